@@ -1,1 +1,1 @@
-"""What the models may cost, what they did cost, and the brake between the two."""
+"""Budgets: limits, bookkeeping and reports of model costs."""

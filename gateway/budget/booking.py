@@ -1,4 +1,4 @@
-"""What a model call is booked as: the provider's figures where they can be true, ours where they are missing or cannot be."""
+"""Usage that is booked for a model call: the provider's figures if plausible, otherwise our estimate."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from agent.models.catalog.prices import Price
 
 CHARS_A_TOKEN = 4
-"""For what a call that was cut off may have answered."""
+"""Output tokens booked for an interrupted call."""
 PLAUSIBLE = 0.4
-"""The share of our own estimate below which a reported figure is not believed: the estimate is off by 36 % at the 95th percentile."""
+"""Reported figures below this share of our estimate are considered wrong; the estimate is off by 36 % at the 95th percentile."""
 _CHARGED: frozenset[FailureKind] = frozenset({"timeout", "refusal"})
-"""Failures of a call that had reached the model, so that its prompt may have been charged."""
+"""Failures after the model was reached, so that the prompt may have been charged."""
 
 
 def booked(answer: AssistantMessage, *, sent: int, said: int, price: Price) -> Spent:
-    """Return what a finished call used.
+    """Return the usage of a finished call.
 
-    ``sent`` is our estimate of the prompt in tokens, ``said`` how many characters were streamed. A failure before the first word
-    used nothing, unless it was a time-out or a refusal.
+    ``sent``: our estimate of the prompt in tokens. ``said``: the number of streamed characters. A failure before the first
+    character used nothing, unless it was a time-out or a refusal.
     """
     usage = answer.usage
     if usage is None and answer.failure is not None and not said and answer.failure.kind not in _CHARGED:
@@ -41,13 +41,13 @@ def booked(answer: AssistantMessage, *, sent: int, said: int, price: Price) -> S
 
 
 def cut_off(*, sent: int, said: int, price: Price) -> Spent:
-    """Return what a call used that nobody waited for to the end."""
+    """Return the usage of a call that was cancelled."""
     usage = Usage(input=sent, output=said // CHARS_A_TOKEN)
     return _spent(usage, price.of_usage(usage), estimated=True)
 
 
 def added(one: Spent, other: Spent) -> Spent:
-    """Add up two tries of one call."""
+    """Add up two attempts of one call."""
     return Spent(
         input=one.input + other.input,
         output=one.output + other.output,
@@ -65,7 +65,7 @@ def _estimate(answer: AssistantMessage, sent: int, said: int) -> Usage:
 
 
 def _believed(told: Usage, ours: Usage) -> Usage:
-    """Return the provider's usage itself where it can be true, else one with our figures in place of those that cannot."""
+    """Return the provider's usage, with implausible figures replaced by our estimate."""
     figures = (told.input, told.output, told.cache_read, told.cache_write)
     short = told.prompt < PLAUSIBLE * ours.prompt
     silent = told.output < PLAUSIBLE * ours.output

@@ -1,4 +1,4 @@
-"""Which day a model call is booked on: the owner's date, but not every date that a clock set to and fro may show."""
+"""The day on which a model call is booked: the owner's date, protected against a system clock that jumps."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ if TYPE_CHECKING:
 
 WINDOW_SECONDS = 10 * 3600.0
 NEW_DATES = 2
-"""How many dates may be begun within the window: the one at the start, and a midnight or a clock that was put right."""
+"""Maximum number of new dates within the window: the first one, and one after midnight or a clock correction."""
 
 
 class BookingDay:
-    """Gives the date on which calls are booked, as ``YYYY-MM-DD``.
+    """Returns the date on which calls are booked, as ``YYYY-MM-DD``.
 
-    A date that was not seen before brings a fresh budget. In ``WINDOW_SECONDS`` of the monotonic clock at most ``NEW_DATES`` are
-    begun; beyond that calls stay on the latest one. Dates that were begun before can always be gone back to: what was spent on
-    them is known.
+    A new date starts with an unused budget. Within ``WINDOW_SECONDS`` of the monotonic clock at most ``NEW_DATES`` are accepted;
+    beyond that, calls are booked on the latest one. Going back to a known date is always possible, because its usage is known.
     """
 
     def __init__(self, clock: Clock, zone: ZoneInfo) -> None:
@@ -31,7 +30,7 @@ class BookingDay:
         self._latest = ""
 
     def today(self) -> str:
-        """Return the date for a call that is made now."""
+        """Return the date for a call made now."""
         shown = f"{self._clock.now().astimezone(self._zone):%Y-%m-%d}"
         now = self._clock.monotonic()
         while self._times and now - self._times[0] >= WINDOW_SECONDS:

@@ -1,4 +1,4 @@
-"""An embedder whose calls to a provider are reserved before and settled after, like those of a model."""
+"""Budget wrapper for embedders: calls are reserved before and booked after, like model calls."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from memory.embedding.protocol import Embedder
 
 SESSION = "memory search"
-"""Under which name embeddings are booked."""
+"""The name under which embeddings are booked."""
 LOCAL = frozenset({"local", "fake"})
-"""Providers that nobody is paid for."""
+"""Providers that cost nothing."""
 
 
 class BudgetEmbedder:
-    """An ``Embedder`` around another one. What it sends counts as background work; beyond the budget it fails, and words are searched.
+    """Wraps an ``Embedder``. Its calls count as background work; over budget they fail, and memory is searched by keyword only.
 
-    Tokens are estimated: providers report them in ways of their own, and embeddings cost little.
+    Tokens are estimated, because providers report them differently and embeddings cost little.
     """
 
     def __init__(self, embedder: Embedder, brake: BudgetGuard, price: Price | None) -> None:
@@ -61,7 +61,7 @@ class BudgetEmbedder:
 
     @property
     def stepped_in(self) -> str | None:
-        """The fallback that has stepped in, if the embedder within has one."""
+        """The fallback in use, if the wrapped embedder has one."""
         found: str | None = getattr(self.within, "stepped_in", None)
         return found
 
@@ -75,8 +75,8 @@ class BudgetEmbedder:
         if reserved.row is None:
             name = reserved.broken.name if reserved.broken else "the budget"
             raise EmbeddingFailed(
-                f"Today's budget is used up ({name}), so nothing is embedded.",
-                hint=f"Words are searched meanwhile; to raise it: homebody config set {name} ...",
+                f"Today's budget ({name}) is used up, so no vectors are created.",
+                hint=f"Memory is searched by keyword meanwhile. To raise the budget: homebody config set {name} ...",
             )
         spent = Spent(cost=0.0)
         try:
@@ -87,5 +87,5 @@ class BudgetEmbedder:
         return vectors
 
     async def close(self) -> None:
-        """Close the embedder within."""
+        """Close the wrapped embedder."""
         await self.within.close()

@@ -1,4 +1,4 @@
-"""The brake: asks before each model call whether the purses allow it, and notes afterwards what it cost."""
+"""Budget guard: checks the budgets before each model call and books its cost afterwards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class BudgetGuard:
-    """The budgets of one agent. ``price`` returns what is known of a model's price; ``tell`` speaks to the owner."""
+    """The budgets of one agent. ``price`` returns a model's price; ``tell`` sends a line to the owner."""
 
     def __init__(
         self,
@@ -54,16 +54,16 @@ class BudgetGuard:
         self._settling: set[asyncio.Task[None]] = set()
 
     def adopt(self, settings: BudgetSettings) -> None:
-        """Go by other budgets from the next call on."""
+        """Use other budgets from the next call on."""
         self.settings = settings
 
     async def allow_once(self, session: str) -> None:
-        """Let the next message of a session through, whatever it costs; also after a restart. Raises StorageFailed."""
+        """Allow the next message of a session regardless of budgets, also after a restart. Raises StorageFailed."""
         await self._spending.allow(session)
 
     @contextlib.asynccontextmanager
     async def turn(self, session: str, turn: str) -> AsyncIterator[None]:
-        """Mark a turn: one that was allowed goes through until it ends, also where a crash lies between."""
+        """Assign an allowance to a turn: it lasts until the turn ends, also across a crash."""
         if await self._is_allowed(session, turn):
             self._released.add(session)
         try:
@@ -75,11 +75,11 @@ class BudgetGuard:
         try:
             return await self._spending.use_allowance(session, turn)
         except StorageFailed as error:
-            log.warning("it is not known whether a turn was allowed whatever it costs: %s", error)
+            log.warning("could not read whether a turn was allowed by /budget once: %s", error)
             return False
 
     async def reserve(self, session: str, model: str, *, tokens: int, usd: float | None, background: bool) -> Reserved:
-        """Reserve the most that a call can use. A ledger that takes nothing opens no budget: calls are counted in memory then."""
+        """Reserve the maximum usage of a call. If the ledger cannot be written, calls are counted in memory."""
         day = self._day.today()
         call = NewCall(day=day, agent=self._agent, session=session, model=model, background=background, tokens=tokens, usd=usd)
         force = not self.settings.enabled or (session in self._released and not background)
@@ -89,14 +89,14 @@ class BudgetGuard:
             reserved = await self._spending.reserve(call, limits, force=force)
         except StorageFailed as error:
             if not self._unwritten:
-                self._tell(f"💸 The ledger takes nothing, so model calls are counted in memory until it does: {error}")
+                self._tell(f"💸 The ledger cannot be written, so model costs are counted in memory until it can: {error}")
             return self._unwritten.reserve(call, limits, self._shares, force=force)
         self._shares |= reserved.shares
         await self._warn(call, limits, reserved)
         return reserved
 
     async def _warn(self, call: NewCall, limits: list[Limit], reserved: Reserved) -> None:
-        """Tell the owner, once a day for each budget, that it is nearly used. A ledger that cannot say whether it was told is silent."""
+        """Warn the owner once a day per budget that it is nearly used up. No warning if the ledger cannot be read."""
         for limit in limits if self.settings.enabled else ():
             share = reserved.shares[limit.name]
             whose = " ".join([limit.name, *(getattr(call, column) for column in limit.same if column != "background")])
@@ -105,10 +105,10 @@ class BudgetGuard:
             except StorageFailed:
                 continue
             if due:
-                self._tell(f"💸 {min(share, 1):.0%} of the budget {whose} is used for today. `/usage` shows on what.")
+                self._tell(f"💸 {min(share, 1):.0%} of today's budget {whose} is used. `/usage` shows details.")
 
     def settle(self, row: int, spent: Spent) -> None:
-        """Note what a call used. Nobody waits for it: it is noted before anything that the ledger is told later."""
+        """Book a call's usage without waiting; the ledger thread writes it before any later request."""
         if row < 0:
             written = self._unwritten.settle(row, spent)
             if written is None:
@@ -122,10 +122,10 @@ class BudgetGuard:
         try:
             await self._spending.settle_call(row, spent)
         except StorageFailed as error:  # the reservation stays spent, which is the careful side
-            log.warning("a model call could not be settled: %s", error)
+            log.warning("a model call could not be booked: %s", error)
 
     async def usage(self, days: int) -> list[UsageRow]:
-        """What all agents used in the last ``days`` days, today included."""
+        """Return the usage of all agents in the last ``days`` days, including today."""
         return await self._spending.usage(first_day(self._clock.now(), self._zone, days))
 
     def _limits(self, *, background: bool) -> list[Limit]:

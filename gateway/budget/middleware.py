@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class BudgetMiddleware(ModelMiddleware):
-    """Reserves the most that a call may cost before it is made, and books what it did cost. One for each session."""
+    """Reserves the maximum cost before a call and books the actual cost afterwards. One per session."""
 
     def __init__(self, model: Model, guard: BudgetGuard, session: str) -> None:
         super().__init__(model)
@@ -31,7 +31,7 @@ class BudgetMiddleware(ModelMiddleware):
         self._price = guard.price
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
-        """Make the call if the budgets allow it; else answer with a failure that says which one does not."""
+        """Make the call if the budgets allow it; otherwise return a failure that names the budget."""
         sent, price = token_estimate.of_request(request), self._price(self.name)
         most = min(request.max_output + thinking_tokens(request.thinking), self.max_output)
         reserved = await self._guard.reserve(
@@ -60,11 +60,11 @@ class BudgetMiddleware(ModelMiddleware):
                 self._guard.settle(reserved.row, added(before, cut_off(sent=sent, said=said, price=price)))
 
     async def close(self) -> None:
-        """Leave the model alone: it belongs to whoever lent it."""
+        """Do nothing: the wrapped model is shared and closed by its owner."""
 
 
 def _held(model: str, limit: Limit | None) -> AssistantMessage:
-    """The answer that stands for a call which was not made. Twice the limit is offered, or something where it is nothing."""
+    """The failure for a blocked call. Its hint suggests twice the limit, or a default if the limit is zero."""
     name = "the budget" if limit is None else limit.name
     used = "" if limit is None else f" (${limit.usd:.2f})" if limit.usd is not None else f" ({limit.tokens or 0:,} tokens)"
     more = (
@@ -74,6 +74,6 @@ def _held(model: str, limit: Limit | None) -> AssistantMessage:
         if limit.usd is not None
         else f"{(limit.tokens or 0) * 2 or 1_000_000}"
     )
-    told = f"Today's budget is used up: the next answer could go beyond {name}{used}."
-    hint = f"Say /budget once, and then your message again; or raise it: homebody config set {name} {more}"
+    told = f"Today's budget is used up: the next answer could exceed {name}{used}."
+    hint = f"Send /budget once, then your message again; or raise the budget: homebody config set {name} {more}"
     return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, hint=hint))

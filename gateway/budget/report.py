@@ -1,4 +1,4 @@
-"""What was used, for people: by day, agent and model, with the share that a cache held."""
+"""Usage reports by day, agent and model, with the prompt cache's share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def first_day(now: datetime, zone: ZoneInfo, days: int) -> str:
-    """The first of the last ``days`` days, today included, as their owner counts them."""
+    """The first of the last ``days`` days including today, in the owner's time zone."""
     return f"{now.astimezone(zone).date() - timedelta(days=days - 1):%Y-%m-%d}"
 
 
 def facts(rows: Sequence[UsageRow]) -> dict[str, Any]:
-    """The rows and their sum as JSON values. ``cacheHit`` is the share of what was sent that a cache held."""
+    """The rows and their total as JSON values. ``cacheHit``: the share of input tokens read from a prompt cache."""
     listed = [
         {
             **{key: value for key, value in asdict(row).items() if key not in {"cache_read", "cache_write"}},
@@ -44,7 +44,7 @@ def facts(rows: Sequence[UsageRow]) -> dict[str, Any]:
 def told(found: dict[str, Any]) -> str:
     """The same as a Markdown table."""
     if not found["usage"]:
-        return "No model was asked in these days."
+        return "There were no model calls in these days."
     lines = ["| day | agent | model | calls | in | out | cache | cost |", "|---|---|---|---:|---:|---:|---:|---:|"]
     for row in found["usage"]:
         sent = row["input"] + row["cacheRead"] + row["cacheWrite"]
@@ -56,15 +56,15 @@ def told(found: dict[str, Any]) -> str:
         )
     lines += [
         "",
-        f"Together ${found['total']['cost']:.2f} in {found['total']['calls']} calls; prices as of {found['pricesAsOf']}.",
+        f"Total: ${found['total']['cost']:.2f} in {found['total']['calls']} calls; prices as of {found['pricesAsOf']}.",
     ]
     if estimated := found["total"]["estimated"]:
         lines.append(
-            f"~: of {estimated} calls the provider told no usable figures, or no price is known, so a high estimate counts. "
-            "A price is set with models.providers.NAME.models[].cost or models.pricesFile."
+            f"~: for {estimated} calls the provider reported no usable figures or no price is known, so a high "
+            "estimate is used. Set prices with models.providers.NAME.models[].cost or models.pricesFile."
         )
     if unpriced := found["total"]["unpriced"]:
-        lines.append(f"{unpriced} calls of an earlier version have no cost: they went to models without a known price.")
+        lines.append(f"{unpriced} calls by an earlier version have no cost, because the price of their model was unknown.")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Model calls that the ledger could not take: counted in memory until it can, so that no outage opens the budget."""
+"""Counts model calls in memory while the ledger cannot be written, so that budgets hold during an outage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Call:
 
 
 class Unwritten:
-    """The calls of one agent that wait for the ledger. Their rows have negative numbers."""
+    """The unwritten calls of one agent. Their row ids are negative."""
 
     def __init__(self) -> None:
         self._calls: dict[int, _Call] = {}
@@ -33,7 +33,7 @@ class Unwritten:
         return bool(self._calls)
 
     def reserve(self, call: NewCall, limits: Sequence[Limit], known: Mapping[str, float], *, force: bool) -> Reserved:
-        """Take a call unless it could break a limit. ``known`` is how far each limit was used when the ledger last told."""
+        """Reserve a call unless it could exceed a limit. ``known``: the usage of each limit when the ledger was last read."""
         shares = {limit.name: known.get(limit.name, 0.0) + self._share(call, limit) for limit in limits}
         broken = next((limit for limit in limits if shares[limit.name] > 1), None)
         if broken is not None and not force:
@@ -43,14 +43,14 @@ class Unwritten:
         return Reserved(row=self._last, broken=None, shares=shares)
 
     def settle(self, row: int, spent: Spent) -> int | None:
-        """Note what a call used. Returns the ledger's row where it has been given one meanwhile."""
+        """Book a call's usage. Returns its ledger row id if it was written meanwhile."""
         if row in self._calls:
             self._calls[row].spent = spent
             return None
         return self._rows.pop(row, None)
 
     async def write(self, spending: SpendingLedger) -> None:
-        """Give every call to the ledger. Raises StorageFailed; what was not written waits on."""
+        """Write all calls to the ledger. Raises StorageFailed; unwritten calls are kept."""
         if self._writing:
             return
         self._writing = True

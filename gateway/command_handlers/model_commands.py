@@ -1,4 +1,4 @@
-"""The commands about models: which one answers, which there are, how deep it thinks, and whether its thoughts are shown."""
+"""Slash commands about models: ``/model``, ``/models``, ``/think``, ``/reasoning``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _YES, _NO = frozenset({"on", "yes", "true", "1", "stream"}), frozenset({"off", "
 
 
 class ModelCommands:
-    """Runs the commands about models for one session."""
+    """Runs these commands for one session."""
 
     def __init__(self, agent: RunningAgent, arrived: RoutedMessage, record: SessionRecord) -> None:
         self._agent = agent
@@ -31,7 +31,7 @@ class ModelCommands:
         self._record = record
 
     async def model(self, argument: str) -> str:
-        """``/model``: show it, or use another one in this conversation from now on."""
+        """``/model``: show the model, or switch this conversation to another one."""
         wanted = argument.strip()
         if wanted.casefold() in {"", "status"}:
             return await self._present()
@@ -45,51 +45,51 @@ class ModelCommands:
         return f"This conversation now uses {model.name}.{made_fit}"
 
     async def models(self, argument: str) -> str:
-        """``/models``: what there is to choose from, by provider."""
+        """``/models``: list the available models by provider."""
         listed = await self._listed()
         wanted = argument.strip().casefold()
         shown = [(n, offer) for n, offer in enumerate(listed, 1) if wanted in offer.name.casefold()]
         present = await self._name()
-        lines = ["Models (✓ answers here; /model with a number, a name or a part of it chooses):"]
+        lines = ["Models (✓ is in use here; choose with /model and a number, a name or a part of it):"]
         for provider, group in groupby(shown, key=lambda row: row[1].name.partition("/")[0]):
             known = PROVIDERS.get(provider)
             lines += ["", f"**{known.label if known else provider}**", ""]
             lines += [f"{n}. {self._line(offer, present)}" for n, offer in group]
         if not shown:
-            return f"No model that could be chosen has “{argument}” in its name. /models lists all."
+            return f"No available model has “{argument}” in its name. /models lists all."
         if len(listed) == 1:
-            lines += ["", "More, with a key: `homebody models auth add anthropic`"]
+            lines += ["", "Add a key for more models: `homebody models auth add anthropic`"]
         return "\n".join(lines)
 
     async def think(self, argument: str) -> str:
-        """``/think``: show or set how deep the model thinks in this conversation."""
+        """``/think``: show or set the thinking level in this conversation."""
         wanted = argument.strip().casefold()
         usual = self._agent.profile.settings.thinking_default
         if not wanted:
             level = level_of(self._record.thinking)
-            chosen = "chosen for this conversation" if level else "the default" if usual else "what is usual for it"
-            return f"🧠 Thinking: {level or usual or 'as the model does by itself'} ({chosen}). Levels: {', '.join(LEVELS)}."
+            chosen = "chosen for this conversation" if level else "the default" if usual else "the model's default"
+            return f"🧠 Thinking: {level or usual or 'model default'} ({chosen}). Levels: {', '.join(LEVELS)}."
         level = level_of(wanted)
         if level is None and wanted != DEFAULT:
-            return f"I do not know that level. There is: {', '.join(LEVELS)}, and default."
+            return f"Unknown level. Levels: {', '.join(LEVELS)}, and default."
         await self._agent.store.change(self._record.key, thinking=level)
-        return f"🧠 I think at “{level}” in this conversation." if level else "🧠 I think as is usual again."
+        return f"🧠 Thinking level in this conversation: {level}." if level else "🧠 Thinking level reset to the default."
 
     async def reasoning(self, argument: str) -> str:
-        """``/reasoning``: show or hide what the model thought, above its replies."""
+        """``/reasoning``: show or hide the model's thinking above its replies."""
         wanted = argument.strip().casefold()
         if wanted and wanted not in _YES | _NO:
-            return "Say /reasoning on or /reasoning off."
+            return "Send /reasoning on or /reasoning off."
         shown = wanted in _YES if wanted else not self._record.reasoning
         await self._agent.store.change(self._record.key, reasoning=shown)
-        return "💭 I show what the model thought, above each reply." if shown else "I keep the model's thoughts to myself."
+        return "💭 The model's thinking is now shown above each reply." if shown else "The model's thinking is now hidden."
 
     async def choices(self) -> list[str]:
-        """Return the names of all models that may be chosen now."""
+        """Return the names of all models that can be chosen."""
         return [offer.name for offer in await self._listed()]
 
     async def resolved(self, wanted: str) -> str:
-        """Return the model that a name or number stands for, ready to be used. Raises AgentError."""
+        """Return the model for a name or number, ready for use. Raises AgentError."""
         ref = await self._meant(wanted)
         await self._agent.models.get(ref, self._agent.profile.settings)
         return ref
@@ -104,7 +104,7 @@ class ModelCommands:
     async def _present(self) -> str:
         conversation = await self._agent.conversations.open(self._record, self._audience)
         chosen = " (chosen for this conversation)" if self._record.model else ""
-        fallback_of = f" {self._record.fallback_of} answered last, in its place." if self._record.fallback_of else ""
+        fallback_of = f" {self._record.fallback_of} answered last, as its fallback." if self._record.fallback_of else ""
         return f"Model: {conversation.model.name}{chosen}, window {short(conversation.window.size)} tokens.{fallback_of}"
 
     async def _name(self) -> str:
@@ -115,7 +115,7 @@ class ModelCommands:
             return ""
 
     async def _listed(self) -> list[ListedModel]:
-        """What can be chosen now, in an order that stays."""
+        """The models that can be chosen, in a stable order."""
         names = self._agent.models.names(self._agent.profile.settings)
         offers = await self._agent.models.offers(names.offered())
         usable = [offer for offer in offers if offer.usable and names.may_choose(offer.name)]
@@ -129,7 +129,7 @@ class ModelCommands:
         return f"{mark}`{offer.name}`{f' ({alias})' if alias else ''} — {short(offer.window)}{price}"
 
     async def _fit(self, model: Model) -> str:
-        """Compact for a smaller window while the present model can still read everything. Returns what to add to the reply."""
+        """Compact for a smaller window while the current model can still read everything. Returns a sentence for the reply."""
         settings = self._agent.profile.settings
         window = Window.of(min(model.window, settings.context_tokens or model.window), settings.compaction)
         try:
@@ -141,5 +141,5 @@ class ModelCommands:
             return ""
         shrunk = await self._agent.compact(self._record, self._audience, "", into=window.size)
         if shrunk.after > window.compact_above:
-            return " The conversation is larger than its window: I make room with the next message."
-        return f" 🧹 Its window is smaller: {report(shrunk, automatic=False)}."
+            return " The conversation is larger than its context window; I will compact it with the next message."
+        return f" 🧹 Its context window is smaller: {report(shrunk, automatic=False)}."

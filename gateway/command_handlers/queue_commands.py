@@ -1,4 +1,4 @@
-"""The command ``/queue``: how a conversation wants its waiting messages dealt with."""
+"""``/queue``: sets how a conversation handles messages that arrive during a turn."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ BACK = frozenset({"default", "reset", "inherit"})
 
 
 async def choose(store: SessionStore, session: str, argument: str) -> str:
-    """Take over what was said behind ``/queue``, and return what to answer; nothing for one who only asks.
+    """Apply the argument of ``/queue`` and return the reply; "" without an argument.
 
     Raises:
-        StorageFailed: it could not be written down.
+        StorageFailed: the choice could not be stored.
     """
     if not argument:
         return ""
     if argument.casefold() in BACK:
         await store.change(session, queue="")
-        return "This conversation queues as the settings say."
+        return "This conversation uses the queue mode from the settings."
     try:
         choice = read_choice(argument)
     except InvalidQueueChoice as error:
         return f"{error} {MEANT}"
     await store.change(session, queue=choice.written())
     meaning = f": {TOLD[choice.mode]}" if choice.mode else ""
-    return f"📥 {choice.written() or 'As the settings say'}{meaning}."
+    return f"📥 {choice.written() or 'Queue mode from the settings'}{meaning}."

@@ -1,4 +1,4 @@
-"""Which commands a person may use where: in a group what changes it for all is its owner's, unless the settings open it."""
+"""Command permissions: in groups, commands that change the conversation for all are the owner's, unless the settings allow them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 Who = Literal["owner", "members"]
 
 CHANGING: Final = frozenset({"new", "reset", "undo", "compact", "unpin", "reasoning", "verbose", "missed"})
-"""Commands that change a conversation for all who are in it."""
+"""Commands that change a conversation for everybody in it."""
 ASKING: Final = frozenset({"pin", "model", "think", "queue"})
-"""Commands that tell something when they stand alone, and change it when something stands behind them."""
+"""Commands that show a value without an argument and change it with one."""
 COSTLY: Final = frozenset({"model", "think"})
-"""Commands that decide what the owner pays: a guest does not give them in private either."""
+"""Commands that affect the owner's cost; guests may not use them in private either."""
 OWNERS: Final = frozenset({"resume", "usage", "budget"})
-"""Commands that are the owner's everywhere; they say so themselves."""
+"""Commands for the owner only; they reject others themselves."""
 _ANYWHERE: Final = "*"
 
 
 class CommandRights:
-    """Decides. ``opened`` gives the setting ``messages.groupCommands`` that is in force: who may by group, ``*`` for all others."""
+    """Decides. ``opened`` returns the setting ``messages.groupCommands``: allowed people by group, ``*`` for all other groups."""
 
     def __init__(self, opened: Callable[[], Mapping[str, Who]]) -> None:
         self._opened = opened
 
     def may(self, command: Command, argument: str, place: ChatAddress, actor: Actor) -> bool:
-        """Say whether ``actor`` may give a command in a conversation. ``/stop`` is judged by ``may_stop``."""
+        """Whether ``actor`` may use a command in a conversation. For ``/stop`` see ``may_stop``."""
         if actor.owner:
             return True
         name = command.name
@@ -47,7 +47,7 @@ class CommandRights:
     def may_stop(
         self, running: RunningTurn | None, place: ChatAddress, actor: Actor, coming: Sequence[QueuedMessage] = ()
     ) -> bool:
-        """Say whether ``actor`` may stop the turn that runs, and what is ``coming`` next: in a group only what is by nobody but them."""
+        """Whether ``actor`` may stop the running turn and the ``coming`` messages: in a group only if all are their own."""
         if actor.owner or place.kind == "direct" or self._open(place) or (running is None and not coming):
             return True
         senders = {item.sender for item in coming}
@@ -56,13 +56,13 @@ class CommandRights:
         return senders == {actor.sender}
 
     def refusal(self, command: Command, place: ChatAddress) -> str:
-        """Say that a command is not for this person, and how the owner opens it."""
+        """Return the reply to a person who may not use a command, with the setting that allows it."""
         if place.kind == "direct":
-            return f"Only my owner can use /{command.name} that way."
-        return f"In this group only my owner can use /{command.name}. My owner opens it under `messages.groupCommands`."
+            return f"Only my owner can use /{command.name} with an argument."
+        return f"In this group only my owner can use /{command.name}. My owner can allow it with the setting `messages.groupCommands`."
 
     def help(self, place: ChatAddress, actor: Actor) -> str:
-        """List the commands that this person may use here."""
+        """Return the commands that this person may use here."""
         shown = [command for command in COMMANDS.values() if actor.owner or command.name not in OWNERS]
         return help_of(
             (command, bool(command.argument) and self.may(command, "x", place, actor))

@@ -1,4 +1,4 @@
-"""What the slash commands do, each in a session's lane (``gateway.commands.table`` has their table)."""
+"""Handlers of slash commands that run in a session's queue (``gateway.commands.table`` lists all commands)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _TABLE = frozenset({"", "tokens", "full", "cost"})
 
 
 class SessionCommands:
-    """Runs one command for one session and returns what to say.
+    """Runs one command for one session and returns the reply.
 
-    Every command may be run twice for one message (a restart in between): none does harm by that.
+    A command may run twice for one message (after a restart); all are idempotent.
     """
 
     def __init__(self, agent: RunningAgent, arrived: RoutedMessage, record: SessionRecord, rights: CommandRights) -> None:
@@ -65,7 +65,7 @@ class SessionCommands:
         }
 
     async def run(self, name: str, argument: str) -> str:
-        """Run the command. Raises KeyError for one that is not run in a lane, AgentError and HomebodyError as they come."""
+        """Run the command. Raises KeyError for one that does not run in a queue, and the errors of the agent and the gateway."""
         command, place, actor = COMMANDS.get(name), self._arrived.inbound.conversation, self._arrived.actor
         if command is not None and not self._rights.may(command, argument, place, actor):
             return self._rights.refusal(command, place)
@@ -73,7 +73,7 @@ class SessionCommands:
 
     @property
     def _is_repeat(self) -> bool:
-        """Whether this very message already changed the session, and only the answer to it was lost."""
+        """Whether this message already changed the session, and only the reply was lost."""
         return self._record.made_by == self._arrived.row.uid
 
     async def _help(self, _: str) -> str:
@@ -90,14 +90,14 @@ class SessionCommands:
             fresh = await self._agent.renew(fresh, self._arrived.route.audience, "command", made_by=self._arrived.row.uid)
         if argument:
             await self._agent.store.change(self._record.key, model=argument)
-        return " ".join(filter(None, ("🌱 A fresh conversation.", fresh.noted, "/undo brings the last one back.")))
+        return " ".join(filter(None, ("🌱 New conversation.", fresh.noted, "/undo restores the previous one.")))
 
     async def _undo(self, _: str) -> str:
         uid = self._arrived.row.uid
         back = self._record if self._is_repeat else await self._agent.undo(self._record.key, made_by=uid)
         if back is None:
-            return "There is no former conversation to bring back (they are kept for 7 days)."
-        return f"↩️ The conversation begun {back.started.astimezone(self._agent.zone):%a %d %b, %H:%M} is back. /undo again swaps once more."
+            return "There is no previous conversation to restore (they are kept for 7 days)."
+        return f"↩️ Restored the conversation from {back.started.astimezone(self._agent.zone):%a %d %b, %H:%M}. /undo again switches back."
 
     async def _compact(self, argument: str) -> str:
         shrunk = await self._agent.compact(self._record, self._arrived.route.audience, argument)
@@ -107,17 +107,17 @@ class SessionCommands:
         pins = await self._agent.pins(self._record, self._arrived.route.audience, add=argument)
         if argument:
             return f"📌 Pinned: {argument}"
-        return "\n".join(["📌 Pinned:", "", *numbered(pins)]) if pins else "Nothing is pinned. `/pin <what>` pins something."
+        return "\n".join(["📌 Pinned:", "", *numbered(pins)]) if pins else "Nothing is pinned. `/pin <text>` pins a text."
 
     async def _unpin(self, argument: str) -> str:
         pins = await self._agent.pins(self._record, self._arrived.route.audience)
         number = argument.removeprefix("#")
         text = pins[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(pins) else argument
         if text not in pins:
-            listed = "\n".join(["Say /unpin with one of these numbers:", "", *numbered(pins)])
+            listed = "\n".join(["Send /unpin with one of these numbers:", "", *numbered(pins)])
             return listed if pins else "Nothing is pinned."
         await self._agent.pins(self._record, self._arrived.route.audience, remove=text)
-        return f"No longer pinned: {text}"
+        return f"Removed the pin: {text}"
 
     async def _why(self, _: str) -> str:
         conversation = await self._agent.conversations.open(self._record, self._arrived.route.audience)
@@ -133,37 +133,39 @@ class SessionCommands:
     async def _verbose(self, argument: str) -> str:
         said = argument.casefold()
         if said and said not in _YES | _NO:
-            return "Say /verbose on or /verbose off."
+            return "Send /verbose on or /verbose off."
         wanted = said in _YES if said else not self._record.verbose
         await self._agent.store.change(self._record.key, verbose=wanted)
-        return "I show notices such as compactions." if wanted else "I keep notices such as compactions to myself."
+        return "Notices such as compactions are now shown." if wanted else "Notices such as compactions are now hidden."
 
     async def _tools(self, _: str) -> str:
         conversation = await self._agent.conversations.open(self._record, self._arrived.route.audience)
         specs = conversation.toolbox.specs
         if not specs:
-            return "No tools: the rules in `tools` leave none to this conversation."
+            return "No tools: the settings under `tools` allow none in this conversation."
         lines = [f"- `{spec.name}` — {spec.description.split('. ')[0].rstrip('.')}." for spec in specs]
-        return "\n".join(["What I can use:", "", *lines])
+        return "\n".join(["Tools that I can use:", "", *lines])
 
     async def _queue(self, argument: str) -> str:
         return await choose(self._agent.store, self._record.key, argument) or MEANT
 
     async def _usage(self, argument: str) -> str:
         if not self._arrived.actor.owner or self._agent.brake is None:
-            return "Only my owner is told what I cost."
+            return "Only my owner can see usage and cost."
         days = 1 if argument.casefold() in _TABLE else int(argument) if argument.isdecimal() else 0
         if not 0 < days <= MOST_DAYS:
-            return f"Say /usage for today, or /usage with a number of days up to {MOST_DAYS}."
+            return f"Send /usage for today, or /usage with a number of days up to {MOST_DAYS}."
         return usage_told(usage_facts(await self._agent.brake.usage(days)))
 
     async def _budget(self, argument: str) -> str:
         if not self._arrived.actor.owner or self._agent.brake is None:
-            return "Only my owner can say that."
+            return "Only my owner can use this command."
         if argument.casefold() != "once":
-            return "Say `/budget once` to let your next message through, or raise a purse: `homebody config set budgets.day.usd 10`."
+            return (
+                "Send `/budget once` to allow your next message, or raise the budget: `homebody config set budgets.day.usd 10`."
+            )
         await self._agent.brake.allow_once(self._record.key)
-        return "💸 Your next message goes through, whatever it costs."
+        return "💸 Your next message is allowed, whatever it costs."
 
     async def _whoami(self, _: str) -> str:
         actor, inbound = self._arrived.actor, self._arrived.inbound
@@ -174,21 +176,21 @@ class SessionCommands:
 
 
 def flushed(obstacle: str, at: int) -> str:
-    """Say when memory is flushed, or why it never is."""
+    """Return at which size memory is flushed, or why it is not."""
     return f"not flushed: {obstacle}" if obstacle else f"flushed at {short(at)}"
 
 
 def told(found: ContextReport, form: str) -> str:
-    """Put a context report into words: a line, with "list" the parts by size, with "detail" a table of them."""
+    """Format a context report: one line; with "list" also the parts by size, with "detail" a table of them."""
     share = 100 * found.tokens / found.window if found.window else 0
-    left = "" if found.turns_left is None else f" About {found.turns_left} more turns fit before that."
+    left = "" if found.turns_left is None else f" About {found.turns_left} more turns fit until then."
     memory = flushed(found.flush_obstacle, found.flush_at)
     head = (
         f"🧮 {short(found.tokens)} of {short(found.window)} tokens ({share:.0f} %). Memory is {memory}; "
         f"history is compacted above {short(found.compact_above)}.{left}"
     )
     if found.tokens >= found.flush_at:
-        head += " The next message makes room first."
+        head += " It will be compacted before the next answer."
     if found.prefix:
         head += f" {found.prefix}"
     if found.too_small:
@@ -207,18 +209,18 @@ def told(found: ContextReport, form: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Write a number of things."""
+    """Return a number with its noun."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def numbered(texts: Sequence[str]) -> list[str]:
-    """Write texts as a numbered list."""
+    """Format texts as a numbered list."""
     return [f"{number}. {text}" for number, text in enumerate(texts, 1)]
 
 
 def told_reasons(found: Explanation) -> str:
-    """Put the reasons of an answer into words."""
-    lines = ["What my last answer rested on:", ""]
+    """Format the sources of an answer."""
+    lines = ["My last answer was based on:", ""]
     lines += [f"- File {one.name}: {counted(one.lines, 'line')}{' (cut)' if one.cut else ''}" for one in found.files]
     lines += [
         f"- Note {one.name}: {counted(one.lines, 'line')}{' (cut)' if one.cut else ''}, given at the start"
@@ -232,5 +234,5 @@ def told_reasons(found: Explanation) -> str:
         told_hits = f": {', '.join(hits) or 'nothing found'}" if looked.tool == "memory_search" else ""
         lines.append(f"- {looked.tool} “{looked.query}”{told_hits}")
     if not found.looked:
-        lines.append("- I searched nothing for it.")
+        lines.append("- No searches.")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Commands that go around the lane: they work while a turn runs, and without a model."""
+"""Urgent slash commands, which bypass the queue: they work during a turn and without a model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class UrgentCommands:
-    """``/stop``, ``/status``, ``/queue``, ``/missed``, ``/resume``. All but the last act on the session of who says it, and on no other."""
+    """``/stop``, ``/status``, ``/queue``, ``/missed``, ``/resume``. All but the last affect only the sender's session."""
 
     def __init__(
         self,
@@ -91,29 +91,29 @@ class UrgentCommands:
         try:
             await self._ledger.outbox.enqueue([NewOutbound(conversation=inbound.conversation, text=piece) for piece in pieces])
         except StorageFailed as error:
-            log.warning("an answer could not be queued, and is sent at once: %s", error)
+            log.warning("a reply could not be queued, sending it directly: %s", error)
             await self._say_at_once(inbound.conversation, pieces)
         self._done(inbound, route, reply, len(pieces))
         return True
 
     async def stop_unstored(self, inbound: Inbound, route: Route) -> None:
-        """Stop what runs and say so, although nothing can be written."""
+        """Stop the running turn and reply, although nothing can be stored."""
         reply = self._stop(route.session)
         await self._say_at_once(inbound.conversation, [reply])
         self._done(inbound, route, reply, 1)
 
     async def _say_at_once(self, place: ChatAddress, pieces: Sequence[str]) -> None:
-        """Send without the outbox: once, and never again when nobody knows whether it arrived."""
+        """Send without the outbox: one attempt, without retries if the outcome is unknown."""
 
         async def forget(_text: str) -> None:
-            """There is nowhere to note it."""
+            """Nothing can be stored for it."""
 
         channel = self._channel(place)
         for piece in pieces:
             try:
                 await channel.send(Outbound(key=secrets.token_hex(10), conversation=place, text=piece), forget)
             except (NotSent, Uncertain) as error:
-                log.warning("an answer could not be sent: %s", error)
+                log.warning("a reply could not be sent: %s", error)
                 return
 
     async def _choose_mode(self, inbound: Inbound, route: Route, argument: str) -> str:
@@ -128,12 +128,12 @@ class UrgentCommands:
             return await bring_missed(self._ledger, inbound.conversation.address)
         if name == "resume":
             if not actor.owner:
-                return "Only my owner can say that."
-            return "▶️ I go on." if (await self._resume())["was"] else "I was not paused."
+                return "Only my owner can use this command."
+            return "▶️ Resumed." if (await self._resume())["was"] else "I am not paused."
         return await self._status(inbound, route)
 
     async def stop_at(self, place: ChatAddress) -> None:
-        """Stop what runs for a conversation; its client asked for it without a message."""
+        """Stop the running turn of a conversation, at a client's request without a message."""
         if session := self._sessions.get(place):
             self._lanes.stop(session)
 
@@ -141,7 +141,11 @@ class UrgentCommands:
         coming = self._coming(session)
         if not self._lanes.stop(session):
             return "Nothing is running."
-        return f"⏹️ Stopped, with {counted(len(coming), 'message')} that I had not begun to answer." if coming else "⏹️ Stopped."
+        return (
+            f"⏹️ Stopped, including {counted(len(coming), 'message')} that I had not started to answer."
+            if coming
+            else "⏹️ Stopped."
+        )
 
     def _coming(self, session: str) -> list[QueuedMessage]:
         """What has not begun and is stopped all the same: it waits out its pause, or for what it interrupts to end."""
@@ -169,26 +173,27 @@ class UrgentCommands:
             ]
             if vain := asked_in_vain(conversation.transcript.entries, conversation.model.name):
                 lines.append(
-                    f"- ⚠️ {conversation.model.name} has called no tool here, though {counted(vain, 'message')} asked for what needs one: "
-                    "it may be unable to, and nothing was written or looked up. Choose another with /model."
+                    f"- ⚠️ {conversation.model.name} has called no tool here, although {counted(vain, 'message')} "
+                    "needed one: it may not support tools, and nothing was written or looked up. Choose another "
+                    "model with /model."
                 )
         ahead = self._lanes.queued(route.session)
         lines += self._at_work(agent, route)
         lines.append(f"- Queue: {self._queue.told(route.session, inbound.conversation.channel)}")
         waiting = max(tally.waiting - 1, 0)  # the question itself is in the inbox until it is answered
-        lines.append(f"- Under way: {counted(tally.running, 'turn')}, {ahead} waiting here, {waiting} in all")
+        lines.append(f"- Running: {counted(tally.running, 'turn')}, {ahead} waiting here, {waiting} in total")
         return "\n".join(lines)
 
     def _at_work(self, agent: RunningAgent, route: Route) -> list[str]:
-        """Tell how far the turn is, and what brakes a turn has."""
+        """Format the progress of the running turn and the limits of a turn."""
         limits = agent.profile.settings.limits
         running = self._running.get(route.session)
         if running is None or running.turn is None:
             brakes = f"{limits.max_tool_calls} tool calls and {limits.timeout_seconds:g} s"
-            return [f"- A turn: at most {brakes}, {limits.max_repeats} times the same call with the same result"]
-        let_in = f", {len(running.steered)} let in on the way" if running.steered else ""
-        again = f", {running.turn.repeats} refused as repeats" if running.turn.repeats else ""
-        return [f"- Now: a turn with {running.turn.tool_calls} of {limits.max_tool_calls} tool calls so far{again}{let_in}"]
+            return [f"- A turn: at most {brakes}, {limits.max_repeats} identical calls with the same result"]
+        let_in = f", {len(running.steered)} added during the turn" if running.steered else ""
+        again = f", {running.turn.repeats} rejected as repeats" if running.turn.repeats else ""
+        return [f"- Current turn: {running.turn.tool_calls} of {limits.max_tool_calls} tool calls so far{again}{let_in}"]
 
     def _done(self, inbound: Inbound, route: Route, reply: str, chunks: int) -> None:
         facts = {"reply": reply, "agent": route.agent, "sessionKey": route.session, "chunks": chunks, "exit": 0}
@@ -196,11 +201,11 @@ class UrgentCommands:
 
 
 def _chosen(record: SessionRecord) -> str:
-    """What was chosen for this conversation alone, and who stands in for the model."""
+    """Format the conversation's own choices and the fallback model, if one answered."""
     return "".join(
         [
             " (chosen for this conversation)" if record.model else "",
             f", thinking: {record.thinking}" if record.thinking else "",
-            f"; {record.fallback_of} answered last, in its place" if record.fallback_of else "",
+            f"; {record.fallback_of} answered last, as its fallback" if record.fallback_of else "",
         ]
     )

@@ -1,4 +1,4 @@
-"""Slash commands: one table for all channels, read by whoever parses, lists or completes them."""
+"""The table of slash commands, for parsing, help, menus and completion on all channels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command. Urgent ones go around the lane of their session, so that they work while a turn runs."""
+    """One command. Urgent ones bypass the session's queue, so that they work while a turn runs."""
 
     name: str
     help: str
@@ -22,7 +22,7 @@ class Command:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words that may stand as its argument, where they are known."""
+        """The possible arguments, if there is a fixed list."""
         words = self.argument.strip("[]").split("|")
         return tuple(word for word in words if word.isalpha() and (len(words) > 1 or self.argument.isalpha()))
 
@@ -30,36 +30,38 @@ class Command:
 COMMANDS = {
     command.name: command
     for command in (
-        Command("help", "what you can say to me"),
-        Command("status", "how I am: model, context, what is under way", urgent=True),
-        Command("stop", "stop what I am doing now", urgent=True),
+        Command("help", "list all commands"),
+        Command("status", "show my status: model, context, running and waiting messages", urgent=True),
+        Command("stop", "stop the current task", urgent=True),
         Command(
             "queue",
-            "what becomes of messages that you send while I work",
+            "what happens to messages you send while I'm busy",
             "[collect|steer|followup|interrupt|default]",
             urgent=True,
         ),
-        Command("missed", "send what could not reach you in time", urgent=True),
-        Command("resume", "let me work again after I paused myself", urgent=True),
-        Command("new", "start a fresh conversation; what matters is written down first", "[model]"),
-        Command("reset", "the same as /new"),
-        Command("undo", "bring back the conversation before the last /new or reset (for 7 days)"),
-        Command("compact", "summarise the older part of this conversation", "[what to dwell on]"),
-        Command("pin", "keep something in sight through all summaries; alone it lists what is pinned", "[what]"),
-        Command("unpin", "take a pin off, by its number", "<number>"),
-        Command("why", "what my last answer rested on: notes, files, pins, searches"),
-        Command("context", "what fills my window", "[list|detail]"),
+        Command("missed", "send replies that could not be delivered earlier", urgent=True),
+        Command("resume", "resume after I paused myself", urgent=True),
+        Command("new", "start a new conversation; important facts are saved to memory first", "[model]"),
+        Command("reset", "same as /new"),
+        Command("undo", "restore the conversation before the last /new or reset (kept for 7 days)"),
+        Command("compact", "summarise the older part of this conversation", "[what to focus on]"),
+        Command("pin", "keep a text in the context across summaries; without a text, list the pins", "[what]"),
+        Command("unpin", "remove a pin by its number", "<number>"),
+        Command("why", "show what my last answer was based on: notes, files, pins, searches"),
+        Command("context", "show what fills my context window", "[list|detail]"),
         Command("model", "show or change the model of this conversation", "[provider/model|default]"),
-        Command("models", "which models there are", "[provider]"),
+        Command("models", "list the available models", "[provider]"),
         Command(
-            "think", "how deep the model thinks in this conversation", "[off|minimal|low|medium|high|xhigh|adaptive|default]"
+            "think",
+            "show or set how much the model thinks in this conversation",
+            "[off|minimal|low|medium|high|xhigh|adaptive|default]",
         ),
-        Command("reasoning", "show or hide what the model thought", "[on|off]"),
+        Command("reasoning", "show or hide the model's thinking", "[on|off]"),
         Command("verbose", "show or hide notices such as compactions", "[on|off]"),
-        Command("tools", "what I can use"),
-        Command("usage", "what I cost, by day, agent and model", "[days]"),
-        Command("budget", "let one message through although the day's budget is used up", "once"),
-        Command("whoami", "who you are to me"),
+        Command("tools", "list the tools that I can use"),
+        Command("usage", "show usage and cost by day, agent and model", "[days]"),
+        Command("budget", "allow one message although today's budget is used up", "once"),
+        Command("whoami", "show your identity and rights"),
     )
 }
 ParsedCommand = tuple[Command, str]
@@ -68,31 +70,31 @@ UNKNOWN = Command("unknown", "a mistyped command")
 _CLOSE = 0.66
 """Similarity (0 to 1) from which a name counts as mistyped: two letters of three are right."""
 _MESSAGES = frozenset({"start"})
-"""Begin with a slash and are messages all the same: Telegram sends ``/start`` when a chat is opened."""
+"""Texts with a slash that are messages, not commands: Telegram sends ``/start`` when a chat is opened."""
 OTHER_NAMES = {"commands": "help", "id": "whoami"}
 STOP_WORDS = frozenset({"stop", "abort", "esc", "wait", "exit", "quit", "interrupt"})
-"""Words that mean ``/stop`` while a turn runs, when they are all that is said."""
+"""Words that mean ``/stop`` while a turn runs, if the message has no other words."""
 MENU = tuple(MenuEntry(name=c.name, help=c.help, argument=c.argument) for c in COMMANDS.values())
-"""What channels with a menu offer."""
+"""The command menu of channels that have one."""
 
 
 def help_of(commands: Iterable[tuple[Command, bool]]) -> str:
-    """Tell of commands, each with whether its argument is told of too."""
+    """Return the help text for commands; the bool says whether to show the command's argument."""
     lines = [f"- `/{c.name}{' ' + c.argument if full and c.argument else ''}` — {c.help}" for c, full in commands]
-    return "\n".join(["What you can say to me, besides anything else:", "", *lines])
+    return "\n".join(["Commands (anything else is a message to me):", "", *lines])
 
 
 def says_stop(text: str) -> bool:
-    """Whether a message is nothing but a word that asks to stop."""
+    """Whether a message is only a stop word."""
     return text.strip().rstrip("!. ").casefold() in STOP_WORDS
 
 
 def parse(text: str, triggers: Sequence[str] = ()) -> ParsedCommand | None:
-    """Return the command that a message is, with its argument; None when it is none of ours.
+    """Return the command and argument of a message; None if it is not a command.
 
-    ``/name@bot argument`` is understood, as some platforms write it in groups. A mistyped name that is close to one of ours is
-    the command ``unknown``, with what was typed as its argument. What else begins with a slash is a message (a path, say).
-    ``triggers`` are the owner's own words for ``/new``, alone or before the name of a model.
+    ``/name@bot argument`` is accepted, as some platforms write it in groups. A mistyped name close to a known one is the command
+    ``unknown`` with the typed name as argument. Other texts with a slash (a path, say) are messages. ``triggers``: the owner's own
+    words for ``/new``, alone or before the name of a model.
     """
     for trigger in triggers:
         bare, wanted = text.strip(), trigger.strip()
@@ -115,7 +117,7 @@ def parse_with_triggers(text: str, triggers: Sequence[str]) -> ParsedCommand | N
 
 
 def nearest(name: str) -> str:
-    """Return the command that a mistyped name most likely means, or "" where none is close."""
+    """Return the command closest to a mistyped name, or ""."""
     from difflib import get_close_matches
 
     near = (
@@ -127,5 +129,5 @@ def nearest(name: str) -> str:
 
 
 def told_unknown(name: str) -> str:
-    """Say that there is no such command, and which one may be meant."""
+    """Return the reply to an unknown command, with a suggestion."""
     return f"There is no command /{name}. Did you mean /{nearest(name)}? /help lists them all."

@@ -1,4 +1,4 @@
-"""Removing what people sent long ago from the ``inbox`` folders, and what a crash left behind."""
+"""Deletes old received files from the ``inbox`` folders, and temporary files left by a crash."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _OURS: Final = re.compile(r"[0-9a-f]{16}-[0-9]+-.+")
-"""What ``gateway.media.incoming`` calls a file; nothing else is touched."""
+"""File names that ``gateway.media.incoming`` creates; no other file is deleted."""
 _LEFT_AFTER: Final = timedelta(days=1)
 
 
 def sweep_inboxes(enclosure: WorkspaceSandbox, settings: AttachmentSettings, now: datetime) -> int:
-    """Remove files that are too old, and then the oldest while there are too many bytes; return how many. Blocks."""
+    """Delete expired files, then the oldest while the total size is too large; return how many. Does blocking I/O."""
     found = sorted((stamp.modified_ns, str(path), stamp.size) for path, stamp in _received(enclosure))
     held, gone = sum(size for _, _, size in found), 0
     oldest = (now - timedelta(days=settings.keep_days)).timestamp() * 1e9 if settings.keep_days else 0
@@ -40,7 +40,7 @@ def sweep_inboxes(enclosure: WorkspaceSandbox, settings: AttachmentSettings, now
 
 
 def sweep_incoming(folder: Path, now: datetime) -> None:
-    """Remove what was being fetched when a process died. Blocks."""
+    """Delete unfinished downloads of an earlier process. Does blocking I/O."""
     if not folder.is_dir():
         return
     for path in folder.iterdir():
@@ -70,6 +70,6 @@ def _removed(enclosure: WorkspaceSandbox, path: PurePosixPath, size: int) -> boo
     try:
         enclosure.remove(path, expected=enclosure.read(path, limit=size).data)
     except WorkspaceFileError as trouble:
-        log.warning("an old file could not be removed: %s", trouble)
+        log.warning("an old file could not be deleted: %s", trouble)
         return False
     return True

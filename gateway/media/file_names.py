@@ -1,4 +1,4 @@
-"""Names for files that others named: what is left of a name once nothing in it can lead anywhere or deceive anybody."""
+"""Sanitises file names given by others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 from typing import Final
 
 LONGEST: Final = 80
-"""In bytes of UTF-8, so that there is room for what stands before it."""
+"""Maximum UTF-8 bytes, leaving room for a prefix."""
 _LONGEST_END: Final = 12
 _UNFIT: Final = re.compile(r"[\\/:*?\"<>|%~$`;&#{}\[\]\s]+")
 _FALLBACK: Final = "file"
@@ -28,9 +28,9 @@ _ENDINGS: Final = {
 
 
 def safe_name(name: str, media_type: str, kind: str = _FALLBACK) -> str:
-    """Return a plain file name: no folder, nothing invisible, no dot in front, not too long, and an ending where one is missing.
+    """Return a safe file name: no folder, no invisible characters, no leading dot, limited length, with an extension.
 
-    A name that says nothing becomes the ``kind`` of the file.
+    An empty name is replaced by the ``kind`` of the file.
     """
     last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
     plain = "".join(character for character in unicodedata.normalize("NFKC", last) if _visible(character))

@@ -1,4 +1,4 @@
-"""Telling what a file is by its content. What its sender calls it is only ever shown, never believed."""
+"""Detects file types by content. The type that the sender claims is only shown, never trusted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _AT_START: Final = (
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"),
 )
 _SHORT: Final = frozenset({"image/bmp", "application/x-msdownload", "application/x-bzip2", "audio/mpeg"})
-"""Told by so few letters that a text might begin with them."""
+"""Signatures so short that a text might begin with them."""
 _OFFICE: Final = (
     (b"word/", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
     (b"xl/", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
@@ -59,7 +59,7 @@ _MB: Final = 1_000_000
 
 
 def media_type(data: bytes) -> str:
-    """Say what a file is: one of a few types known by their first bytes, plain text, or ``application/octet-stream``."""
+    """Return a file's MIME type: one of a few known by their first bytes, plain text, or ``application/octet-stream``."""
     found = read_image_header(data)
     if found is not None:
         return found.media_type
@@ -76,7 +76,7 @@ def media_type(data: bytes) -> str:
 
 
 def format_size(size: int) -> str:
-    """Return a size as people read it."""
+    """Format a size in bytes, kB or MB."""
     if size < _KB:
         return f"{size} bytes"
     return f"{size / _KB:.0f} kB" if size < _MB else f"{size / _MB:.1f} MB"

@@ -1,4 +1,4 @@
-"""Files that came with a message: fetched when its turn begins, kept in the workspace, and told to the agent."""
+"""Incoming files: downloaded when the turn starts, stored in the workspace, and described to the agent."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ log = logging.getLogger(__name__)
 TRIES: Final = 3
 TRY_AGAIN_AFTER: Final = 2.0
 PATIENCE: Final = 120.0
-"""Seconds that one file may take: the answer waits for it."""
+"""Time-out for one file in seconds, because the answer waits for it."""
 PICTURE_BYTES: Final = 5_000_000
-"""Of pictures shown with one message, in all: requests have a largest size too."""
+"""Total bytes of pictures in one message, because model requests have a maximum size."""
 
 
 @dataclass(slots=True)
 class StoredFiles:
-    """What became of a message's files: a line for each (with what is quoted of it), and the pictures to look at."""
+    """The result for a message's files: a text line for each (with quoted text), and the pictures for the model."""
 
     lines: list[str] = field(default_factory=list)
     pictures: list[Image] = field(default_factory=list)
@@ -50,9 +50,9 @@ class StoredFiles:
 
 
 class IncomingFiles:
-    """Takes files in. ``folder`` is a place of our own where they are put while they come; ``settings`` gives those in force.
+    """Downloads files. ``folder``: for unfinished downloads. ``settings``: returns the current settings.
 
-    A file may take ``patience`` seconds.
+    ``patience``: the time-out for one file in seconds.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class IncomingFiles:
         self._patience = patience
 
     async def take(self, conversation: SessionContext, arrived: RoutedMessage) -> StoredFiles:
-        """Take a message's files in. Run again after a crash, it finds what is there already. Nothing that goes wrong is raised."""
+        """Download a message's files. Files from an attempt before a crash are reused. Errors are reported in the result, not raised."""
         taken, settings = StoredFiles(), self._settings(arrived.inbound.conversation)
         attachments = arrived.inbound.attachments
         for number, attachment in enumerate(attachments[: settings.max_count], 1):
@@ -80,20 +80,22 @@ class IncomingFiles:
                     conversation, arrived, number, min(settings.total_bytes - taken.size, settings.max_bytes)
                 )
             except (NotFetched, WorkspaceFileError) as trouble:
-                log.warning("a file of message %s was not taken: %s", arrived.row.uid, trouble)
-                taken.lines.append(f"[file: {_called(attachment)} could not be taken: {trouble}]")
+                log.warning("a file of message %s was not downloaded: %s", arrived.row.uid, trouble)
+                taken.lines.append(f"[file: {_called(attachment)} could not be downloaded: {trouble}]")
             else:
                 taken.size += len(data)
                 await asyncio.to_thread(_tell, taken, path, data, attachment, settings.inline_chars)
         if left := attachments[settings.max_count :]:
             names = ", ".join(_called(attachment) for attachment in left[:5])
-            taken.lines.append(f"[{len(left)} more files were not taken (at most {settings.max_count} a message): {names}]")
+            taken.lines.append(
+                f"[{len(left)} more files were not downloaded (at most {settings.max_count} per message): {names}]"
+            )
         return taken
 
     async def _one(
         self, conversation: SessionContext, arrived: RoutedMessage, number: int, limit: int
     ) -> tuple[PurePosixPath, bytes]:
-        """Return where a file lies and what is in it. Raises NotFetched, WorkspaceFileError."""
+        """Return a file's path and content. Raises NotFetched, WorkspaceFileError."""
         attachment = arrived.inbound.attachments[number - 1]
         enclosure, folder = conversation.workspace.sandbox, conversation.audience.inbox
         head = f"{arrived.row.uid}-{number}-"
@@ -102,9 +104,7 @@ class IncomingFiles:
         if there is not None:
             return there
         if limit <= 0 or (attachment.size or 0) > limit:
-            raise NotFetched(
-                f"it is too large ({format_size(attachment.size or 0)}; {format_size(max(0, limit))} are left for it)"
-            )
+            raise NotFetched(f"it is too large ({format_size(attachment.size or 0)}; {format_size(max(0, limit))} allowed)")
         data = await self._fetched(arrived.inbound.conversation, attachment, limit)
         path = folder / (head + safe_name(attachment.name, media_type(data), attachment.kind))
         await asyncio.to_thread(enclosure.create, path, data)
@@ -113,7 +113,7 @@ class IncomingFiles:
     async def _fetched(self, place: ChatAddress, attachment: Attachment, limit: int) -> bytes:
         channel: Any = self._channel(place)
         if not hasattr(channel, "fetch"):
-            raise NotFetched("this channel cannot hand files over")
+            raise NotFetched("this channel cannot download files")
         for attempt in range(1, TRIES + 1):
             try:
                 return await self._fetched_once(cast("Fetches", channel), attachment, limit)
@@ -121,7 +121,7 @@ class IncomingFiles:
                 if trouble.permanent or attempt == TRIES:
                     raise
             await self._clock.sleep(TRY_AGAIN_AFTER * attempt)
-        raise NotFetched("it could not be had")
+        raise NotFetched("the download failed")
 
     async def _fetched_once(self, channel: Fetches, attachment: Attachment, limit: int) -> bytes:
         await asyncio.to_thread(self._folder.mkdir, mode=0o700, parents=True, exist_ok=True)
@@ -131,21 +131,21 @@ class IncomingFiles:
                 await channel.fetch(attachment, path, limit)
             return await asyncio.to_thread(_read, path, limit)
         except TimeoutError as error:
-            raise NotFetched(f"it did not come within {self._patience:g} seconds") from error
+            raise NotFetched(f"it did not arrive within {self._patience:g} seconds") from error
         except OSError as error:
-            raise NotFetched(f"it could not be kept ({error.strerror})", permanent=False) from error
+            raise NotFetched(f"it could not be stored ({error.strerror})", permanent=False) from error
         except NotFetched:
             raise
         except Exception as error:
             # whatever is wrong with a file or with the channel's way of having it, the message itself is to be answered
-            log.exception("a defect while a file was fetched")
-            raise NotFetched(f"something failed over it ({type(error).__name__})") from error
+            log.exception("unexpected error while a file was downloaded")
+            raise NotFetched(f"an unexpected error occurred ({type(error).__name__})") from error
         finally:
             await asyncio.to_thread(path.unlink, missing_ok=True)
 
 
 def _read(path: Path, limit: int) -> bytes:
-    """Read what a channel saved. Raises NotFetched when that is more than it was allowed, whatever it said."""
+    """Read a file that a channel saved. Raises NotFetched if it is larger than allowed."""
     with path.open("rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:
@@ -154,7 +154,7 @@ def _read(path: Path, limit: int) -> bytes:
 
 
 def _found(enclosure: WorkspaceSandbox, folder: PurePosixPath, head: str, limit: int) -> tuple[PurePosixPath, bytes] | None:
-    """Return a file that an earlier attempt has taken in."""
+    """Return a file that an earlier attempt downloaded."""
     if enclosure.kind(folder) != "folder":
         return None
     name = next((entry.name for entry in enclosure.scan(folder) if entry.name.startswith(head) and entry.kind == "file"), None)
@@ -164,7 +164,7 @@ def _found(enclosure: WorkspaceSandbox, folder: PurePosixPath, head: str, limit:
 
 
 def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Attachment, inline: int) -> None:
-    """Say what a file is, show it if it is a picture, quote it if it is text."""
+    """Describe a file; add it as a picture, or quote its text."""
     kind = media_type(data)
     voice = ", a voice message" if attachment.kind == "voice" else ""
     taken.lines.append(f"[file: {path} {format_size(len(data))} {kind}{voice}]")
@@ -176,10 +176,10 @@ def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Atta
     try:
         image = resized(data)
     except InvalidImage as refused:
-        taken.lines.append(f"[it cannot be looked at: {refused}]")
+        taken.lines.append(f"[it cannot be shown: {refused}]")
         return
     if taken.shown + len(image.data) > PICTURE_BYTES:
-        taken.lines.append("[it cannot be looked at: there are too many pictures in one message]")
+        taken.lines.append("[it cannot be shown: there are too many pictures in one message]")
         return
     taken.shown += len(image.data)
     taken.pictures.append(image)

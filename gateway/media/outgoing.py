@@ -1,4 +1,4 @@
-"""Files that agents send: copies that nobody can change any more, kept until they are delivered."""
+"""Outgoing files: immutable copies, kept until they are delivered."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ log = logging.getLogger(__name__)
 _ABOUT: Final = "about.json"
 _TURN: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
 TURNS: Final = 1000
-"""Turns of which is remembered where their replies go; there are never so many at once."""
+"""Maximum number of turns whose reply destination is remembered; more than ever run at once."""
 ORPHANED_AFTER: Final = 86_400.0 * 2
-"""Seconds after which a copy that no message refers to belongs to no turn that might still go on."""
+"""Seconds after which an unreferenced copy cannot belong to an unfinished turn any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A file that goes with a turn's reply."""
+    """A file attached to a turn's reply."""
 
     enclosure: OutboundFile
     caption: str
 
 
 class OutgoingFiles:
-    """Keeps copies in ``<folder>/<turn>/<key>/<name>``, the key made of the file's path: a repeat finds its place again.
+    """Stores copies in ``<folder>/<turn>/<key>/<name>``. The key is derived from the path, so a repeated call reuses the copy.
 
-    A description beside it, written last, makes a copy count. Everything here blocks.
+    A copy is valid once its description, written last, exists beside it. All methods do blocking I/O.
     """
 
     def __init__(self, folder: Path, settings: Callable[[], AttachmentSettings]) -> None:
@@ -53,11 +53,11 @@ class OutgoingFiles:
         self._settings = settings
         self._differing: dict[str, AttachmentSettings] = {}
         self._turns: set[str] | None = None
-        """Turns that may have a copy here; None before anybody looked."""
+        """Turns that may have copies; None before the folder was read."""
         self._looking = threading.Lock()
 
     def expect(self, turn: str, settings: AttachmentSettings) -> None:
-        """Go by other settings for the files of one turn, because of where its reply goes."""
+        """Set the limits for one turn's files, which depend on the destination of its reply."""
         while len(self._differing) >= TURNS:
             del self._differing[next(iter(self._differing))]
         self._differing[turn] = settings
@@ -72,14 +72,14 @@ class OutgoingFiles:
     def put(self, turn: str, path: str, data: bytes, caption: str) -> str | None:
         """See ``agent.tools.send_file.Outgoing``."""
         if _TURN.fullmatch(turn) is None:
-            return "files can be sent in an answer to somebody, and not from here"
+            return "files can only be sent in a reply to a message"
         key = hashlib.sha256(path.encode()).hexdigest()[:16]
         known, settings = self._described(turn), self._of(turn)
         others = [about for name, about in known if name != key]
         if len(others) >= settings.max_count:
-            return f"at most {settings.max_count} files go with one reply"
+            return f"at most {settings.max_count} files can be sent with one reply"
         if sum(about["size"] for about in others) + len(data) > settings.total_bytes:
-            return f"at most {settings.total_bytes:,} bytes go with one reply"
+            return f"at most {settings.total_bytes:,} bytes can be sent with one reply"
         place = next((about["place"] for name, about in known if name == key), len(known))
         kind = media_type(data)
         about = {
@@ -98,16 +98,16 @@ class OutgoingFiles:
             for above in (folder, folder.parent, self._folder):
                 _sync(above)
         except OSError as error:
-            log.warning("a file to send could not be kept: %s", error)
-            return f"the copy could not be kept ({error.strerror})"
+            log.warning("a file to send could not be stored: %s", error)
+            return f"the copy could not be stored ({error.strerror})"
         return None
 
     def may_have(self, turn: str) -> bool:
-        """Whether ``of`` could bring something. The only thing here that does not block."""
+        """Whether ``of`` may return files. The only method without blocking I/O."""
         return self._turns is None or turn in self._turns
 
     def of(self, turn: str) -> list[Waiting]:
-        """Return what goes with the reply of a turn, in the order in which it was asked for."""
+        """Return the files of a turn's reply in the order in which they were requested."""
         self._with_copies()
         found = sorted(self._described(turn), key=lambda one: one[1]["place"])
         return [
@@ -127,7 +127,7 @@ class OutgoingFiles:
             return self._turns
 
     def let_go(self, path: Path) -> None:
-        """Remove a copy that was delivered."""
+        """Delete a copy that was delivered."""
         if not path.is_relative_to(self._folder) or ".." in path.parts:
             return
         shutil.rmtree(path.parent, ignore_errors=True)
@@ -138,7 +138,7 @@ class OutgoingFiles:
             return
 
     def sweep(self, kept: Collection[Path], now: datetime) -> int:
-        """Remove copies that no message refers to, once no turn can want them any more; return how many."""
+        """Delete unreferenced copies that no turn can use any more; return how many."""
         if not self._folder.is_dir():
             return 0
         gone = 0
@@ -164,7 +164,7 @@ class OutgoingFiles:
 
 
 def _sync(folder: Path) -> None:
-    """Make sure that what was put into a folder is still there after a power cut."""
+    """Sync a folder, so that its entries survive a power loss."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -173,7 +173,7 @@ def _sync(folder: Path) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Put data in its place all at once, for our eyes only."""
+    """Write a file atomically with mode 0600."""
     temporary = path.with_name(f".{secrets.token_hex(6)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -1,4 +1,4 @@
-"""The post room of the house: files in, files out, and the bin."""
+"""Stores incoming and outgoing files and deletes old ones."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 
 class MediaService:
-    """Everything that has to do with files of messages. ``state`` is the folder of the house; ``settings`` gives those in force.
+    """The media service. ``state``: the state folder. ``settings``: returns the current settings.
 
-    ``largest`` is what is said of a conversation's largest file in particular, in bytes.
+    ``largest`` returns the maximum file size of a conversation in bytes.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class MediaService:
         self.outgoing = OutgoingFiles(state / "media", settings)
 
     def begin(self, turn: str, place: ChatAddress) -> None:
-        """Take note where the files of a turn will go."""
+        """Remember the destination of a turn's files."""
         self.outgoing.expect(turn, self._at(place))
 
     def _at(self, place: ChatAddress) -> AttachmentSettings:

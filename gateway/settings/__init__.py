@@ -1,1 +1,1 @@
-"""The settings as pydantic models, one module for each section; ``root`` composes them. Imports nothing of the gateway but ``base``."""
+"""The settings as pydantic models, one module per section; ``root`` composes them. Imports no part of the gateway but ``base``."""

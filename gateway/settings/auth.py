@@ -1,4 +1,4 @@
-"""The section ``auth`` of the settings: which keys there are and in which order they are tried. The keys stand elsewhere."""
+"""The section ``auth``: names and order of saved keys, and cooldowns. The keys themselves are in other files."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ class _Section(BaseModel):
 
 
 class ProfileSettings(_Section):
-    """What is known of one key besides the key."""
+    """Facts about one saved key."""
 
     provider: str = Field(min_length=1)
-    """The provider that it opens, such as anthropic."""
+    """The provider of the key, such as anthropic."""
     mode: Mode = "api_key"
-    """What it is: api_key, or token for a sign-in that covers chat only (it is never used for embeddings)."""
+    """``api_key``, or ``token`` for a sign-in that allows chat only (never used for embeddings)."""
     email: str = ""
-    """Whose account it is, for people."""
+    """The account's e-mail address; only informative."""
 
 
 class CooldownSettings(_Section):
-    """How long a key rests after it was turned down."""
+    """How long a rejected key is not used."""
 
     first_minutes: float = Field(default=1.0, gt=0)
-    """Minutes after a first refusal for having had too many requests; each further one makes it five times as long."""
+    """Minutes after the first "too many requests" response; each further one multiplies the time by five."""
     longest_minutes: float = Field(default=60.0, gt=0)
-    """Minutes that such a rest takes at most."""
+    """Maximum of that time, in minutes."""
     billing_backoff_hours: float = Field(default=5.0, gt=0)
-    """Hours after a first refusal for want of money, or of a key that is not accepted; each further one doubles it."""
+    """Hours after the first rejection because of billing or an invalid key; each further one doubles the time."""
     billing_max_hours: float = Field(default=24.0, gt=0)
-    """Hours that such a rest takes at most."""
+    """Maximum of that time, in hours."""
 
     @property
     def rests(self) -> Cooldowns:
-        """The same, for whoever lays keys to rest."""
+        """The cooldown times in seconds."""
         return Cooldowns(
             first=self.first_minutes * 60,
             longest=self.longest_minutes * 60,
@@ -51,11 +51,11 @@ class CooldownSettings(_Section):
 
 
 class AuthSettings(_Section):
-    """Keys in files of their own (`homebody models auth add`), beside those of `models.providers` and the environment."""
+    """Keys saved by `homebody models auth add`, used in addition to those in `models.providers` and the environment."""
 
     profiles: dict[str, ProfileSettings] = Field(default_factory=dict)
-    """What the owner notes of keys by their id, such as `anthropic:home`; the keys themselves are in auth-profiles.json."""
+    """Facts about keys by id, such as `anthropic:home`; the keys themselves are in auth-profiles.json."""
     order: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """By provider: the ids of the keys to use, first one first; unset: all, and sessions take turns between them."""
+    """Ids of the keys to use, by provider, in this order. Unset: all keys, distributed over the sessions."""
     cooldowns: CooldownSettings = CooldownSettings()
-    """How long a key rests after it was turned down."""
+    """How long a rejected key is not used."""

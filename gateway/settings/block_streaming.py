@@ -1,4 +1,4 @@
-"""How what an agent says is sent in blocks: what the settings say of it, and what holds for one conversation."""
+"""Settings of block streaming, and the effective values for one conversation."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ if TYPE_CHECKING:
     from gateway.settings.root import ChannelsSettings
 
 Sending = Literal["whole", "finished", "written"]
-"""When an agent's words are sent: when its turn is over, after each finished answer too, or as they are written."""
+"""When text is sent: at the end of the turn, after each finished answer, or while it is written."""
 AS_IT_IS_WRITTEN = "terminal"
-"""The channel that shows an answer letter by letter, and needs no blocks."""
+"""The channel that streams answers itself and needs no blocks."""
 ROOM = 0.75
-"""No block has to be longer than this share of the longest one, or there were no choice where to cut."""
+"""Maximum ratio of minimum to maximum block length, so that there is a choice of places to split."""
 
 
 class BlockSettings(Section):
-    """Sending what an agent says between its tools as messages, while it works on."""
+    """Sends what an agent says between tool calls as messages during the turn."""
 
     enabled: bool = False
-    """Whether it is done; otherwise such words are seen in the preview only."""
+    """Send such text as messages; otherwise it is only visible in the preview."""
     by_channel: dict[str, bool] = Field(default_factory=dict)
-    """Other such choices by channel, such as ``{telegram: true}``; ``channels.<name>.blockStreaming`` goes before."""
+    """Overrides by channel, such as ``{telegram: true}``; ``channels.<name>.blockStreaming`` takes precedence."""
     min_chars: Annotated[int, Field(ge=0, le=10_000)] = 80
-    """Characters that a finished answer has at least: shorter words wait for the next ones, or for the end."""
+    """Minimum length of such a message in characters; shorter text is joined with the next one or with the final answer."""
 
 
 class BlockChunking(Section):
-    """How long blocks are, and where they end."""
+    """Length of blocks, and where they end."""
 
     min_chars: Annotated[int, Field(ge=1, le=4000)] = 800
-    """Letters that a block of an unfinished answer has at least."""
+    """Minimum length of a block of an unfinished answer, in characters."""
     max_chars: Annotated[int, Field(ge=100, le=16_000)] = 1200
-    """Letters that it has at most; never more than the channel's ``textChunkLimit``."""
+    """Maximum length of a block, in characters; limited by the channel's ``textChunkLimit``."""
     break_preference: Preference = "paragraph"
-    """At what a block that is long enough ends; at a lesser break only when it would become too long."""
+    """Where a block of sufficient length ends; at a lesser break only if it would become too long."""
 
 
 class BlockStreaming(Section):
-    """Sending an answer in blocks, while it is still being written."""
+    """Sends an answer in blocks while it is being written."""
 
     block_streaming_default: Literal["off", "on"] = "off"
-    """Whether it is done on chat platforms of which ``channels.<name>.blockStreaming`` says nothing."""
+    """Default for chat platforms without ``channels.<name>.blockStreaming``."""
     block_streaming_break: Literal["text_end", "message_end"] | None = None
-    """When blocks are sent: as soon as their text is written, or when an answer is finished and tools run. Unset: ``message_end``
-    where only ``messages.blockStreaming`` asks for blocks, otherwise ``text_end``."""
+    """When blocks are sent: ``text_end``, as soon as their text is written, or ``message_end``, when an answer is finished and tools
+    run. Unset: ``message_end`` if only ``messages.blockStreaming`` enables blocks, otherwise ``text_end``."""
     block_streaming_chunk: BlockChunking = BlockChunking()
-    """How long blocks are, and where they end."""
+    """Length of blocks, and where they end."""
     block_streaming_coalesce: BlockCoalescing = BlockCoalescing()
-    """How long blocks are gathered before they are sent."""
+    """How blocks are merged before they are sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How what an agent says in one conversation is sent.
+    """How an agent's text is sent in one conversation.
 
-    ``least`` is how long a finished answer is at least; ``limits`` and ``resting`` are those of a block of an unfinished one,
-    the latter when nothing more came for ``idle`` seconds.
+    ``least``: minimum length of a finished answer, in characters. ``limits``: length of a block of an unfinished one.
+    ``resting``: minimum length of a block after ``idle`` seconds without new text.
     """
 
     sent: Sending = "whole"
@@ -76,7 +76,7 @@ class Manner:
 
 
 def manner_of(messages: BlockSettings, channels: ChannelsSettings, agent: BlockStreaming, channel: str, account: str) -> Manner:
-    """Return how one agent's words are sent by an account of a channel. What is said nearest holds."""
+    """Return how one agent's text is sent by an account of a channel. The most specific setting applies."""
     section = channels.account(channel, account)
     said: bool | None = getattr(section, "block_streaming", None)
     asked = said

@@ -1,4 +1,4 @@
-"""The section ``budgets`` of the settings."""
+"""The section ``budgets``."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ from pydantic.alias_generators import to_camel
 
 
 class PurseSettings(BaseModel):
-    """How much may be used in a day."""
+    """A daily budget."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     tokens: int | None = Field(default=None, ge=0)
-    """Tokens a day, those read from a cache included; unset: any number."""
+    """Tokens per day, including those read from a prompt cache. Unset: unlimited."""
     usd: float | None = Field(default=None, ge=0)
-    """Dollars a day; unset: any sum. A model without a known price counts with a high estimate: see `homebody usage`."""
+    """USD per day. Unset: unlimited. Models without a known price are counted at a high estimate (see `homebody usage`)."""
 
 
 class DayPurse(PurseSettings):
-    """What the whole house may use in a day."""
+    """Daily budget of all agents together."""
 
     tokens: int | None = Field(default=25_000_000, ge=0)
-    """Tokens a day, those read from a cache included; null: any number."""
+    """Tokens per day, including those read from a prompt cache. null: unlimited."""
     usd: float | None = Field(default=5.0, ge=0)
-    """Dollars a day; null: any sum. A model without a known price counts with a high estimate: see `homebody usage`."""
+    """USD per day. null: unlimited. Models without a known price are counted at a high estimate (see `homebody usage`)."""
 
 
 class BackgroundPurse(PurseSettings):
-    """What may be used in a day by work that nobody waits for."""
+    """Daily budget of background work."""
 
     tokens: int | None = Field(default=10_000_000, ge=0)
-    """Tokens a day, those read from a cache included; null: any number."""
+    """Tokens per day, including those read from a prompt cache. null: unlimited."""
     usd: float | None = Field(default=1.0, ge=0)
-    """Dollars a day; null: any sum. A model without a known price counts with a high estimate: see `homebody usage`."""
+    """USD per day. null: unlimited. Models without a known price are counted at a high estimate (see `homebody usage`)."""
 
 
 class BudgetSettings(BaseModel):
-    """Brakes on what the models cost. A day is the agent's owner's, midnight to midnight."""
+    """Daily limits on model costs. A day is from midnight to midnight in the owner's time zone."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     enabled: bool = True
-    """Hold calls back that could go beyond a purse."""
+    """Block model calls that could exceed a budget."""
     day: DayPurse = DayPurse()
-    """What the whole house may use in a day."""
+    """Daily budget of all agents together."""
     agent: PurseSettings = PurseSettings()
-    """What each agent may use in a day."""
+    """Daily budget of each agent."""
     session: PurseSettings = PurseSettings()
-    """What each session may use in a day."""
+    """Daily budget of each session."""
     background: BackgroundPurse = BackgroundPurse()
-    """What flushes, summaries, embeddings and other work that nobody waits for may use in a day."""
+    """Daily budget of memory flushes, summaries, embeddings and other background work."""
     warn_at: float = Field(default=0.8, gt=0, le=1)
-    """The share of a purse from which on the owner is told, once a day."""
+    """The used share of a budget (0 to 1) at which the owner is warned, once a day."""

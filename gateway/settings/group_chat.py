@@ -1,4 +1,4 @@
-"""How agents are called in groups: ``agents.list[].groupChat`` and ``messages.groupChat``."""
+"""The sections ``agents.list[].groupChat`` and ``messages.groupChat``: mentions and history in groups."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ MOST_PATTERNS = 20
 
 
 class CallSettings(Section):
-    """How one agent is called in groups."""
+    """How one agent is mentioned in groups."""
 
     mention_patterns: Annotated[tuple[Pattern, ...], Field(max_length=MOST_PATTERNS)] | None = None
-    """Regular expressions that call the agent as a mention does, capitals aside; unset: those of ``messages.groupChat``, else its name."""
+    """Regular expressions, ignoring case, that count as a mention. Unset: those of ``messages.groupChat``, else the agent's name."""
 
 
 class GroupChatSettings(CallSettings):
-    """Groups, whatever the channel."""
+    """Groups on all channels."""
 
     history_limit: Annotated[int, Field(ge=0, le=200)] = 20
-    """How many messages of a group that were not for the agent are kept to be told with the next one that is; 0 keeps none."""
+    """Number of earlier group messages without a mention that are added to the next one with a mention. 0: none."""

@@ -1,4 +1,4 @@
-"""The `gateway` section: where the house listens, and to whom."""
+"""The section ``gateway``: the HTTP API's addresses and token."""
 
 from __future__ import annotations
 
@@ -54,35 +54,35 @@ def _good_token(token: SecretStr) -> SecretStr:
 
 
 class GatewayAuth(Section):
-    """Who may ask."""
+    """Authentication of HTTP requests."""
 
     token: Annotated[SecretStr, AfterValidator(_good_token)] | None = None
-    """Bearer token for the HTTP surface, at least 24 characters; unset: one is made at first start in `state/gateway.token`."""
+    """Bearer token for the HTTP API, at least 24 characters. Unset: one is generated at the first start in `state/gateway.token`."""
 
 
 class GatewaySettings(Section):
-    """The `gateway` section. Every address asks for the token but the two that say only whether the house is up."""
+    """The HTTP API. All paths need the token, except the two health checks."""
 
     port: int = Field(default=18790, ge=0, le=65535)
-    """TCP port of the HTTP surface; 0 takes any free one."""
+    """TCP port of the HTTP API. 0: any free port."""
 
     bind: Literal["loopback", "lan"] = "loopback"
-    """`loopback` listens on 127.0.0.1 and ::1 only; `lan` on every network of the machine, which containers need."""
+    """`loopback`: listen on 127.0.0.1 and ::1 only. `lan`: listen on all network interfaces, which containers need."""
 
     trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = ()
-    """Addresses or networks of reverse proxies; a request with forwarding headers from anyone else is refused."""
+    """Addresses or networks of reverse proxies. Requests with forwarding headers from other addresses are rejected."""
 
     allowed_hosts: tuple[Annotated[str, AfterValidator(_host)], ...] = ()
-    """Names under which this gateway may be addressed beside localhost, 127.0.0.1 and ::1, such as `home.example`."""
+    """Host names accepted in requests besides localhost, 127.0.0.1 and ::1, such as `home.example`."""
 
     allowed_origins: tuple[Annotated[str, AfterValidator(_origin)], ...] = ()
-    """Web origins whose pages may call this gateway, such as `https://home.example`; none by default."""
+    """Web origins that may call the API from a browser, such as `https://home.example`. Default: none."""
 
     auth: GatewayAuth = GatewayAuth()
-    """Who may ask."""
+    """Authentication of HTTP requests."""
 
     def under(self, environment: Mapping[str, str]) -> GatewaySettings:
-        """Return these settings with what the environment overrides, for containers, where the file may not exist yet.
+        """Return these settings with overrides from the environment, for containers, where the file may not exist yet.
 
         Reads `HOMEBODY_GATEWAY_BIND` and `HOMEBODY_GATEWAY_PORT`. Raises HomebodyError that names the variable.
         """
@@ -98,5 +98,5 @@ class GatewaySettings(Section):
             return GatewaySettings.model_validate({**dict(self), key: value})
         except ValidationError as error:
             reason = error.errors(include_url=False, include_input=False)[0]["msg"]
-            hint = f"Set {variable} to a value that gateway.{key} takes, or unset it."
-            raise HomebodyError(f"{value!r} will not do: {reason}", where=variable, hint=hint) from error
+            hint = f"Set {variable} to a valid value of gateway.{key}, or unset it."
+            raise HomebodyError(f"{value!r} is invalid: {reason}", where=variable, hint=hint) from error

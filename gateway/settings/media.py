@@ -1,4 +1,4 @@
-"""The section ``messages.attachments``: how large files may be, and how long they are kept."""
+"""The section ``messages.attachments``: size limits and retention of files."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ MB = 1024 * 1024
 
 
 class AttachmentSettings(BaseModel):
-    """Files that come with messages, and files that an agent sends."""
+    """Files received with messages, and files that an agent sends."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     max_bytes: Annotated[int, Field(ge=0, le=100 * MB)] = 20 * MB
-    """Largest file that is taken or sent, in bytes; 0 takes and sends none."""
+    """Maximum size of a received or sent file, in bytes. 0: no files."""
     max_count: Annotated[int, Field(ge=0, le=100)] = 10
-    """Most files that are taken with one message; the others are named to the agent and stay on the platform."""
+    """Maximum number of files downloaded per message. The agent is told the names of the others."""
     total_bytes: Annotated[int, Field(ge=0)] = 50 * MB
-    """Most bytes that are taken with one message, in all its files."""
+    """Maximum total size of the files downloaded per message, in bytes."""
     inline_chars: Annotated[int, Field(ge=0, le=200_000)] = 8000
-    """Characters of a text file that the model is shown at once; it reads the rest in the file."""
+    """Characters of a received text file that are added to the message; the model can read the rest from the file."""
     keep_days: Annotated[int, Field(ge=0)] = 30
-    """Days after which files that were sent to the house are removed from its ``inbox`` folders; 0 keeps them for ever."""
+    """Days after which received files are deleted from the ``inbox`` folders. 0: never."""
     keep_bytes: Annotated[int, Field(ge=0)] = 2048 * MB
-    """Most bytes that the ``inbox`` folders of an agent may hold; beyond it the oldest files are removed. 0 sets no bound."""
+    """Maximum total size of an agent's ``inbox`` folders in bytes; beyond it the oldest files are deleted. 0: unlimited."""
 
 
 def largest_file(channels: ChannelsSettings, place: ChatAddress) -> int | None:
-    """Return what ``mediaMaxMb`` says for a conversation, in bytes: that of its account, or else of its channel."""
+    """Return ``mediaMaxMb`` of the conversation's account, or of its channel, in bytes."""
     said: float | None = getattr(channels.account(place.channel, place.account), "media_max_mb", None)
     return None if said is None else int(said * MB)

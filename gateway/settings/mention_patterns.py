@@ -1,7 +1,7 @@
-"""Patterns by which people call an agent, such as ``@?homebody`` or ``hey (bot|agent)``; none can ever take long.
+"""Mention patterns, such as ``@?homebody`` or ``hey (bot|agent)``, restricted so that matching is always fast.
 
-A pattern is judged before it is used: the ways in which it could match from one place are counted, and where there are too many
-it is refused. Text is looked through at its beginning and its end, with white space drawn together.
+A pattern is validated by counting the ways in which it could match from one position; too many are rejected. Only the beginning
+and the end of a text are searched, with white space collapsed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 
 LONGEST: Final = 200
 WINDOW: Final = 300
-"""Characters at the beginning and at the end of a text that are looked through."""
+"""Number of characters at the beginning and at the end of a text that are searched."""
 MOST_WAYS: Final = 4000
 ENDLESS: Final = WINDOW
 _GROUP = re.compile(r"\((?!\?)|\(\?:|\(\?P<[A-Za-z_]\w*>")
@@ -23,7 +23,7 @@ _SPACES = {r"\s", " ", r"\ "}
 
 
 class _Judge:
-    """Counts the ways of a pattern, from left to right."""
+    """Counts the possible matches of a pattern, from left to right."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern.removeprefix("(?i)")
@@ -32,7 +32,7 @@ class _Judge:
     def ways(self) -> int:
         ways = self._branches()
         if self._at < len(self._pattern):
-            raise ValueError("a bracket is closed that was not opened")
+            raise ValueError("a bracket is closed but not opened")
         return ways
 
     def _branches(self) -> int:
@@ -50,8 +50,8 @@ class _Judge:
             ways *= self._repeated(inner, self._pattern[start : self._at])
             if ways > MOST_WAYS:
                 raise ValueError(
-                    "it could match in too many ways; leave out `.*` (a pattern is looked for anywhere in the text) and "
-                    "repetitions of what repeats"
+                    "it could match in too many ways; remove `.*` (a pattern is searched anywhere in the text) and "
+                    "nested repetitions"
                 )
         return ways
 
@@ -64,10 +64,10 @@ class _Judge:
             self._at += 1
             return ways
         if self._here("("):
-            raise ValueError(f"`{self._pattern[self._at : self._at + 4]}` is not among what may be used here")
+            raise ValueError(f"`{self._pattern[self._at : self._at + 4]}` is not supported here")
         if self._here("\\"):
             if self._pattern[self._at + 1 : self._at + 2].isdigit():
-                raise ValueError("it refers back to a group")
+                raise ValueError("back-references are not supported")
             self._at += 2
         elif found := _CLASS.match(self._pattern, self._at):
             self._at = found.end()
@@ -107,23 +107,25 @@ def _bounds(found: re.Match[str]) -> tuple[int, int]:
 
 def _judged(pattern: str) -> str:
     if not pattern.strip() or len(pattern) > LONGEST:
-        raise ValueError(f"a pattern has 1 to {LONGEST} characters")
+        raise ValueError(f"a pattern must have 1 to {LONGEST} characters")
     try:
         compiled = re.compile(pattern, re.IGNORECASE)
         _Judge(pattern).ways()
     except (re.error, ValueError, OverflowError, RecursionError) as error:
-        raise ValueError(f"{pattern!r} is no pattern that can be used: {error}") from error
+        raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from error
     if compiled.search("") is not None:
-        raise ValueError(f"{pattern!r} matches everything: to hear all messages of a group, set requireMention: false there")
+        raise ValueError(
+            f"{pattern!r} matches everything; to receive all messages of a group, set requireMention: false for it"
+        )
     return pattern
 
 
 Pattern = Annotated[str, AfterValidator(_judged)]
-"""A pattern that was judged."""
+"""A validated pattern."""
 
 
 def called(text: str, patterns: tuple[str, ...]) -> bool:
-    """Say whether a text calls by one of the patterns. Capitals do not matter."""
+    """Whether a text matches one of the patterns, ignoring case."""
     if not patterns:
         return False
     plain = " ".join(text[: 20 * WINDOW].split())
@@ -132,5 +134,5 @@ def called(text: str, patterns: tuple[str, ...]) -> bool:
 
 
 def by_name(name: str) -> str:
-    """Return the pattern that a name makes."""
+    """Return the pattern that matches a name."""
     return rf"(?<!\w)@?{re.escape(name)}(?!\w)"

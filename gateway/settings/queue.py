@@ -1,4 +1,4 @@
-"""The sections ``messages.queue`` and ``messages.inbound``: what becomes of messages that arrive quickly, or while a turn runs."""
+"""The sections ``messages.queue`` and ``messages.inbound``: messages during a turn or in quick succession."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.settings.section import Section
 QueueMode = Literal["collect", "steer", "followup", "interrupt"]
 MODES: tuple[str, ...] = get_args(QueueMode)
 OLDER_NAMES = {"queue": "steer", "steer-backlog": "steer", "steer+backlog": "steer"}
-"""Names that the documents give the modes; a backlog that is answered twice is nobody's wish."""
+"""Accepted aliases of the modes."""
 
 
 def _by_older_name(value: Any) -> Any:
@@ -23,38 +23,38 @@ Milliseconds = Annotated[int, Field(ge=0, le=60_000)]
 
 
 class QueueSettings(Section):
-    """What becomes of messages that arrive while their session is at work. None is ever dropped."""
+    """What happens to messages that arrive while their session is busy. None is dropped."""
 
     mode: Mode = "collect"
-    """``collect`` answers what waits together in the next turn, ``steer`` lets it into the running one between its tools, ``followup`` gives each a turn of its own, ``interrupt`` stops the running turn for it."""  # noqa: E501
+    """``collect``: answer waiting messages together in the next turn. ``steer``: add them to the running turn between tool calls. ``followup``: one turn for each. ``interrupt``: stop the running turn."""  # noqa: E501
     by_channel: dict[str, Mode] = Field(default_factory=dict)
-    """Other modes by channel, such as ``{discord: steer}``; ``/queue`` in a conversation goes before both."""
+    """Mode by channel, such as ``{discord: steer}``. ``/queue`` in a conversation takes precedence."""
     debounce_ms: Milliseconds = 500
-    """How long it must have been quiet before messages that waited are answered together, in milliseconds."""
+    """Milliseconds without a new message before waiting messages are answered together."""
     debounce_ms_by_channel: dict[str, Milliseconds] = Field(default_factory=dict)
-    """Other such times by channel."""
+    """The same by channel, in milliseconds."""
     cap: Annotated[int, Field(ge=1, le=1000)] = 20
-    """Most messages that one turn answers together; what is beyond it is answered in the next one."""
+    """Maximum number of messages answered in one turn; further ones are answered in the next turn."""
     drop: Literal["none", "old", "new", "summarize"] = "none"
-    """Understood for the sake of older files and without effect: messages beyond ``cap`` wait, and are never dropped."""
+    """Accepted for compatibility but ignored: messages beyond ``cap`` wait and are never dropped."""
 
     def mode_on(self, channel: str) -> QueueMode:
         """Return the mode on a channel."""
         return self.by_channel.get(channel, self.mode)
 
     def quiet_on(self, channel: str) -> float:
-        """Return how long a channel must have been quiet, in seconds."""
+        """Return the debounce time of a channel in seconds."""
         return self.debounce_ms_by_channel.get(channel, self.debounce_ms) / 1000
 
 
 class InboundSettings(Section):
-    """What becomes of messages that one person sends in quick succession."""
+    """Messages that one person sends in quick succession."""
 
     debounce_ms: Milliseconds = 0
-    """Texts of one person that follow each other within this time, in milliseconds, are answered as one; 0 answers each at once."""
+    """Texts of one person within this many milliseconds of each other are joined and answered as one. 0: off."""
     by_channel: dict[str, Milliseconds] = Field(default_factory=dict)
-    """Other such times by channel, such as ``{telegram: 1500}``."""
+    """The same by channel, in milliseconds, such as ``{telegram: 1500}``."""
 
     def within(self, channel: str) -> float:
-        """Return the time on a channel, in seconds."""
+        """Return the time of a channel in seconds."""
         return self.by_channel.get(channel, self.debounce_ms) / 1000

@@ -1,4 +1,4 @@
-"""The root of the settings, composed of the sections that live beside their users."""
+"""The root of the settings."""
 
 from __future__ import annotations
 
@@ -28,63 +28,63 @@ from memory.settings import MemorySettings
 
 MAIN = "main"
 _PORTS = 999
-"""How many ports behind the usual one profiles are spread over, by their names."""
+"""Number of ports after the default one over which profiles are distributed by their name."""
 AGENT_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 
 
 class AgentDefaults(AgentSettings, BlockStreaming):
-    """What every agent is like, unless its own entry says otherwise."""
+    """Defaults for all agents."""
 
     memory_search: MemorySettings = MemorySettings()
     """Search in the agent's memory."""
 
 
 class AgentEntry(AgentDefaults):
-    """One agent. Whatever is not said here is taken from agents.defaults."""
+    """One agent. Settings that are not given here are taken from agents.defaults."""
 
     id: Annotated[str, Field(pattern=AGENT_ID)]
-    """The agent's id: lower-case letters, figures, - and _; it names the agent's folders and never changes."""
+    """The agent's id: lower-case letters, digits, - and _. It is part of folder names and should not be changed."""
     name: str = ""
-    """The agent's name for people; the id when empty."""
+    """The agent's display name. Default: the id."""
     default: bool = False
-    """Whether this agent answers where nothing else is said; without any, the first of the list does."""
+    """Whether this is the default agent. If none is, the first of the list is."""
     group_chat: CallSettings = CallSettings()
-    """How this agent is called in groups."""
+    """How this agent is mentioned in groups."""
 
 
 _HOT: dict[str, Any] = {"reload": "hot"}
 
 
 class AgentsSettings(Section):
-    """The agents of the house."""
+    """The agents."""
 
     defaults: AgentDefaults = AgentDefaults()
-    """What every agent is like, unless its own entry says otherwise."""
+    """Defaults for all agents."""
     list: tuple[AgentEntry, ...] = ()
-    """The agents; without any there is one, main."""
+    """The agents. Default: one agent with the id ``main``."""
 
 
 class SlotsSettings(Section):
-    """Which part fills a place that only one can."""
+    """The plugin for each slot."""
 
     memory: str = Field(default="memory-core", min_length=1)
-    """Who keeps the memory: memory-core, none for agents without memory tools, or the name under which another package brings one."""
+    """The memory: ``memory-core``, ``none`` (no memory tools), or the name that another package registers."""
 
 
 class PluginsSettings(Section):
-    """Parts that can be exchanged."""
+    """Exchangeable parts."""
 
     slots: SlotsSettings = SlotsSettings()
-    """Which part fills a place that only one can."""
+    """The plugin for each slot."""
     memory: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """What memories of other packages want to know, by their name; their documentation tells."""
+    """Settings of memories from other packages, by name; see their documentation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProfile:
-    """One agent as it really is: its entry laid over the defaults. ``workspace`` is absolute.
+    """The effective settings of one agent: its entry merged over the defaults. ``workspace`` is absolute.
 
-    ``tools`` are the layers of rules on its tools, of which each can only narrow.
+    ``tools``: layers of tool rules; each can only restrict further.
     """
 
     id: str
@@ -97,35 +97,35 @@ class AgentProfile:
 
 
 class PluginChannel(Section):
-    """A channel of another package."""
+    """A channel from another package."""
 
     enabled: bool = True
     """Whether this channel is used."""
     dm_policy: DmPolicy = "pairing"
-    """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody if it lists `*`, or nobody."""
+    """Who may write private messages: people approved by a pairing code, only those in `allowFrom`, everybody if it has `*`, or nobody."""
     allow_from: tuple[str, ...] = ()
-    """Ids of the people who may write without pairing; the first is the owner."""
+    """Ids of people who may write without pairing. The first one is the owner."""
     groups: tuple[str, ...] = ()
-    """Ids of the groups that are read, where those in `allowFrom` may speak to the agent by mentioning it."""
+    """Ids of allowed groups. In them, people in `allowFrom` reach the agent by mentioning it."""
     block_streaming: bool | None = None
-    """Whether answers are sent in blocks while they are written; as `agents.defaults.blockStreamingDefault` says when not set."""
+    """Send answers in blocks while they are written. Unset: `agents.defaults.blockStreamingDefault` applies."""
     media_max_mb: Annotated[float, Field(ge=0, le=100)] | None = None
-    """The largest file that is taken or sent, in MB (1,048,576 bytes); as `messages.attachments.maxBytes` says when not set."""
+    """Maximum size of a received or sent file, in MB (1,048,576 bytes). Unset: `messages.attachments.maxBytes` applies."""
     history_limit: Annotated[int, Field(ge=0, le=200)] | None = None
-    """How many messages of a group that were not for the agent are kept; as `messages.groupChat.historyLimit` says when not set."""
+    """Number of earlier group messages without a mention that are kept. Unset: `messages.groupChat.historyLimit` applies."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """What the package itself wants to know; its documentation tells."""
+    """Settings of the package; see its documentation."""
 
     def names(self) -> list[str]:
         """Return the names of the enabled accounts: one or none."""
         return ["default"] if self.enabled else []
 
     def account(self, name: str) -> PluginChannel:  # noqa: ARG002 - the sections of all platforms answer alike
-        """Return the settings in force for an account."""
+        """Return the effective settings of an account."""
         return self
 
     def policy(self) -> Policy:
-        """Return who may speak on this channel."""
+        """Return the access policy of this channel."""
         return Policy(dm_policy=self.dm_policy, allow_from=self.allow_from, groups=frozenset(self.groups))
 
 
@@ -133,17 +133,17 @@ class ChannelsSettings(PlatformSettings):
     """Chat platforms."""
 
     plugins: dict[str, PluginChannel] = Field(default_factory=dict)
-    """Channels that other installed packages bring, by name."""
+    """Channels from other installed packages, by name."""
 
     def section(self, channel: str) -> Any:
-        """Return the section of a channel, built in or of another package; None where there is none.
+        """Return the section of a channel, built in or from another package; None if there is none.
 
-        Each section has ``names()``, the enabled accounts, and ``account(name)``, the settings in force for one.
+        Each section has ``names()``, the enabled accounts, and ``account(name)``, the effective settings of one.
         """
         return getattr(self, channel) if channel in PlatformSettings.model_fields else self.plugins.get(channel)
 
     def account(self, channel: str, account: str) -> BaseModel | None:
-        """Return what is said of an account of a channel, by its entry and by its channel; None where there is no such section."""
+        """Return the effective settings of a channel's account; None if there is no such section."""
         section = self.section(channel)
         if section is None:
             return None
@@ -152,46 +152,46 @@ class ChannelsSettings(PlatformSettings):
 
 
 class Settings(Section):
-    """All settings. An empty file means every default."""
+    """All settings. With an empty file, all defaults apply."""
 
     agents: AgentsSettings = Field(default=AgentsSettings(), json_schema_extra=_HOT)
-    """The agents of the house."""
+    """The agents."""
     models: ModelsSettings = Field(default=ModelsSettings(), json_schema_extra=_HOT)
-    """Providers of language models beyond those known from the environment."""
+    """Providers of language models, in addition to those found in the environment."""
     auth: AuthSettings = Field(default=AuthSettings(), json_schema_extra=_HOT)
-    """Keys of model providers in files of their own."""
+    """Saved keys of model providers."""
     session: SessionSettings = Field(default=SessionSettings(), json_schema_extra=_HOT)
-    """Who shares a session, and when it starts afresh."""
+    """Session scope and reset rules."""
     hooks: HooksSettings = Field(default=HooksSettings(), json_schema_extra=_HOT)
-    """What is done when something happens."""
+    """Actions on events."""
     channels: ChannelsSettings = Field(default=ChannelsSettings(), json_schema_extra=_HOT)
     """Chat platforms."""
     bindings: tuple[Binding, ...] = Field(default=(), json_schema_extra=_HOT)
-    """Which agent answers where; the nearest rule wins, and without one the default agent answers."""
+    """Routing rules: which agent answers which conversation. The most specific rule applies; without one, the default agent answers."""
     broadcast: Broadcast = Field(default_factory=dict, json_schema_extra=_HOT)
-    """Conversations that several agents answer, each in a session of its own: ``telegram:-100123: [main, work]``; before ``bindings``."""
+    """Conversations that several agents answer, each in its own session: ``telegram:-100123: [main, work]``. Precedes ``bindings``."""
     messages: MessagesSettings = Field(default=MessagesSettings(), json_schema_extra=_HOT)
-    """How messages are dealt with, whatever the channel."""
+    """Handling of messages on all channels."""
     gateway: GatewaySettings = GatewaySettings()
-    """Where the house listens, and to whom."""
+    """The HTTP API."""
     tools: GlobalToolsSettings = Field(default=GlobalToolsSettings(), json_schema_extra=_HOT)
-    """Which tools there are in the house; what is said of an agent can only narrow it."""
+    """Tools that agents may use; an agent's own settings can only restrict them further."""
     budgets: BudgetSettings = Field(default=BudgetSettings(), json_schema_extra=_HOT)
-    """What the models may cost in a day."""
+    """Daily limits on model costs."""
     plugins: PluginsSettings = Field(default=PluginsSettings(), json_schema_extra=_HOT)
-    """Parts that can be exchanged."""
+    """Exchangeable parts."""
     logging: LoggingSettings = LoggingSettings()
-    """What is logged, and where."""
+    """Log levels and the log file."""
 
     _profile: str = PrivateAttr(default="")
 
     @property
     def profile(self) -> str:
-        """The name of the house these settings are for; the usual one has none."""
+        """The name of the profile; "" for the default one."""
         return self._profile
 
     def of_profile(self, name: str) -> Settings:
-        """Return these settings for the house of that name: its default workspaces and its default port are its own."""
+        """Return these settings for a profile, which has its own default workspaces and default port."""
         if name == self._profile:
             return self
         gateway = self.gateway
@@ -211,13 +211,13 @@ class Settings(Section):
 
     @property
     def default_agent(self) -> str:
-        """The id of the agent that answers where nothing else is said."""
+        """The id of the default agent."""
         return next((entry.id for entry in self.agents.list if entry.default), self.agent_ids[0])
 
     def agent(self, agent_id: str) -> AgentProfile:
-        """Return one agent: its entry laid over ``agents.defaults``, key by key (lists are replaced as a whole).
+        """Return one agent: its entry merged over ``agents.defaults``, key by key (lists are replaced as a whole).
 
-        A relative workspace counts from the owner's home folder. Raises UsageError for an agent that is not there.
+        A relative workspace is relative to the owner's home folder. Raises UsageError for an unknown agent.
         """
         if agent_id not in self.agent_ids:
             raise UsageError(f"there is no agent {agent_id!r}", hint=f"There is: {', '.join(self.agent_ids)}.")
@@ -237,14 +237,14 @@ class Settings(Section):
         )
 
     def _tool_rules(self, entry: AgentEntry | None) -> tuple[ToolRules, ...]:
-        """The rules of the house, of all agents, and what the agent's own entry says beyond that."""
+        """The global rules, those of all agents, and those of the agent's own entry."""
         own = entry.tools if entry is not None and "tools" in entry.model_fields_set else ToolRules()
         said = own if "deny" in own.model_fields_set else own.model_copy(update={"deny": ()})
         return (self.tools, self.agents.defaults.tools, said)
 
 
 def laid_over(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Merge two sections; where both say something, ``over`` wins, key by key."""
+    """Merge two sections key by key; ``over`` takes precedence."""
     merged = dict(under)
     for key, value in over.items():
         below = merged.get(key)

@@ -24,45 +24,45 @@ class PeerMatch(Section):
 
 
 class BindingMatch(Section):
-    """What a conversation must be like; everything that is said must hold."""
+    """Conditions on a conversation; all given ones must match."""
 
     channel: str
     """The channel, such as ``telegram``."""
     account_id: str | None = None
-    """The account; none means the default one, ``*`` any."""
+    """The account. Unset: the default one. ``*``: any."""
     peer: PeerMatch | None = None
     """One person or one group."""
     thread: str | None = None
-    """One topic or thread of that group, by its id."""
+    """The id of a topic or thread in that group."""
     guild_id: str | None = None
-    """The Discord server that a group lies in."""
+    """The group's Discord server."""
     team_id: str | None = None
-    """The Slack workspace that a group lies in."""
+    """The group's Slack workspace."""
 
     @model_validator(mode="after")
     def _of_a_group(self) -> Self:
         if self.thread is not None and self.peer is None:
-            raise ValueError("thread says which topic of a group is meant: name the group under peer")
+            raise ValueError("thread is a topic of a group: give the group under peer")
         return self
 
 
 class Binding(Section):
-    """One rule that gives conversations to an agent."""
+    """A rule that assigns conversations to an agent."""
 
     agent_id: str
     """The agent that answers."""
     match: BindingMatch
-    """The conversations it answers."""
+    """The conversations that it answers."""
 
 
 def _strategy(given: dict[str, str | tuple[str, ...]]) -> dict[str, str | tuple[str, ...]]:
     for key, value in given.items():
         if key == STRATEGY and value != "parallel":
-            raise ValueError("strategy: there is parallel only, in which each agent answers as soon as it can")
+            raise ValueError("strategy: only parallel is supported (each agent answers as soon as it can)")
         if key != STRATEGY and (isinstance(value, str) or not value):
-            raise ValueError(f"{key}: name the agents as a list, such as [main, work]")
+            raise ValueError(f"{key}: give the agents as a list, such as [main, work]")
     return given
 
 
 Broadcast = Annotated[dict[str, str | tuple[str, ...]], AfterValidator(_strategy)]
-"""Agents by conversation; the key ``strategy`` says how they answer."""
+"""Agents by conversation; the key ``strategy`` sets how they answer."""

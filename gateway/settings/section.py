@@ -7,6 +7,6 @@ from pydantic.alias_generators import to_camel
 
 
 class Section(BaseModel):
-    """A part of the settings: camelCase keys; unknown keys are kept out, and the reader of the file warns of them."""
+    """Base of all sections: camelCase keys; unknown keys are ignored, and reported by the reader of the file."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")

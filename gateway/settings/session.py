@@ -1,4 +1,4 @@
-"""The ``session`` section: who shares a session, and when it starts afresh."""
+"""The sections ``session`` and ``hooks``: session scope, reset rules and retention."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ ResetMode = Literal["daily", "idle", "daily+idle", "none"]
 
 
 class ResetSettings(Section):
-    """When a session starts afresh."""
+    """When a session is reset, which starts a new conversation."""
 
     mode: ResetMode = "daily"
-    """``daily``: every day at ``atHour``; ``idle``: after ``idleMinutes`` of silence; ``daily+idle``: whichever is first; ``none``."""
+    """``daily``: every day at ``atHour``. ``idle``: after ``idleMinutes`` of silence. ``daily+idle``: whichever is first. ``none``."""
     at_hour: Annotated[int, Field(ge=0, le=23)] = 4
     """Hour of the daily reset, in the owner's time zone."""
     idle_minutes: Annotated[int, Field(ge=1)] = 60
     """Minutes without a message from a person after which an idle reset is due."""
     defer_minutes: Annotated[int, Field(ge=0)] = 30
-    """A daily reset waits until nobody has written for this many minutes; 0 resets at once."""
+    """A daily reset waits until nobody has written for this many minutes. 0: no waiting."""
     notice: bool = True
-    """Tell the owner in one line when a session was started afresh by the clock."""
+    """Tell the owner in one line when a session was reset by the schedule."""
 
 
 class ResetByTypeSettings(Section):
-    """Other rules for kinds of conversations. What is not said here is taken from ``session.reset``."""
+    """Rules for kinds of conversations. Settings that are not given here are taken from ``session.reset``."""
 
     dm: ResetSettings | None = None
     """Private chats."""
     direct: ResetSettings | None = None
-    """The same as ``dm``, which counts where both are there."""
+    """Same as ``dm``, which takes precedence."""
     group: ResetSettings | None = None
     """Groups and channels."""
     thread: ResetSettings | None = None
@@ -42,73 +42,73 @@ class ResetByTypeSettings(Section):
 
 
 class MaintenanceSettings(Section):
-    """What becomes of sessions that nobody speaks in any more."""
+    """Archiving of ended sessions."""
 
     prune_after: Duration = 30 * 86_400.0
-    """Silence after which a session that was left is forgotten and its transcripts are archived: ``"30d"``, or seconds."""
+    """Time after its last message when an ended session is removed and its transcripts are archived: ``"30d"``, or seconds."""
     max_entries: Annotated[int, Field(ge=10)] = 5000
-    """Most sessions of one agent that are remembered; beyond it those that were left longest ago are archived first."""
+    """Maximum number of sessions of an agent; beyond it the oldest ended ones are archived first."""
     max_disk_bytes: Annotated[int, Field(ge=1_000_000)] = 10_000_000_000
-    """Most space for archived transcripts of one agent, in bytes; beyond it the oldest are deleted."""
+    """Maximum total size of an agent's archived transcripts in bytes; beyond it the oldest are deleted."""
 
 
 class SessionMemorySettings(Section):
-    """The file that keeps the end of each session for search."""
+    """The note with the last messages of each session, for memory search."""
 
     enabled: bool = True
-    """Write the last messages of a session that ends to ``memory/YYYY-MM-DD-slug.md``."""
+    """Write the last messages of an ending session to ``memory/YYYY-MM-DD-slug.md``."""
     messages: Annotated[int, Field(ge=1, le=500)] = 15
-    """How many messages of people and of the agent."""
+    """Number of messages, of people and the agent."""
 
 
 class HookEntriesSettings(Section):
-    """The hooks that come with the house."""
+    """The built-in hooks."""
 
     session_memory: Annotated[SessionMemorySettings, Field(alias="session-memory")] = SessionMemorySettings()
-    """The file that keeps the end of each session for search."""
+    """The note with the last messages of each session, for memory search."""
 
 
 class InternalHooksSettings(Section):
-    """Hooks that come with the house."""
+    """The built-in hooks."""
 
     enabled: bool = True
-    """Run them at all."""
+    """Run the built-in hooks."""
     entries: HookEntriesSettings = HookEntriesSettings()
-    """Each of them."""
+    """The settings of each hook."""
 
 
 class HooksSettings(Section):
-    """What is done when something happens."""
+    """Actions on events."""
 
     internal: InternalHooksSettings = InternalHooksSettings()
-    """Hooks that come with the house."""
+    """The built-in hooks."""
 
 
 class SessionSettings(Section):
     """Sessions."""
 
     dm_scope: DmScope = "main"
-    """``main``: all private chats with the owner are one session; ``per-peer``: one per person; ``per-channel-peer``: one per person and channel."""  # noqa: E501
+    """``main``: all private chats with the owner are one session. ``per-peer``: one session per person. ``per-channel-peer``: one per person and channel."""  # noqa: E501
     identity_links: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Names of people, each with their ids as ``channel:id``, who share a session across channels where ``dmScope`` is not ``main``."""
+    """People by name, each with their ids as ``channel:id``. With a ``dmScope`` other than ``main``, their channels share a session."""
     reset: ResetSettings = ResetSettings()
-    """When sessions start afresh."""
+    """When sessions are reset."""
     reset_by_type: ResetByTypeSettings = ResetByTypeSettings()
-    """Other rules for kinds of conversations."""
+    """Reset rules by kind of conversation."""
     reset_by_channel: dict[str, ResetSettings] = Field(default_factory=dict)
-    """Other rules by channel (``telegram``), which count before those by kind; what is not said is taken from ``reset``."""
+    """Reset rules by channel (``telegram``); they take precedence over those by kind. Settings not given are taken from ``reset``."""
     idle_minutes: Annotated[int, Field(ge=1)] | None = None
-    """Older way to write ``reset: {mode: idle, idleMinutes: ...}``; counts only where ``reset`` is not there."""
+    """Older form of ``reset: {mode: idle, idleMinutes: ...}``; ignored if ``reset`` is given."""
     reset_triggers: tuple[str, ...] = ("/new", "/reset")
-    """Messages that start a fresh session; what follows a trigger names a model, as with ``/new``."""
+    """Messages that start a new conversation; a model may follow, as with ``/new``."""
     maintenance: MaintenanceSettings = MaintenanceSettings()
-    """What becomes of sessions that nobody speaks in any more."""
+    """Archiving of ended sessions."""
 
     def rule(self, key: str, address: str = "") -> ResetSettings:
-        """Return the rule of a session: by channel, else by kind, else the general one.
+        """Return the reset rule of a session: by channel, else by kind, else the general one.
 
-        ``key`` tells kind and channel; a private session that several channels share goes by the one it last spoke with
-        (``address``).
+        ``key`` contains kind and channel. For a private session shared by several channels, the channel of its last message
+        (``address``) counts.
         """
         base = self.reset
         if self.idle_minutes is not None and "reset" not in self.model_fields_set:

@@ -1,4 +1,4 @@
-"""The settings in force, and who wants to know when they change."""
+"""Holds the current settings and notifies subscribers of changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SettingsStore:
-    """Holds the settings in force. Read ``current`` at each use; subscribe only where a change has to be acted upon.
+    """Holds the current settings. Read ``current`` at each use; subscribe only to act on a change.
 
     Not thread-safe: read and replace on the event loop.
     """
@@ -24,15 +24,15 @@ class SettingsStore:
 
     @property
     def current(self) -> Settings:
-        """The settings in force."""
+        """The current settings."""
         return self._current
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Have ``subscriber(former, current)`` called after each replacement, in the order of subscription."""
+        """Call ``subscriber(former, current)`` after each replacement, in the order of subscription."""
         self._subscribers.append(subscriber)
 
     def replace(self, settings: Settings) -> None:
-        """Put other settings in force and tell the subscribers. What one of them raises reaches the caller."""
+        """Replace the settings and call the subscribers. Their exceptions propagate to the caller."""
         former, self._current = self._current, settings
         for subscriber in self._subscribers:
             subscriber(former, settings)

@@ -284,4 +284,4 @@ def _greeting(record: SessionRecord) -> str:
     """Return the line about a scheduled reset that goes before the first answer after it."""
     if record.former is None or record.greeted or record.turns:
         return ""
-    return " ".join(filter(None, ("🌅 A fresh conversation.", record.noted, "/undo brings the last one back.")))
+    return " ".join(filter(None, ("🌅 New conversation.", record.noted, "/undo restores the previous one.")))

@@ -41,7 +41,7 @@ def test_a_topic_has_an_agent_of_its_own() -> None:
 
 
 def test_a_topic_without_its_group_is_refused() -> None:
-    with pytest.raises(ValidationError, match="name the group under peer"):
+    with pytest.raises(ValidationError, match="give the group under peer"):
         Binding.model_validate({"agentId": "work", "match": {"channel": "telegram", "thread": "7"}})
 
 

@@ -216,7 +216,7 @@ async def test_count_and_sum_are_bounded(tmp_path: Path) -> None:
     text = (await room.hear(*(file(name, f"{name}.bin") for name in files))).text
     assert len(room.inbox()) == 2
     assert text.count("could not be taken") == 2
-    assert "[2 more files were not taken (at most 4 a message): 4.bin, 5.bin]" in text
+    assert "[2 more files were not downloaded (at most 4 per message): 4.bin, 5.bin]" in text
 
 
 @pytest.mark.parametrize(
@@ -246,13 +246,13 @@ async def test_a_platform_that_never_hands_a_file_over_does_not_hold_the_answer_
 
     room = Room(tmp_path, Endless(), patience=0.01)
     message = await room.hear(file("a", "x.pdf"), text="hi")
-    assert message.text == "hi\n[file: x.pdf could not be taken: it did not come within 0.01 seconds]"
+    assert message.text == "hi\n[file: x.pdf could not be downloaded: it did not arrive within 0.01 seconds]"
     assert list(room.incoming.iterdir()) == []
 
 
 async def test_a_channel_without_files_says_so(tmp_path: Path) -> None:
     room = Room(tmp_path, object())
-    assert "this channel cannot hand files over" in (await room.hear(file("a", "x.pdf"))).text
+    assert "this channel cannot download files" in (await room.hear(file("a", "x.pdf"))).text
 
 
 async def test_a_link_in_the_inbox_leads_nowhere(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ async def test_a_picture_that_would_fill_a_house_is_told_but_not_shown(tmp_path:
     room = Room(tmp_path, Platform({"a": png(60_000, 60_000), "b": b"\x89PNG\r\n\x1a\n"}))
     message = await room.hear(file("a", kind="image"), file("b", kind="image"))
     assert len(message.content) == 1
-    assert message.text.count("it cannot be looked at") == 2
+    assert message.text.count("it cannot be shown") == 2
 
 
 async def test_pictures_are_shown_up_to_a_sum(tmp_path: Path) -> None:

@@ -382,7 +382,7 @@ async def test_a_reply_that_is_delivered_twice_is_shown_once() -> None:
 
 
 async def test_tab_completes_the_words_that_a_command_takes() -> None:
-    completer = SlashCompleter({"/context": "what fills my window"}, {"/context": ("list", "detail")})
+    completer = SlashCompleter({"/context": "show what fills my context window"}, {"/context": ("list", "detail")})
     for typed, offered in (("/context d", ["detail"]), ("/context ", ["list", "detail"]), ("/context x", []), ("x", [])):
         found = completer.get_completions(Document(typed), CompleteEvent())
         assert [one.text for one in found] == offered

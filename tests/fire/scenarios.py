@@ -293,7 +293,7 @@ WIDELY = (
         "reset",
         youth=_SHORT_YOUTH,
         says=("/new", "tell me plum"),
-        answers=("A fresh conversation", "heard plum"),
+        answers=("New conversation", "heard plum"),
         also=_former_is_kept,
     ),
     Scenario(

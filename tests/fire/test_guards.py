@@ -104,7 +104,7 @@ async def test_a_house_that_fell_over_three_times_pauses_until_it_is_told_to_go_
         await world.say("tell me plum")
         await world.platform.until(lambda: any("crashed three times" in text for text in world.said()))
         await world.say("/status")
-        await world.platform.until(lambda: any("Under way" in text for text in world.said()))
+        await world.platform.until(lambda: any("Running" in text for text in world.said()))
         status = await client.ask(world.root / STATE, "status")
         assert (len(status["paused"]), status["inbox"]["waiting"], world.model.calls) == (1, 1, 0)
         await world.say("/resume")

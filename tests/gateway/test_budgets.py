@@ -48,7 +48,7 @@ async def test_a_message_beyond_the_budget_is_held_until_it_is_allowed_once(stre
         assert "budget is used up" in held["reply"]
         assert "/budget once" in held["reply"]
         assert len(s.model.requests) == 1
-        assert "goes through" in (await talk.ask("/budget once"))["reply"]
+        assert "is allowed" in (await talk.ask("/budget once"))["reply"]
         assert (await talk.ask("second"))["reply"] == "two"
         assert "budget is used up" in (await talk.ask("third"))["reply"]
         table = (await talk.ask("/usage"))["reply"]

@@ -18,8 +18,8 @@ Make = Callable[..., "Street"]
 async def test_a_word_that_means_nothing_to_a_command_changes_nothing(street: Make) -> None:
     s = street()
     async with s.house() as (_, talk):
-        assert (await talk.ask("/verbose maybe"))["reply"] == "Say /verbose on or /verbose off."
-        assert "I show notices" in (await talk.ask("/verbose ON"))["reply"]
+        assert (await talk.ask("/verbose maybe"))["reply"] == "Send /verbose on or /verbose off."
+        assert "Notices such as compactions are now shown" in (await talk.ask("/verbose ON"))["reply"]
         assert "/usage with a number of days" in (await talk.ask("/usage weekly"))["reply"]
         assert "/usage with a number of days" in (await talk.ask("/usage 0"))["reply"]
         assert (await talk.ask("/usage full"))["reply"] == (await talk.ask("/usage"))["reply"]
@@ -59,4 +59,4 @@ async def test_status_tells_of_a_model_that_calls_no_tools(street: Make) -> None
         await talk.ask("Remember that Vera lives in Graz.")
         assert "has called no tool" not in (await talk.ask("/status"))["reply"]
         await talk.ask("Remind me to call her at nine.")
-        assert "has called no tool here, though 2 messages asked" in (await talk.ask("/status"))["reply"]
+        assert "has called no tool here, although 2 messages needed" in (await talk.ask("/status"))["reply"]

@@ -275,14 +275,14 @@ async def test_commands_answer_without_a_model(street: Make) -> None:
     async with s.house() as (_, talk):
         for text, expected in {
             "/help": "/compact",
-            "/status": "Under way",
+            "/status": "Running",
             "/context": "tokens",
             "/context detail": "AGENTS.md",
             "/tools": "memory_search",
             "/whoami": "owner",
             "/model": "scripted/model",
             "/verbose on": "notices",
-            "/undo": "no former",
+            "/undo": "no previous",
             "/compact": "nothing to compact",
         }.items():
             assert expected in (await talk.ask(text))["reply"], text

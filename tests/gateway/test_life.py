@@ -149,7 +149,7 @@ async def test_pins_come_along_into_the_next_session(street: Make) -> None:
         await talk.ask("hello again")
         assert "Never mail the tax office." in str(s.model.requests[-1].system)
         assert "1. Never mail" in (await talk.ask("/unpin 9"))["reply"]
-        assert "No longer pinned" in (await talk.ask("/unpin 1"))["reply"]
+        assert "Removed the pin" in (await talk.ask("/unpin 1"))["reply"]
         assert (await talk.ask("/pin"))["reply"].count("1. ") == 1
     async with s.house() as (_, talk):
         assert "Mio" in (await talk.ask("/pin"))["reply"]
@@ -317,4 +317,4 @@ async def test_what_came_too_late_is_told_and_comes_when_it_is_asked_for(street:
         assert "the soup is ready" not in talk.replies()
         assert "1 message" in (await talk.ask("/missed"))["reply"]
         await talk.until(lambda: "the soup is ready" in talk.replies())
-        assert (await talk.ask("/missed"))["reply"] == "Nothing was missed here."
+        assert (await talk.ask("/missed"))["reply"] == "There are no missed replies here."

@@ -47,6 +47,6 @@ async def test_missed_brings_replies_in_doubt_with_a_mark_and_names_messages_in_
             said
         )
         await home.peer.say(ANNA, "/missed")
-        await home.peer.until(lambda: "Nothing was missed here." in home.peer.chats.said(ANNA))
+        await home.peer.until(lambda: "There are no missed replies here." in home.peer.chats.said(ANNA))
         await home.peer.say(BEN, "/missed", name="Ben")
         assert "water the plants" in (await home.says(5, BEN))[4]

@@ -38,7 +38,7 @@ async def test_the_owner_is_told_once_who_stands_in_and_once_who_is_back(street:
         house.model_registry.put("second/model", second)
         assert await told(talk, "a") == "One.\n\n↪️ second/model answered: Scripted is overloaded."
         assert "second/model answered last" in await told(talk, "/model")
-        assert "- Model: scripted/model; second/model answered last, in its place" in await told(talk, "/status")
+        assert "- Model: scripted/model; second/model answered last, as its fallback" in await told(talk, "/status")
         assert await told(talk, "b") == "Two.", "nothing changed, so nothing is told"
         s.clock.move(120)
         assert await told(talk, "c") == "I am back.\n\n↩️ scripted/model answers again."
@@ -90,7 +90,7 @@ async def test_thinking_is_set_for_a_conversation_and_asked_of_every_call(street
         assert "medium (the default)" in await told(talk, "/think")
         assert "“high”" in await told(talk, "/think HIGH")
         await talk.ask("two")
-        assert "do not know that level" in await told(talk, "/think hardest")
+        assert "Unknown level" in await told(talk, "/think hardest")
         await told(talk, "/think default")
         await talk.ask("three")
     assert [request.thinking for request in s.model.requests] == ["medium", "high", "medium"]
@@ -139,7 +139,7 @@ async def test_a_switch_to_a_smaller_window_makes_room_first_while_the_larger_on
             await talk.ask(f"{n}: {story}")
         asked = len(s.model.requests)
         reply = await told(talk, "/model small/model")
-        assert "now uses small/model. 🧹 Its window is smaller" in reply
+        assert "now uses small/model. 🧹 Its context window is smaller" in reply
         assert len(s.model.requests) == asked + 1, "one summary, by the model that could still read everything"
         await talk.ask("and now?")
     assert len(small.requests) == 1

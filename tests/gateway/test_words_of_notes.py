@@ -85,4 +85,4 @@ async def test_nothing_is_said_of_notes_where_nothing_was_said(street: Make) -> 
     async with s.house() as (_, talk):
         await talk.ask("hello there")
         await talk.ask("/new")
-        assert (await talk.ask("/new"))["reply"] == "🌱 A fresh conversation. /undo brings the last one back."
+        assert (await talk.ask("/new"))["reply"] == "🌱 New conversation. /undo brings the last one back."

@@ -439,7 +439,7 @@ async def test_the_status_tells_how_far_the_turn_is(town: Make) -> None:
         await wire.until(lambda: wire.sent)
         gates[1].set()
         await wire.until(lambda: len(wire.sent) == 2)
-    assert "- Now: a turn with 1 of 40 tool calls so far, 1 let in on the way" in wire.said()[0]
+    assert "- Current turn: 1 of 40 tool calls so far, 1 added during the turn" in wire.said()[0]
     assert "- Queue: steer: what you say while I work reaches me between two steps" in wire.said()[0]
     assert "0 waiting here" in wire.said()[0]
 
@@ -467,8 +467,8 @@ async def test_the_status_tells_of_repeats_and_of_what_brakes_a_turn(town: Make)
         await wire.until(lambda: len(wire.sent) == 2)
         await wire.say("/status")
         await wire.until(lambda: len(wire.sent) == 3)
-    assert "- Now: a turn with 4 of 40 tool calls so far, 1 refused as repeats" in wire.said()[0]
-    assert "- A turn: at most 40 tool calls and 600 s, 3 times the same call with the same result" in wire.said()[2]
+    assert "- Current turn: 4 of 40 tool calls so far, 1 rejected as repeats" in wire.said()[0]
+    assert "- A turn: at most 40 tool calls and 600 s, 3 identical calls with the same result" in wire.said()[2]
     assert "1 turn\n" in wire.said()[2]
     assert "Under way: 0 turns, 0 waiting here, 0 in all" in wire.said()[2]
 
@@ -516,7 +516,7 @@ async def test_stop_is_also_for_what_interrupted_and_waits_out_its_pause(town: M
         await t.steps(500)
         t.clock.move(60)
         await wire.until(lambda: len(wire.sent) == 2)
-    assert wire.said()[0] == "⏹️ Stopped, with 1 message that I had not begun to answer."
+    assert wire.said()[0] == "⏹️ Stopped, including 1 message that I had not started to answer."
     assert [row.state for row in rows] == ["answered"] * 3
     assert rows[1].reason == "stopped by its owner"
     assert wire.said()[1].endswith("and now?")
@@ -536,7 +536,7 @@ async def test_stop_just_behind_an_interruption_leaves_nothing_to_answer(town: M
         await wire.until(lambda: wire.sent)
         await house.lanes.quiet()
         rows = await house.ledger.inbox.latest(["waiting", "claimed", "answered"])
-    assert wire.said() == ["⏹️ Stopped, with 1 message that I had not begun to answer."]
+    assert wire.said() == ["⏹️ Stopped, including 1 message that I had not started to answer."]
     assert [row.state for row in rows] == ["answered"] * 3
 
 
@@ -555,7 +555,7 @@ async def test_stop_ends_what_a_free_lane_holds_back_for_more(town: Make, name: 
         await t.steps()
         await house.lanes.quiet()
         rows = await house.ledger.inbox.latest(["waiting", "claimed", "answered"])
-    assert wire.said() == ["⏹️ Stopped, with 2 messages that I had not begun to answer."]
+    assert wire.said() == ["⏹️ Stopped, including 2 messages that I had not started to answer."]
     assert [row.state for row in rows] == ["answered"] * 3
     assert not t.model.requests
 

@@ -52,7 +52,7 @@ def shell(env: dict[str, str]) -> Callable[[str], subprocess.CompletedProcess[st
 def test_a_reader_that_has_seen_enough_ends_a_command_quietly(shell: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
     found = shell(f"{HOMEBODY} config schema | head -1; echo ${{PIPESTATUS[0]}} >&2; {HOMEBODY} agent -m /help | head -1")
     assert found.stdout.splitlines()[0] == "{"
-    assert "What you can say" in found.stdout
+    assert "Commands (anything else" in found.stdout
     assert "Traceback" not in found.stderr
     assert "BrokenPipe" not in found.stderr
 
