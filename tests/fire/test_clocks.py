@@ -105,7 +105,7 @@ async def test_a_clock_that_is_set_back_and_forth_resets_once(tmp_path: Path, ju
         assert len(night.resets) == resets
         await talk.ask("good morning")
         await talk.ask("how are you?")
-    assert sum("fresh conversation" in text for text in talk.replies()) == resets
+    assert sum("New conversation" in text for text in talk.replies()) == resets
 
 
 async def test_what_expired_while_the_machine_slept_is_told_once(tmp_path: Path) -> None:

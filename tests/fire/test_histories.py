@@ -172,7 +172,7 @@ class History(RuleBasedStateMachine):
             assert any(word in one.text for one in shown), f"{word} was lost: {shown}"
             plain = [one for one in shown if word in one.text and one.text.startswith("re: ") and not one.marked]
             assert len(plain) <= 1, f"{word} was answered twice: {shown}"
-        for command, answers in (("/new", ("fresh conversation",)), ("/compact", ("🧹", "nothing to compact"))):
+        for command, answers in (("/new", ("New conversation",)), ("/compact", ("🧹", "nothing to compact"))):
             told = [one for one in shown if any(answer in one.text for answer in answers) and NOTICE not in one.text]
             wanted = self.commands.count(command)
             assert len([one for one in told if not one.marked]) <= wanted <= len(told), f"{command}: {shown}"

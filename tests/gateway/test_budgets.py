@@ -131,7 +131,7 @@ async def test_the_background_has_a_purse_of_its_own(street: Make) -> None:
     s.model.then(answer("one", input=10, output=10))
     async with s.house() as (house, talk):
         assert (await talk.ask("the blue pot has the key"))["reply"] == "one"
-        assert "fresh conversation" in (await talk.ask("/new"))["reply"], "what its flush may not cost is written by rule"
+        assert "New conversation" in (await talk.ask("/new"))["reply"], "what its flush may not cost is written by rule"
         (row,) = await house.ledger.spending.usage("2026-01-01")
         assert row.calls == 1
     assert len(s.model.requests) == 1

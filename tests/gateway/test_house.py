@@ -164,7 +164,7 @@ async def test_the_daily_reset_waits_for_quiet_flushes_and_is_told_with_the_next
         s.clock.set(datetime(2026, 3, 2, 8, 0, tzinfo=UTC))
         facts = await talk.ask("good morning")
         assert facts["sessionId"] != first["sessionId"]
-        assert "fresh conversation" in talk.replies()[before]
+        assert "New conversation" in talk.replies()[before]
         assert talk.replies()[before + 1] == "Heard."
         await talk.ask("and again")
         assert talk.replies()[before + 2 :] == ["Heard."], "told once"

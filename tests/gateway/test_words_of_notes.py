@@ -66,7 +66,7 @@ async def test_a_fresh_start_says_what_became_of_the_notes(street: Make, flushed
         await house.lanes.quiet()
         reply = (await talk.ask("good morning to you"))["reply"]
         assert reply
-        greeting = next(text for text in reversed(talk.replies()) if "fresh conversation" in text)
+        greeting = next(text for text in reversed(talk.replies()) if "New conversation" in text)
         assert told.partition(":")[0].rstrip(".") in greeting
 
 
@@ -85,4 +85,4 @@ async def test_nothing_is_said_of_notes_where_nothing_was_said(street: Make) -> 
     async with s.house() as (_, talk):
         await talk.ask("hello there")
         await talk.ask("/new")
-        assert (await talk.ask("/new"))["reply"] == "🌱 New conversation. /undo brings the last one back."
+        assert (await talk.ask("/new"))["reply"] == "🌱 New conversation. /undo restores the previous one."

@@ -170,7 +170,7 @@ async def test_the_whole_story(tmp_path: Path, aimock: Aimock) -> None:
             await house.schedule.tick()
             await house.lanes.quiet()
             assert await story.ask("good morning", messages=2) == "Good morning."
-            assert "fresh conversation" in story.seen()[-2]
+            assert "New conversation" in story.seen()[-2]
             assert await story.ask("what is my boat called?") == "It is Wavedancer, in box 12."
             result = aimock.requests()[-1]["body"]["messages"][-1]
             assert result["role"] == "tool"
