@@ -58,7 +58,7 @@ def load(paths: Paths, env: Mapping[str, str], *, only_look: bool = False) -> Lo
     except FileNotFoundError as error:
         if paths.chosen_config:
             hint = "Check --config and HOMEBODY_CONFIG, or create the file with: homebody config set KEY VALUE"
-            raise SettingsError([Problem("there is no such file", file=str(source), hint=hint)]) from error
+            raise SettingsError([Problem("this file does not exist", file=str(source), hint=hint)]) from error
         settings = Settings().of_profile(paths.profile)
         if problems := _misplaced(settings, Tree(read_document("", str(source))), source, paths.home):
             raise SettingsError(problems, where=str(source)) from None

@@ -80,7 +80,7 @@ def test_a_topic_leads_to_its_agent_and_the_group_is_heard(explain):
 def test_it_is_told_in_words(explain):
     code, out = explain("--channel", "telegram", "--peer", "42", as_json=False)
     assert code == 0
-    assert "42 (telegram-42, the owner) may speak in telegram:default:direct:42." in out
+    assert "42 (telegram-42, the owner) may write in telegram:default:direct:42." in out
     assert "-> no rule matches: the default agent, main, answers" in out
     out = explain("--channel", "slack", "--peer", "UANNA0001", as_json=False)[1]
     assert "-> bindings[0] (agent work): it matches the account" in out

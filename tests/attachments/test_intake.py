@@ -198,7 +198,7 @@ async def test_a_long_text_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> 
 async def test_a_file_that_is_too_large_is_told_and_the_turn_goes_on(tmp_path: Path, *, greedy: bool) -> None:
     room = Room(tmp_path, Platform({"a": bytes(1001), "b": b"fine"}, greedy=greedy), AttachmentSettings(max_bytes=1000))
     text = (await room.hear(file("a", "big.bin"), file("b", "b.txt"), text="hi")).text
-    assert "[file: big.bin could not be taken: it is " in text
+    assert "[file: big.bin could not be downloaded: it is " in text
     assert "-2-b.txt 4 bytes text/plain]" in text
     assert len(room.inbox()) == 1
     assert list(room.incoming.iterdir()) == []
@@ -215,7 +215,7 @@ async def test_count_and_sum_are_bounded(tmp_path: Path) -> None:
     room = Room(tmp_path, Platform(files), AttachmentSettings(max_count=4, total_bytes=1000))
     text = (await room.hear(*(file(name, f"{name}.bin") for name in files))).text
     assert len(room.inbox()) == 2
-    assert text.count("could not be taken") == 2
+    assert text.count("could not be downloaded") == 2
     assert "[2 more files were not downloaded (at most 4 per message): 4.bin, 5.bin]" in text
 
 
@@ -234,7 +234,7 @@ async def test_whatever_goes_wrong_is_a_line(tmp_path: Path, trouble: Exception)
         assert room.platform.fetched == ["a"] * 3
     else:
         message = await hearing
-    assert message.text.startswith("hi\n[file: x.pdf could not be taken: ")
+    assert message.text.startswith("hi\n[file: x.pdf could not be downloaded: ")
     assert list(room.incoming.iterdir()) == []
 
 
@@ -261,7 +261,7 @@ async def test_a_link_in_the_inbox_leads_nowhere(tmp_path: Path) -> None:
     outside.mkdir()
     room.workspace.root.mkdir(parents=True, exist_ok=True)
     (room.workspace.root / "inbox").symlink_to(outside)
-    assert "could not be taken" in (await room.hear(file("a", "x.txt"))).text
+    assert "could not be downloaded" in (await room.hear(file("a", "x.txt"))).text
     assert list(outside.iterdir()) == []
 
 

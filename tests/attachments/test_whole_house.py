@@ -177,7 +177,7 @@ async def test_buttons_under_commands_are_pressed_and_count_as_said(village: Mak
         await phone.say(undo.value, event="button", target="p1", by="mallory")
         await phone.say(undo.value, event="button", target="p1")
         await phone.until(lambda: len(phone.sent) == 2)
-        assert "There is no previous" in phone.sent[1].text or "is back" in phone.sent[1].text
+        assert "There is no previous" in phone.sent[1].text or "Restored the conversation" in phone.sent[1].text
 
 
 async def test_a_model_and_a_depth_of_thought_are_chosen_by_pressing(village: Make) -> None:

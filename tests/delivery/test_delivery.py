@@ -332,7 +332,7 @@ async def test_the_owner_hears_of_an_account_that_fails_for_a_minute_once(tmp_pa
         await s.later(120)
         ((account, line),) = s.told.outages
         assert account == "telegram:default"
-        assert "since 2026-03-01T12:00:00+00:00: no network. What is to be sent waits" in line
+        assert "since 2026-03-01T12:00:00+00:00: no network. Messages are kept" in line
         assert s.delivery.troubles.failing("telegram:default")
         await s.later(120)
         assert not s.delivery.troubles.failing("telegram:default")

@@ -169,7 +169,7 @@ async def test_the_owner_is_warned_once_a_day_whatever_is_restarted(tmp_path: Pa
                 await tried.reserve("s", "m", tokens=tokens // 2, usd=None, background=False)
             await ledger.close()
         assert [text.split()[5:8] for text in told] == [
-            ["budgets.day.tokens", "is", "used"],
+            ["budgets.day.tokens", "is", "used."],
             ["budgets.session.tokens", "s", "is"],
         ] * (day + 1)
         clock.move(24 * 3600)

@@ -167,7 +167,7 @@ async def test_a_file_larger_than_the_channel_takes_is_neither_taken_nor_sent(tm
         await phone.say("look", attachments=(phone.attach(b"y" * 2000, "their.txt"),))
         await phone.until(lambda: "Done." in phone.texts())
         await house.delivery.settled()
-        assert "could not be taken" in v.seen()
+        assert "could not be downloaded" in v.seen()
         assert "large" in v.seen()
         assert phone.enclosed == {}
 

@@ -84,7 +84,7 @@ async def test_a_channel_that_is_not_there_is_told_with_those_that_are(home: Hom
         await until_state(house, "connected")
         code, told = await run(home, "restart", "slack")
     assert code == UsageError.exit_code
-    assert f"no channel 'slack' runs here There is: {NAME}." in " ".join(told.split())
+    assert f"no channel 'slack' is configured There is: {NAME}." in " ".join(told.split())
     code, told = await run(home, "restart", "telegram")
     assert code == UsageError.exit_code
     assert "no gateway is running" in told

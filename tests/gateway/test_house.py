@@ -136,12 +136,12 @@ async def test_new_flushes_what_was_said_and_undo_brings_it_back(street: Make) -
     s.model.reply_with(flushing("- The gate code is 4711."))
     async with s.house() as (_, talk):
         first = await talk.ask("the gate code is 4711")
-        assert "fresh" in (await talk.ask("/new"))["reply"]
+        assert "New conversation" in (await talk.ask("/new"))["reply"]
         assert "4711" in s.notes()
         second = await talk.ask("hello")
         assert second["sessionId"] != first["sessionId"]
         assert "4711" in s.model.requests[-1].system[-1].text, "the new session is given today's note"
-        assert "is back" in (await talk.ask("/undo"))["reply"]
+        assert "Restored the conversation" in (await talk.ask("/undo"))["reply"]
         assert (await talk.ask("hello again"))["sessionId"] == first["sessionId"]
 
 
@@ -281,7 +281,7 @@ async def test_commands_answer_without_a_model(street: Make) -> None:
             "/tools": "memory_search",
             "/whoami": "owner",
             "/model": "scripted/model",
-            "/verbose on": "notices",
+            "/verbose on": "Notices",
             "/undo": "no previous",
             "/compact": "nothing to compact",
         }.items():

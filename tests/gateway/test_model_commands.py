@@ -88,7 +88,7 @@ async def test_thinking_is_set_for_a_conversation_and_asked_of_every_call(street
     async with s.house() as (_, talk):
         await talk.ask("one")
         assert "medium (the default)" in await told(talk, "/think")
-        assert "“high”" in await told(talk, "/think HIGH")
+        assert "conversation: high" in await told(talk, "/think HIGH")
         await talk.ask("two")
         assert "Unknown level" in await told(talk, "/think hardest")
         await told(talk, "/think default")

@@ -77,7 +77,7 @@ def test_an_order_that_leaves_a_key_out_or_names_none_is_told(run: Run, tmp_path
     listed = run("auth", "list")
     rows = {line.split()[0]: "not used" in line for line in listed.stdout.splitlines()}
     assert rows == {"anthropic:work": False, "anthropic:default": True}
-    assert "anthropic:gone, and there is no such key (homebody models auth add anthropic --id anthropic:gone)" in listed.output
+    assert "anthropic:gone, which does not exist (homebody models auth add anthropic --id anthropic:gone)" in listed.output
 
 
 def test_a_key_of_another_file_is_taken_out_by_the_command_that_is_told(run: Run, tmp_path: Path) -> None:

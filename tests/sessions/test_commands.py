@@ -123,7 +123,7 @@ def test_a_conversation_is_exported_and_no_file_is_overwritten(
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     before = target.read_bytes()
     code, _, err = run("sessions", "export", "-o", str(target))
-    assert (code, "is there already" in err, target.read_bytes()) == (2, True, before)
+    assert (code, "already exists" in err, target.read_bytes()) == (2, True, before)
     (tmp_path / "folder").mkdir()
     assert run("sessions", "export", spoken, "--format", "jsonl", "-o", str(tmp_path / "folder"))[0] == 0
     lines = (tmp_path / "folder" / f"{spoken}.jsonl").read_text().splitlines()

@@ -47,7 +47,7 @@ def test_a_conversation_is_found_by_its_key_its_id_or_a_part_of_it(stores: Any) 
     assert (garden.key, travel.key) == ("agent:main:garden", "agent:main:travel")
     assert meant(stores, "agent:main:travel") == meant(stores, travel.session) == meant(stores, "Travel") == travel
     assert meant(stores, "gard") == garden
-    with pytest.raises(UsageError, match="may mean agent:main:garden, agent:main:travel"):
+    with pytest.raises(UsageError, match="matches several sessions: agent:main:garden, agent:main:travel"):
         meant(stores, "main")
     with pytest.raises(UsageError, match="there is no session 'boat'"):
         meant(stores, "boat")
@@ -80,5 +80,5 @@ def test_without_an_earlier_conversation_nothing_is_resumed(run: Callable[..., t
 def test_one_that_was_left_is_not_resumed_behind_its_owners_back(run: Callable[..., tuple[int, str, str]], stores: Any) -> None:
     former = meant(stores, "travel").session
     assert run("agent", "--session", "travel", "-m", "/new")[0] == 0
-    with pytest.raises(UsageError, match="was left"):
+    with pytest.raises(UsageError, match="has ended"):
         meant(stores_of(Invocation(), None), former)
