@@ -48,7 +48,7 @@ def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path: Path) -> No
     path = tmp_path / "state" / "gateway.lock"
     holder = start(path)
     try:
-        with pytest.raises(AlreadyRunning, match="process \(4711") as caught:
+        with pytest.raises(AlreadyRunning, match=r"process \(4711") as caught:
             StateLock.acquire(path)
         assert caught.value.exit_code == STATE_HELD == 5
         assert caught.value.hint
