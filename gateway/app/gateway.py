@@ -407,7 +407,7 @@ class Gateway:
             log.warning("a turn of %s failed: %s", ticket.session, error)
             self.storage_retry.met(ticket, error)
         else:
-            log.error("a turn of %s could not be carried out: %s", ticket.session, error, exc_info=error)
+            log.error("a turn of %s failed: %s", ticket.session, error, exc_info=error)
         self.turns.report_failure(ticket.item, error, stopped=ticket.ending == "stop")
 
     def _alive(self, channel: str, account: str) -> None:

@@ -45,7 +45,7 @@ EMPTY_SECONDS = 1.0
 """Seconds to wait for a file that was deleted or emptied to come back."""
 FIRST_BACK_OFF_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 60.0
-"""How often the file is looked at while it cannot be watched; also the longest back-off."""
+"""Seconds between reads while the file cannot be watched; also the longest back-off."""
 COMMAND_SECONDS = 60.0
 """How long after the watch on the file a command that changed it may ask what came of the change."""
 _TERMINAL = "terminal:default"

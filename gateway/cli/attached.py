@@ -43,7 +43,7 @@ async def attached(invocation: Invocation, conversation: str = "local") -> Async
 
 
 async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
-    """Return a link to the gateway that runs or starts, or None where none does."""
+    """Return a link to the gateway that is running or starting; None if there is none."""
     from gateway.cli.starting import once_it_listens
 
     lock = invocation.paths.state / "gateway.lock"

@@ -148,7 +148,7 @@ class UrgentCommands:
         )
 
     def _coming(self, session: str) -> list[QueuedMessage]:
-        """What has not begun and is stopped all the same: it waits out its pause, or for what it interrupts to end."""
+        """Messages that have not started and are stopped too: they wait for the debounce time or for an interrupted turn to end."""
         return self._queue.coming(session) if self._lanes.stops_next(session) else []
 
     def _stoppable(self, session: str) -> bool:
