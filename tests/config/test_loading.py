@@ -263,7 +263,7 @@ def test_an_error_never_shows_a_secret(tmp_path):
 
 def test_a_section_says_what_is_wrong_with_a_secret_without_showing_it(tmp_path):
     (problem,) = problems(tmp_path, "channels: {telegram: {botToken: '123456:ABC...'}}")
-    assert "this value (not shown) is no bot token: @BotFather gives one" in problem.as_text()
+    assert "this value (not shown) is not a bot token: @BotFather gives one" in problem.as_text()
     assert "ABC" not in problem.as_text()
 
 

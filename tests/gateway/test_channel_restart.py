@@ -95,6 +95,6 @@ async def test_who_asks_to_be_let_in_is_in_the_log_with_the_command(home: Home, 
     async with home.lived_in():
         await home.peer.say(666, "let me in", name="Ida")
         [told] = await home.says(1, chat=666)
-    (line,) = [one for one in caplog.messages if "asks to be let in" in one]
-    assert line.startswith(f"somebody on {NAME} asks to be let in (id 666): homebody pairing approve telegram ")
+    (line,) = [one for one in caplog.messages if "pairing request" in one]
+    assert line.startswith(f"pairing request on {NAME} (sender 666): homebody pairing approve telegram ")
     assert line.rpartition(" ")[2] in told
