@@ -37,8 +37,8 @@ COMMANDS = {
     "inbox": ("gateway.cli.inbox:inbox", "Show messages that are waiting or failed."),
     "outbox": ("gateway.cli.outbox:outbox", "Show undelivered replies; retry or drop them."),
     "sessions": ("gateway.cli.sessions:sessions", "List, show and export conversations."),
-    "usage": ("gateway.cli.usage:usage", "Show what the models were used for and what it cost."),
-    "context": ("gateway.cli.context:context", "Show what the model sees and what fills its window."),
+    "usage": ("gateway.cli.usage:usage", "Show model usage and cost."),
+    "context": ("gateway.cli.context:context", "Show what fills the model's context window."),
     "memory": ("gateway.cli.memory:memory", "Search and index the agent's notes."),
 }
 
