@@ -28,7 +28,7 @@ from gateway.settings.root import Settings
 from gateway.settings.routing import Binding
 from gateway.settings.store import SettingsStore
 from gateway.turns.quoting import quoted
-from gateway.turns.user_message import told
+from gateway.turns.user_message import with_context
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -88,7 +88,7 @@ class Scene:
 
     @property
     def texts(self) -> list[str]:
-        return [told(one, one.inbound.text) for one in self.arrived]
+        return [with_context(one, one.inbound.text) for one in self.arrived]
 
     async def we_said(self, text: str, platform_id: str, place: ChatAddress = HALL) -> None:
         (row,) = await self.ledger.outbox.enqueue([NewOutbound(conversation=place, text=text)])
