@@ -202,7 +202,7 @@ async def _looked(house: Gateway, wanted: list[Needle], person: Forgetful) -> di
         for name, yes in by.items():
             found[name] += yes
         found["any"] += any(by.values())
-    written = sum(path.stat().st_size for path in (agent.context.workspace_files.root / "memory").rglob("*.md"))
+    written = sum(path.stat().st_size for path in (agent.workspace.root / "memory").rglob("*.md"))
     compactions = sum(path.read_text().count('"kind":"compacted","id"') for path in agent.store.folder.glob("*.jsonl"))
     return {**found, "of": len(wanted), "noteBytes": written, "compactions": compactions, **person.asked}
 

@@ -104,16 +104,16 @@ class Original:
 
     def __init__(self, folder: Path) -> None:
         asyncio.run(lived(folder / "ledger.sqlite"))
-        self._read(folder / "ledger.sqlite")
+        self.take(folder / "ledger.sqlite")
 
     @classmethod
     def read(cls, path: Path) -> Original:
         """One that was made already."""
         original = cls.__new__(cls)
-        original._read(path)
+        original.take(path)
         return original
 
-    def _read(self, path: Path) -> None:
+    def take(self, path: Path) -> None:
         self.files = {one.name: one.read_bytes() for one in path.parent.iterdir()}
         self.messages, self.replies = table(path, MESSAGES), table(path, REPLIES)
         self.people = table(path, "SELECT sender, role FROM approved")

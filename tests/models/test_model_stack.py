@@ -56,7 +56,7 @@ def place(name: str) -> ResolvedModel:
 def layers(model: object) -> list[type]:
     found = [type(model)]
     while isinstance(model, ModelMiddleware):
-        model = model._model
+        model = model.inner
         found.append(type(model))
     return found
 
@@ -76,7 +76,9 @@ def test_what_was_built_before_is_used_as_it_is_and_the_notebook_has_no_budget()
     shared, notebook = ScriptedModel(()), NotebookModel()
     first, second = (build_model((shared,), parts(), budget=(Guard(), key)) for key in ("a", "b"))  # type: ignore[arg-type]
     assert first is not second
-    assert first._model is second._model is shared  # type: ignore[attr-defined]
+    assert isinstance(first, ModelMiddleware)
+    assert isinstance(second, ModelMiddleware)
+    assert first.inner is second.inner is shared
     assert build_model((notebook,), parts(), budget=(Guard(), "s")) is notebook  # type: ignore[arg-type]
 
 

@@ -25,6 +25,11 @@ class ModelMiddleware:
         self._model = model
 
     @property
+    def inner(self) -> Model:
+        """The model that this one wraps."""
+        return self._model
+
+    @property
     def name(self) -> str:
         """The name of the model within."""
         return self._model.name
