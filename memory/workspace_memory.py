@@ -48,7 +48,7 @@ class WorkspaceMemory:
     path of the index file and may contain ``{agentId}``. ``zone`` is the owner's time zone, used for relative dates in queries.
     ``tell`` takes messages for the owner (a damaged index was replaced, the embedder failed). ``batch`` is used when at least
     ``batch_from`` passages have no vector. ``template`` holds the lines of a new workspace, which are not indexed. Transcripts in
-    ``sessions`` are searched if ``own_session`` returns true for their session key. A search waits ``patience`` seconds for the
+    ``sessions`` are searched if ``own_session`` returns true for their session key. A search waits ``query_timeout`` seconds for the
     vector of its query, then uses keywords only.
     """
 
@@ -70,7 +70,7 @@ class WorkspaceMemory:
         parts: AllowedFeatures | None = None,
         batch_from: int = LARGE,
         template: frozenset[str] = frozenset(),
-        patience: float = TIMEOUT_SECONDS,
+        query_timeout: float = TIMEOUT_SECONDS,
     ) -> None:
         self.agent = agent
         self.settings = settings
@@ -100,7 +100,7 @@ class WorkspaceMemory:
             template=template,
             tell=tell,
         )
-        self._queries = QueryEmbedder(clock, patience=patience)
+        self._queries = QueryEmbedder(clock, query_timeout=query_timeout)
 
     def start(self) -> None:
         """Watch the notes, sync at intervals and, if ``sync.onSessionStart`` is set, sync once in the background."""

@@ -33,9 +33,9 @@ class QueryEmbedder:
     for 30 seconds after a failure, no new call is made.
     """
 
-    def __init__(self, clock: Clock, *, patience: float = TIMEOUT_SECONDS) -> None:
+    def __init__(self, clock: Clock, *, query_timeout: float = TIMEOUT_SECONDS) -> None:
         self._clock = clock
-        self._patience = patience
+        self._query_timeout = query_timeout
         self._remembered: OrderedDict[Key, list[float]] = OrderedDict()
         self._overdue: asyncio.Task[list[float]] | None = None
         self._not_before = 0.0
@@ -76,7 +76,7 @@ class QueryEmbedder:
     async def _in_time(self, asked: asyncio.Task[list[float]], attempt: CallProgress) -> bool:
         """Wait for the vector and say whether it arrived in time. Loading a client has a time limit of its own."""
         time = asyncio.get_running_loop().time
-        left = {False: self._patience, True: _LOADING_SECONDS}
+        left = {False: self._query_timeout, True: _LOADING_SECONDS}
         try:
             while not asked.done() and left[attempt.loading] > 0:
                 loading, began = attempt.loading, time()
@@ -97,7 +97,7 @@ class QueryEmbedder:
             return f"the client of {provider} is still loading; these results are by keyword only."
         if attempt.failure is not None:
             return f"{provider} could not embed the question ({attempt.failure}); these results are by keyword only."
-        return f"{provider} has not answered within {self._patience:g} seconds; these results are by keyword only."
+        return f"{provider} has not answered within {self._query_timeout:g} seconds; these results are by keyword only."
 
     async def _ask(self, embedder: Embedder, key: Key, attempt: CallProgress) -> list[float]:
         who, question = key

@@ -92,7 +92,7 @@ def _bundled_extension() -> str:
 
 
 FORMAT = 1
-"""Raised when the tables change; a file of another format is set aside and rebuilt from the notes."""
+"""Raised when the tables change; a file of another format is renamed, and the index is rebuilt from the notes."""
 
 _CHECK_SECONDS = 0.5
 _BUSY_MS = 5_000
@@ -139,9 +139,9 @@ CREATE VIRTUAL TABLE IF NOT EXISTS chunks_trigram USING fts5(
 
 
 class Database:
-    """An open index file. To be used on one thread only, the one that opened it.
+    """An open index file, for use on the thread that opened it.
 
-    ``told`` is what the owner should know of the opening: that a broken file was set aside, and where.
+    ``told`` is a message for the owner if a damaged file was renamed on opening, or "".
     """
 
     def __init__(self, path: Path, connection: apsw.Connection, drivers: Features, told: str = "") -> None:
@@ -154,10 +154,10 @@ class Database:
     def open(
         cls, path: Path, settings: VectorStoreSettings, *, now: datetime, parts: AllowedFeatures | None = None
     ) -> Database:
-        """Open or create the file. One that is broken, or of another format, is renamed with the date, and a new one made.
+        """Open or create the file. A damaged one, or one of another format, is renamed with the date and replaced.
 
         Raises:
-            IndexBroken: the place cannot be used at all.
+            IndexBroken: no index file can be used at this path.
         """
         import apsw
 
@@ -167,10 +167,10 @@ class Database:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 return cls._open(path, settings, parts or AllowedFeatures(), told)
             except (apsw.NotADBError, apsw.CorruptError, _OtherFormat) as error:
-                if attempt == 2:  # noqa: PLR2004 - a fresh file was refused too
-                    raise IndexBroken(f"the memory index {path} cannot be made: {error}", hint="homebody doctor") from error
+                if attempt == 2:  # noqa: PLR2004 - a new file failed too
+                    raise IndexBroken(f"the memory index {path} cannot be created: {error}", hint="homebody doctor") from error
                 reason = f"of another version ({error})" if isinstance(error, _OtherFormat) else f"damaged (SQLite: {error})"
-                told = f"The memory index was {reason}; it was set aside as {set_aside(path, now).name} and is rebuilt from the notes."
+                told = f"The memory index was {reason}; it was renamed to {set_aside(path, now).name} and is being rebuilt from the notes."
             except (OSError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError) as error:
                 raise IndexBroken(f"the memory index {path} cannot be opened: {error}", hint=f"ls -ld {path.parent}") from error
         raise AssertionError("unreachable")
@@ -195,7 +195,7 @@ class Database:
                     connection.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
                 elif found != str(FORMAT):
                     _refuse_format(found)
-        except BaseException:  # also when interrupted: an open connection would hold the file
+        except BaseException:  # when interrupted, too: an open connection would lock the file
             connection.close()
             raise
         path.chmod(0o600)
@@ -203,10 +203,10 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One transaction; inside another it is part of that one.
+        """Run a transaction; nested calls are part of the outer one.
 
-        To be used in place of ``with connection``, which holds the interpreter's lock while it commits: everything else in the
-        process, the event loop too, would stand still for as long as SQLite merges its word lists and the disk writes.
+        Use it instead of ``with connection``, which holds the GIL during the commit and so blocks the event loop while SQLite
+        merges its full-text index and writes to disk.
         """
         if self.connection.in_transaction:
             yield
@@ -215,7 +215,7 @@ class Database:
         try:
             yield
             self.connection.execute("COMMIT")
-        except BaseException:  # whatever happened, half of a transaction must not stay open
+        except BaseException:  # a failed transaction must not stay open
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
             raise
@@ -229,7 +229,7 @@ class Database:
         return self.connection.execute(sql, bindings).get
 
     def fold_in(self) -> None:
-        """Take the write-ahead log into the file and give its room back, unless somebody reads in it just now."""
+        """Checkpoint and truncate the write-ahead log, unless another connection is reading it."""
         import apsw
 
         self.connection.set_busy_timeout(0)
@@ -241,16 +241,16 @@ class Database:
             self.connection.set_busy_timeout(_BUSY_MS)
 
     def close(self) -> None:
-        """Close the file; its write-ahead log is folded in."""
+        """Close the file; SQLite checkpoints its write-ahead log."""
         self.connection.close()
 
 
 class _OtherFormat(Exception):
-    """The file was written by another version."""
+    """Raised for a file that another version wrote."""
 
 
 def set_aside(path: Path, now: datetime) -> Path:
-    """Rename a broken index and its log, and return its new name. Nothing of it is opened: SQLite may still hold locks on it."""
+    """Rename a damaged index and its log, and return the new path. The files are not opened: SQLite may still hold locks."""
     aside = path.with_name(f"{path.name}.broken-{now:%Y%m%dT%H%M%S}")
     number = 2
     while aside.exists():
@@ -268,7 +268,7 @@ def _refuse_format(found: str) -> NoReturn:
 
 
 def _check(connection: apsw.Connection) -> None:
-    """Look the file over for as long as half a second; a big file is looked over in part."""
+    """Check the file for at most half a second; a large file is checked in part."""
     import apsw
 
     deadline = time.monotonic() + _CHECK_SECONDS

@@ -285,7 +285,7 @@ class Index:
         self.database.connection.executemany("UPDATE chunks SET embedded = 1 WHERE id = ?", [(row[0],) for row in fitting])
 
     def _kept(self, generation: Generation) -> Generation | None:
-        """Return a generation as it stands now; None when it was given up."""
+        """Return the current state of a generation; None if it was dropped."""
         return next((g for g in (self.live, self.notes.building()) if g and g.number == generation.number), None)
 
     def _serves(self, building: Generation, chunking: tuple[int, int], embedder: Identity | None) -> bool:

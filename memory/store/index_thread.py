@@ -75,7 +75,7 @@ class IndexThread:
 def _run(work: Callable[[], Any], future: asyncio.Future[Any], loop: asyncio.AbstractEventLoop) -> None:
     try:
         result = work()
-    except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits, whatever it is
+    except BaseException as error:  # noqa: BLE001 - passed on to the caller
         _tell(loop, future, error=error)
     else:
         _tell(loop, future, result=result)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SHORTEST = 4
 _SHORTEST_PART = 5
 _SHARED = 0.85
-"""Share of a word's letters, in a row, that another word must have too."""
+"""Share of a word's letters, in a row, that a similar word must contain."""
 _MOST_ALIKE = 8
 _LONGEST = 40
 
@@ -69,22 +69,22 @@ class Vocabulary:
 
 
 def _folded(word: str) -> str:
-    """Return a word as SQLite's tokenizer has it, but for its stem: lower case, without diacritics."""
+    """Return a word as SQLite's tokenizer normalises it, without stemming: lower case, no diacritics."""
     parts = unicodedata.normalize("NFD", word.lower())
     return unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
 
 
 _TRIGRAM_WEIGHT = 0.5
 _FEW = 50
-"""Up to so many chunks are few: words are weighed one by one."""
+"""Up to this many chunks, words are weighted one by one."""
 _SMALLEST_WEIGHT = 1e-6
-"""What SQLite's bm25 gives a word that at least half of the rows have."""
+"""SQLite's bm25 weight of a word that at least half of the rows contain."""
 _LARGE = 20_000
 _MOST_POSTINGS = 70_000
 """Entries of word lists that one search scores. Seven tenths of 100,000 chunks: measured to cost .001 to .003 of nDCG; four tenths
 cost up to .019."""
 _ALIKE = 0.5
-"""What a word that is like the one asked for accounts for, beside the word itself."""
+"""Weight of a similar word, relative to the word itself."""
 _FEWEST_WORDS = 3
 _LOOKED_INTO = 10
 _CHANGE_THAT_COUNTS = 0.02
@@ -92,10 +92,9 @@ _CHANGE_THAT_COUNTS = 0.02
 
 @dataclass(slots=True)
 class KeywordHits:
-    """Scores by chunk id, the higher the better.
+    """Scores by chunk id; higher is better.
 
-    ``coverage`` is the share of the question, by the weight of its words, that
-    the best of them holds: 1 when one chunk has every word.
+    ``coverage`` is the weighted share of the query's words in the best chunk: 1 if one chunk contains all of them.
     """
 
     scores: dict[int, float] = field(default_factory=dict)
@@ -103,10 +102,10 @@ class KeywordHits:
 
 
 class KeywordIndex:
-    """Looks words up.
+    """Searches by keyword.
 
-    How many chunks hold a word is remembered until the index has changed by some, or another process has written to it. That
-    no chunk holds it is never remembered: the next note may be the answer.
+    The number of chunks that contain a word is cached until the index has changed by a certain share, or another process has
+    written to it. A count of 0 is not cached: the next note may contain the word.
     """
 
     def __init__(self, database: Database, notes: ChunkStore) -> None:
@@ -120,9 +119,9 @@ class KeywordIndex:
     def search(
         self, terms: Terms, generation: Generation, *, audience: str | None, limit: int, floor: float = 0.0
     ) -> KeywordHits:
-        """Return the best ``limit`` chunks that hold any of the terms. ``audience`` None means all, else only its own notes.
+        """Return the best ``limit`` chunks that contain any of the terms. ``audience`` None means all notes, otherwise its own.
 
-        Where they hold less than ``floor`` of the question, words that no chunk has are looked for by words that are like them.
+        If their coverage is below ``floor``, words that no chunk contains are replaced by similar words.
         """
         hits = self._search(terms, {}, generation, audience, limit)
         if hits.coverage >= floor or not self._db.drivers.keywords:
@@ -174,10 +173,10 @@ class KeywordIndex:
         return dict(self._db.rows(sql, (*bindings, *bounds, limit)))
 
     def _weighed(self, counts: dict[str, int], generation: Generation, audience: str | None, limit: int) -> dict[int, float]:
-        """Score as ``_match`` does, but let a word weigh something though half of the few notes have it.
+        """Score like ``_match``, but with a weight above 0 for words that at least half of the chunks contain.
 
-        SQLite gives such a word next to no weight, and with two notes that is every word. So each is looked up by itself, and
-        SQLite's weight (documented for its bm25 function) is replaced by one that is never near 0.
+        SQLite gives such words almost no weight, which affects every word if there are only two notes. So each word is searched
+        separately, and SQLite's weight (documented for its bm25 function) is replaced by one that is never close to 0.
         """
         scores: dict[int, float] = {}
         for part, count in counts.items():
@@ -205,12 +204,12 @@ class KeywordIndex:
 
     @staticmethod
     def _judged(terms: Terms, alike: Mapping[str, Sequence[str]]) -> list[str]:
-        """Name the parts of a question by which is judged whether a chunk is about it."""
+        """Return the parts of a query that count for coverage."""
         pairs = terms.content_bigrams if terms.content_bigrams or terms.words else terms.pairs
         return [_any_of(word, alike) for word in terms.words] + [f"pairs : {fts_string(pair)}" for pair in pairs]
 
     def _coverage(self, counts: dict[str, int], ids: list[int]) -> float:
-        """Return the largest share of the question that one of some chunks holds."""
+        """Return the largest weighted share of the query that one of these chunks contains."""
         weights = {part: self._weight(count) for part, count in counts.items()}
         held = dict.fromkeys(ids, 0.0)
         marks = ",".join("?" * len(ids))
@@ -221,12 +220,12 @@ class KeywordIndex:
         return max(held.values(), default=0.0) / (sum(weights.values()) or 1.0)
 
     def _weight(self, count: int) -> float:
-        """The weight of a word: 1, and more the rarer it is."""
+        """Return the weight of a word: at least 1, higher for rarer words."""
         total = max(self._total, count)
         return 1.0 + math.log(1.0 + (total - count + 0.5) / (count + 0.5))
 
     def _rarest(self, counts: dict[str, int]) -> list[str]:
-        """Leave out the most frequent words where scoring every chunk that has them would take long."""
+        """Drop the most frequent words if scoring every chunk that contains them would be slow."""
         if self._total <= _LARGE:
             return list(counts)
         chosen: list[str] = []
@@ -240,7 +239,7 @@ class KeywordIndex:
 
 
 def _any_of(word: str, alike: Mapping[str, Sequence[str]]) -> str:
-    """Return the query for a word, or for any that is like it."""
+    """Return the FTS query for a word or any similar word."""
     if word not in alike:
         return fts_string(word)
     return f"({' OR '.join(map(fts_string, alike[word]))})"

@@ -16,7 +16,7 @@ _DAY = re.compile(rf"[\W\d_]|\b(?:{'|'.join([*day_name, *filter(None, month_name
 
 
 def heading_levels(lines: Sequence[str]) -> list[int]:
-    """Return for every line its level as a heading, 1 to 6; 0 for what is none. Inside a code block nothing is."""
+    """Return the heading level of every line, 1 to 6; 0 for other lines and inside code blocks."""
     found: list[int] = []
     fence = ""
     for line in lines:
@@ -33,9 +33,8 @@ def heading_levels(lines: Sequence[str]) -> list[int]:
 def informative_lines(lines: Sequence[str], template: frozenset[str]) -> list[bool]:
     """Return for every line whether it has content.
 
-    A line of ASCII punctuation alone does not. A line of ``template`` (stripped lines) does not, nor does a heading that is
-    only a date, unless it is a heading with something under it: then it says what that is about. The title of a template never
-    does.
+    Lines of ASCII punctuation only have none. Lines of ``template`` (stripped) and headings that are only a date have none
+    either, except headings with content below them. The title of a template never has content.
     """
     depth = heading_levels(lines)
     said = [bool(_WORD.search(line)) and line.strip() not in template for line in lines]

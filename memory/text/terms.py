@@ -58,7 +58,7 @@ def query_terms(question: str, *, at_least_any: bool = True) -> Terms:
 
 
 def bigrams(run: str) -> list[str]:
-    """Return the neighbouring pairs of a run of characters; a single one stands for itself."""
+    """Return the bigrams of a run of characters, or the run itself if it is a single character."""
     return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
 
 

@@ -316,7 +316,7 @@ class SlowToLoad(BagOfWords):
 
 
 async def test_loading_a_client_uses_up_no_patience(workspace: Path) -> None:
-    memory = opened(workspace, SlowToLoad(), patience=0.3)
+    memory = opened(workspace, SlowToLoad(), query_timeout=0.3)
     await memory.sync()
     answer = await memory.search("who drinks jasmine?", audience=OWNER)
     assert answer.provider == SlowToLoad.provider
@@ -324,7 +324,7 @@ async def test_loading_a_client_uses_up_no_patience(workspace: Path) -> None:
 
 
 async def test_a_slow_answer_is_there_for_who_asks_again(peer: EmbeddingPeer, workspace: Path) -> None:
-    memory = opened(workspace, client(peer), patience=0.01)
+    memory = opened(workspace, client(peer), query_timeout=0.01)
     await memory.sync()
     peer.delay = 0.5
     question = "who drinks jasmine?"

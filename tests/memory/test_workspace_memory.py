@@ -297,7 +297,7 @@ async def test_a_broken_index_is_set_aside_and_rebuilt(workspace: Path, damage: 
     memory = opened(workspace, tell=told.append)
     await memory.sync()
     assert (await paths(memory, "jasmine"))[0] == "MEMORY.md"
-    assert "set aside" in told[0]
+    assert "renamed to" in told[0]
     assert (workspace.parent / "main.sqlite.broken-20260318T120000").exists()
     await memory.close()
 

@@ -42,7 +42,7 @@ class GeminiBatches:
         self.failures = 0
 
     async def submit(self, token: str, passages: Sequence[tuple[str, str]]) -> str:
-        """Upload the requests and start the job. A second try first looks whether the first one went through."""
+        """Upload the requests and start the job. A retry first checks whether the first attempt succeeded."""
         content = await asyncio.to_thread(self._jsonl, passages)
         tried = False
 
@@ -64,7 +64,7 @@ class GeminiBatches:
         return await self._try(lambda left: self._find(token, left))
 
     async def state(self, job: str) -> BatchStatus:
-        """Ask how the job stands."""
+        """Return the state of the job."""
 
         async def once(left: float) -> BatchStatus:
             answer = await self.embedder.send("GET", job, timeout=left)
@@ -95,7 +95,7 @@ class GeminiBatches:
                 raise connection_failure(error, self.embedder.endpoint) from error
 
     async def cancel(self, job: str) -> None:
-        """Ask for the job's end."""
+        """Cancel the job."""
         await self._try(lambda left: self.embedder.send("POST", f"{job}:cancel", timeout=left))
 
     async def discard(self, job: str, state: BatchStatus) -> None:
@@ -173,7 +173,7 @@ def _state(operation: dict[str, Any]) -> BatchStatus:
 
 
 def _read(lines: Sequence[str]) -> list[tuple[str, list[float] | None]]:
-    """Read answer lines. A line that says nothing usable counts as a failed request; one without a key cannot be told of."""
+    """Read answer lines. A line without a usable answer counts as a failed request; one without a key is skipped."""
     found: list[tuple[str, list[float] | None]] = []
     for line in lines:
         try:

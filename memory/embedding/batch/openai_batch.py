@@ -41,7 +41,7 @@ class OpenAIBatches:
         self.failures = 0
 
     async def submit(self, token: str, passages: Sequence[tuple[str, str]]) -> str:
-        """Upload the requests and start the job. A second try first looks whether the first one went through."""
+        """Upload the requests and start the job. A retry first checks whether the first attempt succeeded."""
         content = await asyncio.to_thread(self._jsonl, passages)
         tried = False
 
@@ -67,7 +67,7 @@ class OpenAIBatches:
         return await self._try(lambda client, left: self._find(client, token, left))
 
     async def state(self, job: str) -> BatchStatus:
-        """Ask how the job stands."""
+        """Return the state of the job."""
         batch = await self._try(lambda client, left: client.batches.retrieve(job, timeout=left))
         told = [error.message for error in (batch.errors.data if batch.errors and batch.errors.data else []) if error.message]
         files = tuple(file for file in (batch.output_file_id, batch.error_file_id) if file)
@@ -93,7 +93,7 @@ class OpenAIBatches:
                 raise self.embedder.failure(error) from error
 
     async def cancel(self, job: str) -> None:
-        """Ask for the job's end; it may take minutes to come."""
+        """Cancel the job, which may take minutes."""
         await self._try(lambda client, left: client.batches.cancel(job, timeout=left))
 
     async def discard(self, job: str, state: BatchStatus) -> None:  # noqa: ARG002 - jobs themselves cannot be deleted here
@@ -141,7 +141,7 @@ async def _delete(file: str, client: openai.AsyncOpenAI, left: float) -> None:
 
 
 def _read(lines: Sequence[str]) -> list[tuple[str, list[float] | None]]:
-    """Read answer lines. A line that says nothing usable counts as a failed request; one without an id cannot be told of."""
+    """Read answer lines. A line without a usable answer counts as a failed request; one without an id is skipped."""
     found: list[tuple[str, list[float] | None]] = []
     for line in lines:
         try:
