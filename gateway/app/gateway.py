@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from channels.platform import Policy
 from channels.terminal.channel import TerminalChannel
+from gateway.api.handlers.pairing_requests import PairingHandlers
+from gateway.api.handlers.queues import QueueHandlers
+from gateway.api.handlers.routes import RouteHandlers
 from gateway.app.agent_factory import AgentParts
 from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.app.reload import Reload
@@ -80,11 +83,25 @@ class Gateway:
 
     def __init__(self, deps: Dependencies, lock: StateLock, ledger: SqliteLedger, model_registry: ModelRegistry) -> None:
         self.deps = deps
-        self.settings = SettingsStore(deps.settings)
+        self.lock = lock
         self.ledger = ledger
         self.model_registry = model_registry
+        self.settings = SettingsStore(deps.settings)
         self.agents: dict[str, RunningAgent] = {}
         self.notices = StartupNotices()
+        self._running: dict[str, RunningTurn] = {}
+        self._rights = CommandRights(lambda: self.settings.current.messages.group_commands)
+        self._closing = asyncio.Event()
+        self._build_outbound()
+        self._build_routing()
+        self._build_queue()
+        self._build_inbound()
+        self._build_turns()
+        self._build_operations()
+        self.settings.subscribe(self._settings_changed)
+
+    def _build_outbound(self) -> None:
+        deps, ledger = self.deps, self.ledger
         self.terminal = TerminalChannel(clock=deps.clock, on_stop=self._stop_terminal)
         self.post = MediaService(
             deps.paths.state,
@@ -95,9 +112,9 @@ class Gateway:
             largest=lambda place: largest_file(self.settings.current.channels, place),
         )
         telling, jitter = DeliveryNotices(self.notices, lambda: self.owner), deps.random.random
-        held = SecretFilter(deps.outgoing, lambda text: self.owner.say(text))  # noqa: PLW0108 - it is made further down
+        self._secret_filter = SecretFilter(deps.outgoing, lambda text: self.owner.say(text))  # noqa: PLW0108 - it is made further down
         self.delivery = Delivery(
-            ledger.outbox, deps.clock, jitter=jitter, delivered=self.post.delivered, telling=telling, held=held
+            ledger.outbox, deps.clock, jitter=jitter, delivered=self.post.delivered, telling=telling, held=self._secret_filter
         )
         self.channel_supervisor = ChannelSupervisor(self._keeper, self.delivery)
         troubles, attached = self.delivery.troubles, self.terminal.attached
@@ -109,15 +126,20 @@ class Gateway:
             attached=attached,
             keys=self._owner_keys,
         )
-        self.waiting_notices = WaitingNotices(ledger.outbox, deps.clock, lambda: self.pause)
+
+    def _build_routing(self) -> None:
+        deps = self.deps
         self.migrations = ChatMigrations()
         self.access = Access(
-            ledger.pairing,
+            self.ledger.pairing,
             self.channel_supervisor.policies,
             lambda: self.settings.current.session.identity_links,
             formers=self.migrations.formers,
         )
         self.router = router_of(deps.settings, self.migrations.formers)
+
+    def _build_queue(self) -> None:
+        deps, ledger = self.deps, self.ledger
         self.lanes: Lanes[Any] = Lanes(
             self._work, limit=deps.settings.agents.defaults.max_concurrent, broken=self._broken, hold=self._hold
         )
@@ -125,8 +147,10 @@ class Gateway:
         self.acks = AckReactions(lambda: self.settings.current.messages, self.channel)
         self.pause = Pause(self.lanes, self.notices.report)
         self.storage_retry = StorageRetry(ledger, self.lanes, self.pause, deps.clock, self.owner.tell)
-        rights = CommandRights(lambda: self.settings.current.messages.group_commands)
-        running: dict[str, RunningTurn] = {}
+        self.waiting_notices = WaitingNotices(ledger.outbox, deps.clock, lambda: self.pause)
+
+    def _build_inbound(self) -> None:
+        deps, ledger = self.deps, self.ledger
         self.urgent = UrgentCommands(
             ledger=ledger,
             lanes=self.lanes,
@@ -134,8 +158,8 @@ class Gateway:
             channel=self.channel,
             resume=self.pause.resume,
             queue=self.queue,
-            running=running,
-            rights=rights,
+            running=self._running,
+            rights=self._rights,
         )
         enqueuer = Enqueuer(
             queue=self.queue,
@@ -143,7 +167,7 @@ class Gateway:
             waiting_notices=self.waiting_notices,
             acks=self.acks,
             owner=self.owner,
-            running=running,
+            running=self._running,
             channel=self.channel,
         )
         self.inbox = Inbox(
@@ -160,6 +184,9 @@ class Gateway:
             ready=self.delivery.ready,
             alive=self._alive,
         )
+
+    def _build_turns(self) -> None:
+        deps, ledger = self.deps, self.ledger
         answering = Answering(
             ledger=ledger,
             read=self.inbox.read,
@@ -171,7 +198,7 @@ class Gateway:
             signature=self._signature,
             post=self.post,
             manner=self._manner,
-            held=held,
+            held=self._secret_filter,
         )
         self.turns = TurnWorker(
             ledger=ledger,
@@ -183,12 +210,13 @@ class Gateway:
             lanes=self.lanes,
             queue=self.queue,
             answering=answering,
-            rights=rights,
-            running=running,
+            rights=self._rights,
+            running=self._running,
         )
         self.schedule = Scheduler(self.agents, deps.clock, reset=self._reset_due, sweep=self._sweep, backup=ledger.backup)
-        self.lock = lock
-        self._closing = asyncio.Event()
+
+    def _build_operations(self) -> None:
+        deps, ledger = self.deps, self.ledger
         self.agent_supervisor = AgentSupervisor(
             AgentParts(
                 settings=self.settings,
@@ -197,7 +225,7 @@ class Gateway:
                 clock=deps.clock,
                 random=deps.random,
                 ledger=ledger,
-                models=model_registry,
+                models=self.model_registry,
                 outgoing_files=self.post.outgoing,
                 notices=self.notices,
                 tell_owner=self._tell_owner,
@@ -233,7 +261,6 @@ class Gateway:
             notices=self.notices,
             audience=self.router.audience,
         )
-        self.settings.subscribe(self._settings_changed)
 
     def _tell_owner(self, text: str) -> None:
         self.owner.say(text)
@@ -362,7 +389,23 @@ class Gateway:
             return []
         from gateway.app.services import tcp_api, unix_api, watch
 
-        return [unix_api(self), tcp_api(self), watch(self), self.reload.watch()]
+        state, env, status = self.deps.paths.state, self.deps.env, self.status.status
+        calls = {
+            **self.status.calls(),
+            **PairingHandlers(self.ledger, self.access).calls(),
+            **RouteHandlers(
+                lambda: self.settings.current, lambda: self.router, self.access, self.channel_supervisor.policies
+            ).calls(),
+            **QueueHandlers(self.ledger, self.inbox.hand_out).calls(),
+        }
+        return [
+            unix_api(state, calls, status=status, spending=self.ledger.spending, terminal=self.terminal),
+            tcp_api(
+                state, self.settings.current.gateway.under(env), status=status, channels=self.channel_supervisor, lock=self.lock
+            ),
+            watch(state, self.deps.clock, pause=self.pause, owner=self.owner, env=env, restart=self.deps.restart_on_stall),
+            self.reload.watch(),
+        ]
 
     async def _take_up(self) -> None:
         """Queue what the last process left: interrupted turns before waiting messages."""

@@ -1,4 +1,7 @@
-"""What a running gateway serves besides its channels: the API on its unix socket and on TCP, and the watchdog."""
+"""What a running gateway serves besides its channels: the API on its unix socket and on TCP, and the watchdog.
+
+Imported only by a gateway that serves: it brings in Starlette and uvicorn.
+"""
 
 from __future__ import annotations
 
@@ -6,98 +9,95 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from gateway.api.handlers.pairing_requests import PairingHandlers
-from gateway.api.handlers.queues import QueueHandlers
-from gateway.api.handlers.routes import RouteHandlers
+import structlog
+
+from gateway.api.routes.admin import admin_routes
+from gateway.api.routes.chat import ChatRoutes
+from gateway.api.routes.health import health_routes
+from gateway.api.routes.webhooks import Webhooks
+from gateway.api.server import serve_tcp, serve_unix
 from gateway.api.unix_socket import SOCKET
 from gateway.base.api_token import FILE_NAME, token_from_file, token_from_settings
 from gateway.base.state_lock import describe
 from gateway.budget.report import facts
+from gateway.supervision.disk_guard import DiskGuard
+from gateway.supervision.watchdog import Watchdog, end_at_once, supervised
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
+
     from channels.protocol import Hooked
+    from channels.terminal.channel import TerminalChannel
     from gateway.api.routes.admin import Call
     from gateway.api.server import Routes
-    from gateway.app.gateway import Gateway
+    from gateway.base.clock import SystemClock
+    from gateway.base.state_lock import StateLock
+    from gateway.ledger.protocol import SpendingLedger
+    from gateway.outbound.owner_notifications import OwnerNotifications
+    from gateway.queue.pause import Pause
+    from gateway.settings.http import GatewaySettings
+    from gateway.supervision.channel_supervisor import ChannelSupervisor
+
+    Status = Callable[[], Awaitable[dict[str, Any]]]
 
 
-async def unix_api(house: Gateway) -> None:
-    """Serve the owner's commands and conversations on the unix socket."""
-    import structlog
-
-    from gateway.api.routes.admin import admin_routes
-    from gateway.api.routes.chat import ChatRoutes
-    from gateway.api.server import serve_unix
+async def unix_api(
+    state: Path, calls: Mapping[str, Call], *, status: Status, spending: SpendingLedger, terminal: TerminalChannel
+) -> None:
+    """Serve the owner's commands (``calls`` by name) and conversations on the unix socket in ``state``."""
 
     async def usage(since: str) -> dict[str, Any]:
-        return facts(await house.ledger.spending.usage(since))
+        return facts(await spending.usage(since))
 
-    calls: dict[str, Call] = {
-        "usage": usage,
-        **house.status.calls(),
-        **PairingHandlers(house.ledger, house.access).calls(),
-        **RouteHandlers(
-            lambda: house.settings.current, lambda: house.router, house.access, house.channel_supervisor.policies
-        ).calls(),
-        **QueueHandlers(house.ledger, house.inbox.hand_out).calls(),
-    }
     log = structlog.get_logger("gateway.api")
-    chat = ChatRoutes(house.terminal)
-    routes = [*_health(house), *admin_routes(calls, log), *chat.routes()]
-    await serve_unix(routes, house.deps.paths.state / SOCKET, log=log, ending=chat.close)
+    chat = ChatRoutes(terminal)
+    routes = [*_health(status), *admin_routes({**calls, "usage": usage}, log), *chat.routes()]
+    await serve_unix(routes, state / SOCKET, log=log, ending=chat.close)
 
 
-async def watch(house: Gateway) -> None:
-    """Watch the event loop and the disk."""
-    from gateway.supervision.disk_guard import DiskGuard
-    from gateway.supervision.watchdog import Watchdog, end_at_once, supervised
-
-    loop = asyncio.get_running_loop()
-
-    def changed(level: str, told: str) -> None:
-        if level == "out":
-            house.pause.begin("disk", told)
-        else:
-            house.pause.end("disk")
-            house.owner.say(f"💾 {told}", waits=True)
-
-    def heard(level: str, told: str) -> None:
-        loop.call_soon_threadsafe(changed, level, told)
-
-    with Watchdog(end=end_at_once if house.deps.restart_on_stall or supervised(house.deps.env) else None):
-        await DiskGuard(house.deps.paths.state, house.deps.clock, heard).run()
-
-
-async def tcp_api(house: Gateway) -> None:
-    """Serve what is public over HTTP on TCP."""
-    import structlog
-
-    from gateway.api.routes.webhooks import Webhooks
-    from gateway.api.server import serve_tcp
-
-    settings = house.settings.current.gateway.under(house.deps.env)
+async def tcp_api(
+    state: Path, settings: GatewaySettings, *, status: Status, channels: ChannelSupervisor, lock: StateLock
+) -> None:
+    """Serve what is public over HTTP on TCP, and write the port into the lock."""
     given = settings.auth.token
     if given is not None:
         token = token_from_settings(given.get_secret_value())
     else:
-        token = await asyncio.to_thread(token_from_file, house.deps.paths.state / FILE_NAME)
+        token = await asyncio.to_thread(token_from_file, state / FILE_NAME)
 
     def started(port: int) -> None:
-        holder = describe(house.deps.paths.state / "gateway.lock")
+        holder = describe(state / "gateway.lock")
         if holder is not None:
-            house.lock.write(replace(holder, http_port=port))
+            lock.write(replace(holder, http_port=port))
 
     def hook(channel: str, account: str) -> Hooked | Literal["unknown", "not running"]:
-        keeper = house.channel_supervisor.get(f"{channel}:{account}")
-        return "unknown" if keeper is None else keeper.hook
+        runner = channels.get(f"{channel}:{account}")
+        return "unknown" if runner is None else runner.hook
 
     log = structlog.get_logger("gateway.http")
-    await serve_tcp([*_health(house), *Webhooks(hook, log).routes()], settings, token=token, log=log, started=started)
+    await serve_tcp([*_health(status), *Webhooks(hook, log).routes()], settings, token=token, log=log, started=started)
 
 
-def _health(house: Gateway) -> Routes:
-    import structlog
+async def watch(
+    state: Path, clock: SystemClock, *, pause: Pause, owner: OwnerNotifications, env: Mapping[str, str], restart: bool
+) -> None:
+    """Watch the event loop and the disk. With ``restart``, or under a service manager, a blocked event loop ends the process."""
+    loop = asyncio.get_running_loop()
 
-    from gateway.api.routes.health import health_routes
+    def changed(level: str, told: str) -> None:
+        if level == "out":
+            pause.begin("disk", told)
+        else:
+            pause.end("disk")
+            owner.say(f"💾 {told}", waits=True)
 
-    return health_routes(ready={"ledger": lambda: None}, status=house.status.status, log=structlog.get_logger("gateway.http"))
+    def heard(level: str, told: str) -> None:
+        loop.call_soon_threadsafe(changed, level, told)
+
+    with Watchdog(end=end_at_once if restart or supervised(env) else None):
+        await DiskGuard(state, clock, heard).run()
+
+
+def _health(status: Status) -> Routes:
+    return health_routes(ready={"ledger": lambda: None}, status=status, log=structlog.get_logger("gateway.http"))

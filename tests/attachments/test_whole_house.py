@@ -248,7 +248,15 @@ async def test_a_platform_that_calls_is_heard_through_the_real_door_and_a_forger
     v = village(gateway={"port": 0})
     v.model.then("Heard you.")
     async with v.house(secret="s3cret") as (house, phone):
-        serving = asyncio.create_task(tcp_api(house))
+        serving = asyncio.create_task(
+            tcp_api(
+                house.deps.paths.state,
+                house.settings.current.gateway,
+                status=house.status.status,
+                channels=house.channel_supervisor,
+                lock=house.lock,
+            )
+        )
         while not (port := describe(v.root / "home" / "state" / "gateway.lock").http_port):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as platform:
