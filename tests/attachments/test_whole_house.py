@@ -321,4 +321,4 @@ async def test_an_empty_enclosure_is_told_and_does_not_block_what_follows(villag
         await house.ledger.outbox.enqueue([NewOutbound(conversation=place, text="", enclosure=lost)])
         await house.ledger.outbox.enqueue([NewOutbound(conversation=place, text="after")])
         await phone.until(lambda: len(phone.sent) == 2)
-        assert phone.texts() == ["📎 lost.pdf (it is gone)", "after"]
+        assert phone.texts() == ["📎 lost.pdf (the file no longer exists)", "after"]
