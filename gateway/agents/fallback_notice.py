@@ -1,4 +1,4 @@
-"""Telling the owner which model answered, where it was not the one that was chosen: once for each change, and when it is back."""
+"""Fallback notice: tells when another model than the chosen one answered, and when the chosen one is back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fallback_text(record: SessionRecord, result: TurnResult) -> str:
     if not now:
         return f"↩️ {result.chosen} answers again."
     reason = result.stood_in.reason.rstrip(".") if result.stood_in else ""
-    why = f": {reason}" if reason else f", in the place of {result.chosen}"
+    why = f": {reason}" if reason else f", instead of {result.chosen}"
     return f"↪️ {now} answered{why}."
 
 

@@ -1,4 +1,4 @@
-"""Making the memory of an agent: whose it is, its index, and the embedder that its settings and keys allow."""
+"""Opens an agent's memory: workspace, index, and the embedder selected by settings and keys."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def keep_memory(
     found = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
     if slot not in found:
         raise UsageError(
-            f"no installed package brings the memory {slot!r} (there is: {', '.join([OURS, NOBODY, *sorted(found)])})",
+            f"no installed package provides the memory {slot!r} (available: {', '.join([OURS, NOBODY, *sorted(found)])})",
             where="plugins.slots.memory",
-            hint="Install its package beside homebody, or run `homebody config set plugins.slots.memory memory-core`.",
+            hint="Install its package, or run: homebody config set plugins.slots.memory memory-core",
         )
     make = found[slot].load()
     kept: KeptMemory = make(

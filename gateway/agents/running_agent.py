@@ -1,4 +1,4 @@
-"""The agents that live in the house: the life of their sessions, from the first message to the archive."""
+"""A running agent and the life cycle of its sessions, from the first message to the archive."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class RunningAgent:
         try:
             former = await self.conversations.of(record, record.unsaved or "", audience)
         except AgentError as error:
-            log.warning("the end of session %s was not kept: %s", record.unsaved, error)
+            log.warning("the note of the ended session %s was not written: %s", record.unsaved, error)
             return
         await self._keep(record, former)
 
@@ -181,12 +181,12 @@ class RunningAgent:
         try:
             path = await session_memory.keep(former, self._hook.messages)
             if path is not None:
-                log.info("the end of session %s is kept in %s", former.session, path)
+                log.info("the note of the ended session %s is %s", former.session, path)
             present = self.store.get(record.key)
             if present is not None and present.unsaved == former.session:
                 await self.store.change(record.key, unsaved=None)
         except (AgentError, HomebodyError) as error:
-            log.warning("the end of session %s was not kept: %s", former.session, error)
+            log.warning("the note of the ended session %s was not written: %s", former.session, error)
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -215,7 +215,7 @@ class RunningAgent:
         try:
             await self.store.fold()
         except StorageFailed as error:
-            log.warning("sessions.json was not written whole: %s", error)
+            log.warning("sessions.json could not be written: %s", error)
 
     async def _flush_now(self, conversation: SessionContext) -> None:
         try:
@@ -268,7 +268,7 @@ class RunningAgent:
         except OSError as error:
             raise StorageFailed.from_os(error, "archive old sessions", archive.folder) from error
         if count or gone:
-            log.info("%d transcripts were archived, and %d deleted for want of space", count, len(gone))
+            log.info("%d transcripts were archived, and %d deleted to limit disk usage", count, len(gone))
 
     async def undo(self, key: str, *, made_by: str = "") -> SessionRecord | None:
         """Bring the former session of ``key`` back and keep the present one as its former; None when there is none any more."""
@@ -287,7 +287,7 @@ class RunningAgent:
         conversation = await self.conversations.open(record, audience)
         obstacle = conversation.flush_obstacle
         if not obstacle and not self.profile.settings.compaction.memory_flush.on_reset:
-            obstacle = "fresh starts are not flushed (agents.defaults.compaction.memoryFlush.onReset: false)"
+            obstacle = "resets are not flushed (agents.defaults.compaction.memoryFlush.onReset: false)"
         if obstacle or not flush.is_worthwhile(conversation):
             return conversation, flush.told(None, obstacle if record.turns else "")
         await conversation.prepare()

@@ -1,4 +1,4 @@
-"""The conversations of one agent that are in memory: each made ready for a turn with the settings, model and tools that hold now."""
+"""Caches an agent's open sessions, each with its current settings, model and tools."""
 
 from __future__ import annotations
 
@@ -180,8 +180,8 @@ class SessionContexts:
         transcript = await Transcript.load(self.store.transcript(session), self.clock)
         if transcript.bad_lines:
             self._tell(
-                f"{transcript.bad_lines} lines of the transcript {transcript.path} cannot be read. I go on without them; "
-                f"this sets them aside: homebody sessions repair {key}"
+                f"{transcript.bad_lines} lines of the transcript {transcript.path} cannot be read. I continue without "
+                f"them; to remove them from the file: homebody sessions repair {key}"
             )
         return transcript
 

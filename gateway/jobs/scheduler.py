@@ -1,4 +1,4 @@
-"""What the house does by the clock: fresh starts of sessions that are due, and the ledger's sweeping.
+"""Scheduler of periodic jobs: session resets, ledger cleanup and ledger backups.
 
 APScheduler wakes it; what is due is worked out from the stored instants and the clock at hand each time, so that a machine that
 slept, or a clock that was set, makes no difference.

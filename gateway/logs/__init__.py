@@ -1,1 +1,1 @@
-"""What the house writes down about itself: JSON lines in a file, readable lines on the terminal, no secret in either."""
+"""Logging: JSON lines in a file, readable lines on the terminal, secrets redacted in both."""

@@ -1,4 +1,4 @@
-"""What one log line looks like: JSON for the file, a readable line for the terminal."""
+"""Renders log lines: JSON for the file, readable text for the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets are taken out by their exact value, never by a pattern that might damage what only looks like one."""
+"""Redaction of known secrets by exact value, not by patterns, which could damage other text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LISTED = re.compile(r"[,;\s]+")  # several keys in one variable
 
 
 class Redactor:
-    """Knows the secrets of the house and takes them out of texts, also where they are quoted for a URL or base64-encoded.
+    """Redacts known secrets in texts, also in their URL-quoted and base64-encoded forms.
 
     It may be taught at any time and from any thread. It satisfies what other rooms ask of it: ``text(str) -> str``.
     """

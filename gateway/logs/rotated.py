@@ -1,4 +1,4 @@
-"""A file of lines that is put aside when it is full: whole lines only, readable by its owner alone."""
+"""A rotating file of lines: writes whole lines only, with mode 0600."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets the logs up: every logger of the process, ours and the libraries', through one queue to the file and the terminal."""
+"""Sets up logging: all loggers of the process write through one queue to the file and the terminal."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ class _FileHandler(logging.Handler):
         except OSError as error:
             if not self._missed:
                 place = self._file.path
-                message = f"homebody: the log file {place} cannot be written ({error.strerror}); the house goes on without it"
+                message = (
+                    f"homebody: the log file {place} cannot be written ({error.strerror}); the gateway continues without it"
+                )
                 with contextlib.suppress(OSError):  # the thread that writes would end, and nothing be logged any more
                     print(message, file=self._terminal, flush=True)
             self._missed += 1
@@ -118,7 +120,7 @@ class _FileHandler(logging.Handler):
         super().close()
 
     def _gap(self, record: logging.LogRecord) -> str:
-        return self.format(_plain(record, f"{self._missed} lines are missing here: the log file could not be written"))
+        return self.format(_plain(record, f"{self._missed} lines are missing here, because the log file could not be written"))
 
 
 class Closer:
@@ -155,7 +157,7 @@ class Closer:
         root = logging.getLogger()
         if self._sender.lost:
             logging.getLogger(__name__).warning(
-                "%d log lines were lost: they came faster than they could be written", self._sender.lost
+                "%d log lines were dropped, because they came faster than they could be written", self._sender.lost
             )
         root.removeHandler(self._sender)
         root.setLevel(logging.WARNING)

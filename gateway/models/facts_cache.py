@@ -1,6 +1,6 @@
-"""What calls have taught about models, kept over a restart: real windows, and how far our count of tokens is off for each.
+"""Stores learned facts about models across restarts: context windows, and the correction factor of our token estimate.
 
-Without it the first turn after a restart would judge a long conversation by a guess, and might summarise what fits well.
+Without it, the first turn after a restart would estimate a long conversation badly, and might compact it without need.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FILE_NAME = "learnt.json"
-"""In the folder of the house's state."""
+"""File name in the state folder."""
 WORTH_KEEPING = 0.03
-"""A factor that moved by less than this share is not written down anew."""
+"""Smaller relative changes of a factor are not written."""
 _FACTORS = ("prose", "code", "opaque", "dense")
 _LEAST, _MOST = 0.2, 4.0
 _LEAST_WINDOW = 1000
 
 
 class ModelFactsCache:
-    """A small file, written whole. What cannot be read or written is only learnt again."""
+    """A small file, written atomically. Read and write errors are logged; the facts are learned again."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -68,7 +68,7 @@ class ModelFactsCache:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            log.warning("%s cannot be read (%s): what it held is learnt again", self._path, type(error).__name__)
+            log.warning("%s cannot be read (%s); its facts will be learned again", self._path, type(error).__name__)
             return {}
 
     async def _save(self) -> None:

@@ -1,4 +1,4 @@
-"""How the keys have been doing, kept over a restart: hashes of keys, never keys."""
+"""Stores cooldowns of keys across restarts, by hashes of the keys."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FILE_NAME = "key-health.json"
-"""In the folder of the house's state."""
+"""File name in the state folder."""
 
 
 class KeyHealthFile:
-    """A ``HealthStore`` in a small file, written whole. What cannot be read or written is forgotten, and the log says so."""
+    """A ``HealthStore`` in a small file, written atomically. Read and write errors are logged and ignored."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -37,7 +37,7 @@ class KeyHealthFile:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, KeyError) as error:
-            log.warning("%s cannot be read (%s): resting keys are tried again", self._path, type(error).__name__)
+            log.warning("%s cannot be read (%s); paused keys are tried again", self._path, type(error).__name__)
             return {}
 
     async def save(self, ailing: Mapping[tuple[str, str], KeyTrouble]) -> None:
@@ -63,6 +63,6 @@ class KeyHealthFile:
 def _ailing(row: Mapping[str, str]) -> KeyTrouble:
     at, until = datetime.fromisoformat(row["at"]), datetime.fromisoformat(row["until"])
     if at.tzinfo is None or until.tzinfo is None:
-        raise ValueError("an instant has no time zone")
+        raise ValueError("a time has no time zone")
     kind: FailureKind = row["kind"]  # type: ignore[assignment]  # looked up before
     return KeyTrouble(kind, int(row["times"]), at, until)

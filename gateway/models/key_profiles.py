@@ -1,7 +1,7 @@
-"""Keys in files of their own: ``auth-profiles.json``, one for the house and one for each agent that has keys apart.
+"""Saved keys in ``auth-profiles.json``: one file for all agents, and one for each agent with keys of its own.
 
-The agent's own go before the house's. A file is read again when it changed, so that a key added by the command line counts at
-once in a gateway that runs.
+An agent's own keys come first. A changed file is read again, so that a key added on the command line is used immediately by a
+running gateway.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PRIVATE = 0o600
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One key with its name. ``secret`` is kept out of every text about it."""
+    """One key with its name. ``secret`` is excluded from its repr."""
 
     id: str
     provider: str
@@ -42,7 +42,7 @@ class Profile:
 
 
 class ProfileFile:
-    """One file of keys, private to its owner. ``learn`` hears each secret before anybody gets it."""
+    """One file of keys with mode 0600. ``learn`` is called with each secret before it is returned."""
 
     def __init__(self, path: Path, learn: Callable[[Iterable[str]], None] = lambda _: None) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class ProfileFile:
         self._stamp: tuple[int, int, int] | None = None
 
     def profiles(self) -> Mapping[str, Profile]:
-        """Return the keys by id, in the order in which they were added. What cannot be read is told in the log and counts as nothing."""
+        """Return the keys by id, in the order in which they were added. An unreadable file is logged and counts as empty."""
         stamp = self.stamp()
         if stamp != self._stamp:
             self._stamp, self._read = stamp, self._load() if stamp else {}
@@ -63,7 +63,7 @@ class ProfileFile:
         self._write({**self._strictly(), profile.id: profile})
 
     def remove(self, profile_id: str) -> bool:
-        """Take a key out, and say whether there was one. Raises StorageFailed."""
+        """Delete a key; return whether it existed. Raises StorageFailed."""
         kept = dict(self._strictly())
         found = kept.pop(profile_id, None) is not None
         if found:
@@ -81,7 +81,7 @@ class ProfileFile:
     def _load(self) -> dict[str, Profile]:
         try:
             if stat.S_IMODE(self.path.stat().st_mode) & 0o077:
-                log.warning("%s could be read by other users; it is private to you now", self.path)
+                log.warning("%s was readable by other users; its mode was changed to 0600", self.path)
                 self.path.chmod(_PRIVATE)
             return dict(_parsed(json.loads(self.path.read_text("utf-8"))))
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -89,7 +89,7 @@ class ProfileFile:
             return {}
 
     def _strictly(self) -> dict[str, Profile]:
-        """The keys in the file before a change. Raises StorageFailed where writing would lose what cannot be read."""
+        """The keys in the file before a change. Raises StorageFailed if the file is unreadable, because writing would lose its keys."""
         if self.stamp() is None:
             return {}
         try:
@@ -98,7 +98,7 @@ class ProfileFile:
             raise StorageFailed(
                 "this file of keys cannot be read",
                 where=str(self.path),
-                hint=f"Mend it, or put it away and add the keys again: mv {self.path} {self.path}.broken",
+                hint=f"Repair it, or move it away and add the keys again: mv {self.path} {self.path}.broken",
             ) from error
 
     def _write(self, profiles: Mapping[str, Profile]) -> None:
@@ -115,7 +115,7 @@ def _parsed(raw: Any) -> Iterator[tuple[str, Profile]]:
         mode = one.get("type", "api_key")
         secret = str(one.get("key") or one.get("token") or "").strip()
         if mode not in get_args(Mode) or not secret:
-            log.warning("the key %s is passed over: only api_key and token are known", name)
+            log.warning("the key %s is ignored: its type is neither api_key nor token", name)
             continue
         yield str(name), Profile(str(name), same_provider(str(one["provider"])), mode, secret)
 
@@ -126,9 +126,9 @@ def same_provider(name: str) -> str:
 
 
 class Profiles:
-    """All keys in files, by agent and provider, in the order that the settings give.
+    """All saved keys by agent and provider, in the order given by the settings.
 
-    ``learn`` hears each secret before anybody gets it, so that no log shows a key that was added a moment ago.
+    ``learn`` is called with each secret before it is returned, so that the logs redact it.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Profiles:
         self._files: dict[Path, ProfileFile] = {}
 
     def file(self, agent: str | None = None) -> ProfileFile:
-        """Return an agent's own file, or the house's."""
+        """Return the key file of an agent, or the one for all agents."""
         path = (self._paths.agent(agent) if agent else self._paths.home) / FILE_NAME
         if path not in self._files:
             self._files[path] = ProfileFile(path, self._learn)
@@ -159,7 +159,7 @@ class Profiles:
         return lambda provider: next((one.secret for one in self._of(agent, provider) if one.mode == "api_key"), None)
 
     def ordered(self, provider: str) -> bool:
-        """Whether the owner gave the keys of a provider an order."""
+        """Whether the settings give an order for the keys of a provider."""
         return bool(self.settings.order.get(provider))
 
     def stamp(self, agent: str) -> object:

@@ -1,4 +1,4 @@
-"""The middleware around a model: what there is, and in which order."""
+"""Builds the middleware stack around a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language models in use: each made once, and closed with the house."""
+"""Registry of language models: resolves names, builds models once, and closes them."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ANY_KEY = Key("any key", "none needed", NO_SECRET)
-"""Stands in where no key is sent."""
+"""Placeholder where no key is sent."""
 LOOK_AGAIN_SECONDS = 30.0
-"""While no model is configured, a local server that was started meanwhile is found this soon."""
+"""Seconds between searches for a local server while no model is configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class _WithFallbacks:
 class ModelRegistry:
     """Finds models by name.
 
-    ``profiles`` has the keys that stand in files; ``health`` knows how each key has been doing; ``learnt`` what calls have taught.
+    ``profiles``: saved keys. ``health``: cooldowns of keys. ``learnt``: limits learned from calls.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class ModelRegistry:
 
     @property
     def profiles(self) -> Profiles | None:
-        """The keys that stand in files."""
+        """The saved keys."""
         return self._profiles
 
     def of(self, agent: str) -> AgentModels:
-        """Return the models as one agent has them."""
+        """Return the models with one agent's keys."""
         return AgentModels(self, agent)
 
     async def get(
@@ -126,7 +126,7 @@ class ModelRegistry:
         return build_model((model,), self._parts(owner), budget=budget)
 
     def names(self, agent: AgentSettings, agent_id: str = "") -> ModelNames:
-        """Return what people may call the models."""
+        """Return the accepted names of models."""
         return ModelNames(agent, self._settings, self._env, self._put, self.wallet(self._owner(agent_id)))
 
     async def offers(self, also: Sequence[str] = (), agent_id: str = "") -> tuple[ListedModel, ...]:
@@ -166,7 +166,7 @@ class ModelRegistry:
         return place if newer is None else replace(place, facts=replace(place.facts, price=newer))
 
     def adopt(self, settings: ModelsSettings, auth: AuthSettings | None = None) -> None:
-        """Find models by other settings from now on. Those in use go on until the house closes."""
+        """Use new settings. Models in use are kept until the registry is closed."""
         self._settings = settings
         if self._profiles is not None and auth is not None:
             self._profiles.settings = auth
@@ -178,7 +178,7 @@ class ModelRegistry:
         self._by_default.clear()
 
     def put(self, name: str, model: Model) -> None:
-        """Put a model there under a name (for tests and for trying the house out)."""
+        """Register a model under a name (for tests)."""
         self._put[name] = model
 
     async def close(self) -> None:
@@ -212,7 +212,7 @@ class ModelRegistry:
                 try:
                     models.append(self._named(name, owner))
                 except AgentError as error:
-                    log.warning("the fallback %s is left out: %s %s", name, error, error.hint)
+                    log.warning("the fallback %s is not used: %s %s", name, error, error.hint)
             built = _WithFallbacks(build_model(models, self._parts(owner), fails_over=True), keys)
             self._with_failover[owner, choice] = built
         return built.model
@@ -257,19 +257,19 @@ class ModelRegistry:
         return no_profiles if self._profiles is None else self._profiles.wallet(owner)
 
     def _owner(self, agent_id: str) -> str:
-        """Agents without keys of their own share the house's models and their connections."""
+        """Agents without keys of their own share models and connections."""
         own = self._profiles is not None and bool(agent_id) and self._profiles.file(agent_id).profiles()
         return agent_id if own else ""
 
 
 def _price_list(settings: ModelsSettings) -> PriceList:
-    """The prices of the owner's file before the built-in ones; a file that cannot be used is told in the log and passed over."""
+    """The prices of the owner's file, then the built-in ones. An invalid file is logged and ignored."""
     if settings.prices_file is None:
         return PriceList()
     try:
         return read_prices(Path(settings.prices_file).expanduser())
     except AgentError as error:
-        log.warning("models.pricesFile is passed over: %s %s", error, error.hint)
+        log.warning("models.pricesFile is ignored: %s %s", error, error.hint)
         return PriceList()
 
 
@@ -282,9 +282,9 @@ def open_registry(
     random: Random,
     learn: Callable[[Iterable[str]], None] = lambda _: None,
 ) -> ModelRegistry:
-    """Return the shelf of a house, with the keys that stand in its files and what is known of how they have been doing.
+    """Return the registry with saved keys and their cooldowns.
 
-    ``learn`` hears of every key in a file before it is used.
+    ``learn`` is called with every saved key before it is used.
     """
     profiles = Profiles(paths, settings.auth, learn=learn)
     health = KeyHealth(clock, KeyHealthFile(paths.state / HEALTH_FILE), rests=lambda: profiles.settings.cooldowns.rests)
@@ -293,7 +293,7 @@ def open_registry(
 
 
 class AgentModels:
-    """The shelf as one agent sees it: with its own keys first."""
+    """The registry for one agent, whose own keys come first."""
 
     def __init__(self, model_registry: ModelRegistry, agent_id: str) -> None:
         self._shelf = model_registry
@@ -305,7 +305,7 @@ class AgentModels:
 
     @property
     def learnt(self) -> ModelFactsCache:
-        """What calls have taught about models."""
+        """Limits learned from calls."""
         return self._shelf.learnt
 
     def names(self, agent: AgentSettings) -> ModelNames:

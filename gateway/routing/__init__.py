@@ -1,1 +1,1 @@
-"""Who may speak, and which agent answers in which session."""
+"""Access control, and routing of conversations to agents and sessions."""

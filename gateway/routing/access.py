@@ -1,4 +1,4 @@
-"""Who may speak: the one place that decides it, for messages, buttons, reactions and commands alike."""
+"""Access control for messages, buttons, reactions and commands."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Access:
         if policy.dm_policy == "pairing":
             code = self._code()
             return Pair(code, pairing_text(conversation.channel, code))
-        lacking = ', which lets everybody in only by "*"' if policy.dm_policy == "open" else ""
+        lacking = ', which accepts everybody only if it contains "*"' if policy.dm_policy == "open" else ""
         return Ignored(f"the sender is not in allowFrom{lacking}")
 
     async def who(self, channel: str, sender: str) -> Actor:
@@ -122,7 +122,7 @@ class Access:
         return self._actor(channel, sender, await self._pairing.approved())
 
     def owners(self, approved: Sequence[ApprovedSender]) -> frozenset[str]:
-        """Return the names of the people who own the house: first in an allowFrom, or approved as owner."""
+        """Return the names of the owners: first in an allowFrom, or approved as owner."""
         listed = [
             (channel, next((entry for entry in policy.allow_from if entry != ANYBODY), None))
             for (channel, _), policy in self._policies().items()
@@ -181,19 +181,19 @@ def concerns(name: str, policy: Policy) -> list[str]:
     found = []
     listed = [entry for entry in policy.allow_from if entry != ANYBODY]
     if policy.dm_policy == "open" and ANYBODY not in policy.allow_from:
-        found.append(f'{name}: dmPolicy is "open", but nobody new is let in: that takes "*" in allowFrom as well.')
+        found.append(f'{name}: dmPolicy is "open", but new people are still not accepted: this also needs "*" in allowFrom.')
     if len(listed) > 1:
         found.append(
-            f"{name}: allowFrom lists {len(listed)} people. The first, {listed[0]}, is the owner and hears the private memory; "
-            "the others are guests. Put your own id first, or join ids that are all yours under session.identityLinks."
+            f"{name}: allowFrom lists {len(listed)} people. The first, {listed[0]}, is the owner and has access to the "
+            "private memory; the others are guests. Put your own id first, or join ids that are all yours under session.identityLinks."
         )
     return found
 
 
 def pairing_text(channel: str, code: str) -> str:
-    """What a stranger is told: how the owner lets them in, and nothing about the house."""
+    """The reply to an unknown person: their pairing code and the owner's command."""
     command = f"homebody pairing approve {channel} {code}"
-    return f"I do not know you yet. Your pairing code is {code}. The owner of this agent lets you in with:\n`{command}`"
+    return f"I do not know you yet. Your pairing code is {code}. The owner of this agent can approve you with:\n`{command}`"
 
 
 def new_code() -> str:

@@ -1,4 +1,4 @@
-"""Rules that give conversations to agents: which of them hold for a conversation, how near each is, and why another does not."""
+"""Matches routing rules against a conversation: specificity, or the reason why a rule does not match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups that their platform gave another id: one group all the same, with its session, its memory and its rules."""
+"""Migrated group ids: a group keeps its session, memory and rules when its platform changes its id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules on tools that hold in a group, found by the session that a group has."""
+"""Tool rules of groups, found by session key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which agent answers a conversation, in which session, and whose memory it hears."""
+"""Router: selects agent, session and memory for a conversation."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Router:
             tier, judged = self._tier(binding, places), judge(binding.match, conversation)
             why = f"it matches the {TIERS[tier]}" if tier is not None else judged.reason
             if tier is not None and place != winner:
-                why += "; another rule is nearer" if known else "; but there is no such agent"
+                why += "; another rule is more specific" if known else "; but there is no such agent"
             told.append(
                 RuleVerdict(
                     place=place, agent=binding.agent_id, holds=tier is not None and known, wins=place == winner, why=why
@@ -181,7 +181,8 @@ class Router:
             key = f"agent:{agent}:{wish}"
         if not re.fullmatch(r"agent:[a-z0-9_-]+(:[^\s:\x00-\x1f/\\]{1,200}){1,6}", key):
             raise UsageError(
-                f"{wish!r} cannot name a session", hint="Use a word such as `travel`, or a key that `homebody sessions` lists."
+                f"{wish!r} is not a valid session name",
+                hint="Use a word such as `travel`, or a key that `homebody sessions` lists.",
             )
         return Route(agent=agent, session=key, audience=self.audience(key))
 

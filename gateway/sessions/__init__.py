@@ -1,1 +1,1 @@
-"""Sessions: which conversation belongs to which transcript, and when it starts afresh."""
+"""Sessions: the mapping of conversations to transcripts, resets, and the archive."""

@@ -1,4 +1,4 @@
-"""Transcripts that nobody needs at hand any more: compressed into ``archive/``, and deleted only when they take too much space."""
+"""Archive of old transcripts: compressed into ``archive/``, deleted only when they use too much disk space."""
 
 from __future__ import annotations
 

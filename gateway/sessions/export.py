@@ -1,4 +1,4 @@
-"""A conversation as a Markdown page, to be read or kept by its owner."""
+"""Exports a conversation as Markdown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def page(entries: Iterable[Entry | None], zone: ZoneInfo) -> Iterator[str]:
     day = ""
     for entry in entries:
         if entry is None:
-            yield "*(A line here cannot be read.)*"
+            yield "*(unreadable line)*"
             continue
         at = entry.at.astimezone(zone)
         block = _block(entry, f"{at:%H:%M}")
@@ -44,7 +44,7 @@ def _block(entry: Entry, time: str) -> str:
         case Said(message=message):
             return _message(message, time)
         case Compacted(summary=summary):
-            return f"*{time}: what came before was summarised for the model:*\n\n{_quoted(summary)}"
+            return f"*{time}: summary of the conversation so far, written for the model:*\n\n{_quoted(summary)}"
         case FlushReceipt(written=written) if written:
             return f"*{time}: noted in {', '.join(note.path for note in written)}*"
         case Pinned(text=text):
@@ -59,7 +59,7 @@ def _message(message: Message, time: str) -> str:
         case AssistantMessage():
             calls = [f"> 🔧 `{call.name}` {json.dumps(call.arguments, ensure_ascii=False)}" for call in message.calls]
             trouble = f"*(no answer: {message.failure.message})*" if message.failure else ""
-            end = "*(it broke off here)*" if message.stop == "cut" else ""
+            end = "*(interrupted)*" if message.stop == "cut" else ""
             parts = [part for part in (message.text, "\n".join(calls), trouble, end) if part]
             return "\n\n".join([f"**Agent** · {time} · {message.model}", *parts]) if parts else ""
         case ToolMessage(name=name, text=text):

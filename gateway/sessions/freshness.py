@@ -1,4 +1,4 @@
-"""The one rule that says when a session starts afresh. The scheduler and the next message both ask it."""
+"""The reset rule of sessions, used by the scheduler and by incoming messages."""
 
 from __future__ import annotations
 

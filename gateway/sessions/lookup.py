@@ -1,4 +1,4 @@
-"""Finding a conversation by what its owner knows of it: the key of its session, or the id, also of one that was left or archived."""
+"""Finds a conversation by session key or id, including ended and archived ones."""
 
 from __future__ import annotations
 

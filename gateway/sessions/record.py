@@ -1,4 +1,4 @@
-"""What is remembered of a session, and how it is written."""
+"""The record of a session and its JSON form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mending a transcript in which lines cannot be read any more: those that can are kept, the file as it was is set aside."""
+"""Repairs a transcript with unreadable lines: readable ones are kept, the original file is kept beside it."""
 
 from __future__ import annotations
 

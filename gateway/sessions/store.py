@@ -1,7 +1,7 @@
-"""The sessions of one agent: session key to session, and what is remembered about each (``gateway.sessions.file`` keeps them).
+"""The session store of one agent: session keys to records (``gateway.sessions.file`` stores them).
 
-When the file and its predecessor are both unusable, the sessions are found again by the opening lines of the transcripts, and
-the bad file is set aside with a date.
+If the file and its predecessor are both unusable, the sessions are rebuilt from the first lines of the transcripts, and the bad
+file is renamed with a date.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ class SessionStore:
         try:
             with self._lock:
                 self._records, touched = self._file.merged(self._records)
-            log.info("sessions.json was edited by hand: %d sessions taken over", len(touched))
+            log.info("sessions.json was edited by hand: %d sessions updated", len(touched))
         except Damaged as error:
             name = self._file.set_aside(self._file.path, f"{self._clock.now():%Y%m%dT%H%M%S}")
             log.warning("an edit of sessions.json cannot be read and was set aside as %s (%s); nothing is lost", name, error)
@@ -271,13 +271,13 @@ class SessionStore:
                 continue
             except Damaged:
                 name = self._file.set_aside(path, f"{self._clock.now():%Y%m%dT%H%M%S}")
-                notices.append(f"{path} could not be read and was set aside as {name}")
+                notices.append(f"{path} could not be read and was renamed to {name}")
                 continue
             break
         else:
             self._records = {record.key: record for record in self._from_transcripts()}
             if notices:
-                notices.append(f"{len(self._records)} sessions were found again from their transcripts")
+                notices.append(f"{len(self._records)} sessions were rebuilt from their transcripts")
         if self._file.unreadable:
             notices.append(self._find_changed())
         self._written = dict(self._records)
@@ -298,7 +298,7 @@ class SessionStore:
         changes = "1 change" if count == 1 else f"{count} changes"
         return (
             f"{changes} in {self._file.path}.changes could not be read and were kept as {name}; "
-            f"{found} sessions were found again from their transcripts"
+            f"{found} sessions were rebuilt from their transcripts"
         )
 
     def _from_transcripts(self) -> list[SessionRecord]:

@@ -1,4 +1,4 @@
-"""The tools of one agent, each made once: which of them a turn has is asked of the rules in force."""
+"""Registry of an agent's tools, filtered by the tool rules for each turn."""
 
 from __future__ import annotations
 

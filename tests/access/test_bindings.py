@@ -67,7 +67,7 @@ def test_it_is_told_how_each_rule_was_weighed() -> None:
     assert [one.holds for one in told] == [False, True, True, False, False]
     assert [one.why for one in told] == [
         "it is for the channel slack",
-        "it matches the account; another rule is nearer",
+        "it matches the account; another rule is more specific",
         "it matches the peer",
         "it matches the topic; but there is no such agent",
         "it is for the account office",

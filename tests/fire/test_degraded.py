@@ -66,7 +66,7 @@ async def test_damaged_sessions_are_found_again_and_told(tmp_path: Path) -> None
         (world.root / SESSIONS / "sessions.json").write_bytes(b"\xff{rubbish\n")
         status = await answered(world)
         assert "heard plum" in world.said()
-        assert any("set aside" in notice for notice in status["notices"])
+        assert any("was renamed to" in notice for notice in status["notices"])
         assert len(world.transcripts()) == 1, "the conversation goes on"
 
 

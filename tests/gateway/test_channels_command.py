@@ -68,4 +68,4 @@ async def test_a_refused_token_is_told_with_what_mends_it(tmp_path: Path, *, as_
 async def test_a_policy_that_lets_nobody_in_is_told(tmp_path: Path) -> None:
     code, told = await status(tmp_path, {"telegram": {"botToken": "1:a", "dmPolicy": "open"}})
     assert code == 0
-    assert 'takes "*" in allowFrom' in told
+    assert 'needs "*" in allowFrom' in told

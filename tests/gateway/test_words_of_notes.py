@@ -49,7 +49,7 @@ def model(flushed: object) -> Callable[[Any], object]:
         (NOTE, {"sandbox": {"workspaceAccess": "ro"}}, "Nothing of the last one was noted: the workspace may not be changed"),
         (NOTE, {"sandbox": {"workspaceAccess": "none"}}, "Nothing of the last one was noted: the workspace may not be changed"),
         (NOTE, {"compaction": {"memoryFlush": {"enabled": False}}}, "Nothing of the last one was noted: the memory flush is off"),
-        (NOTE, {"compaction": {"memoryFlush": {"onReset": False}}}, "Nothing of the last one was noted: fresh starts are not flushed"),
+        (NOTE, {"compaction": {"memoryFlush": {"onReset": False}}}, "Nothing of the last one was noted: resets are not flushed"),
     ],
     ids=["written", "lazy", "failing", "nothing", "read only", "closed", "off", "not on reset"],
 )  # fmt: skip

@@ -154,7 +154,7 @@ def test_the_gap_is_told_when_the_disk_has_room_again(tmp_path):
         folder.unlink()
         logging.getLogger("gateway").info("three")
     events = [json.loads(line)["event"] for line in (folder / "homebody.jsonl").read_text().splitlines()]
-    assert events == ["2 lines are missing here: the log file could not be written", "three"]
+    assert events == ["2 lines are missing here, because the log file could not be written", "three"]
     assert terminal.getvalue().count("cannot be written") == 1
 
 
@@ -194,7 +194,7 @@ def test_who_logs_never_waits_and_what_was_lost_is_counted(tmp_path):
         terminal.free.set()
         closer.flush()
     shown = terminal.getvalue()
-    lost = int(re.search(r"(\d+) log lines were lost", shown)[1])
+    lost = int(re.search(r"(\d+) log lines were dropped", shown)[1])
     assert shown.count("line ") == 1000 - lost
     assert lost >= 985
 
@@ -223,7 +223,7 @@ def test_a_terminal_that_is_full_as_well_does_not_end_the_log(tmp_path):
         folder.unlink()
         logging.getLogger("gateway").info("two")
     events = [json.loads(line)["event"] for line in (folder / "homebody.jsonl").read_text().splitlines()]
-    assert events == ["1 lines are missing here: the log file could not be written", "two"]
+    assert events == ["1 lines are missing here, because the log file could not be written", "two"]
 
 
 LOGGERS = {"stdlib": logging.getLogger, "structlog": structlog.get_logger}
@@ -246,7 +246,7 @@ def test_the_gap_is_told_whoever_logged_last(tmp_path, kind):
         log.warning("four")
     lines = [json.loads(line) for line in (folder / "homebody.jsonl").read_text().splitlines()]
     assert [line["event"] for line in lines] == [
-        "2 lines are missing here: the log file could not be written",
+        "2 lines are missing here, because the log file could not be written",
         "three",
         "four",
     ]

@@ -73,7 +73,7 @@ def test_a_page_tells_who_said_what_when_and_what_was_done() -> None:
     assert blocks[2] == "**Anna** · 13:00\n\nWhat is in a.md?"
     assert blocks[3] == '**Agent** · 13:00 · x/y\n\nI look.\n\n> 🔧 `read` {"path": "a.md"}'
     assert f"[cut: {RESULT_CHARS + 7:,} characters in all]" in blocks[4]
-    assert blocks[5] == "*(A line here cannot be read.)*"
+    assert blocks[5] == "*(unreadable line)*"
     assert blocks[6] == "## 2026-03-02", "the owner's day, not that of the clock in London"
     assert "(no answer: The key was refused.)" in blocks[7]
     assert blocks[8].endswith("> one\n> two")
@@ -82,7 +82,7 @@ def test_a_page_tells_who_said_what_when_and_what_was_done() -> None:
 
 def test_an_answer_that_broke_off_is_marked_as_such() -> None:
     [_, block] = page([said(AssistantMessage(content=(Text(text="Half of"),), model="m", stop="cut"))], BERLIN)
-    assert block.endswith("Half of\n\n*(it broke off here)*")
+    assert block.endswith("Half of\n\n*(interrupted)*")
 
 
 @given(st.text(alphabet="`~ab\n# ", max_size=40))

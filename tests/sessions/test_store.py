@@ -197,7 +197,7 @@ async def test_a_damaged_file_is_made_good_by_its_predecessor_and_the_changes(tm
     damage(tmp_path / "sessions.json", bad)
     again = await opened(tmp_path)
     assert again.get("agent:main:main").turns == 3
-    assert "set aside" in again.notices[0]
+    assert "was renamed to" in again.notices[0]
 
 
 async def test_without_both_files_sessions_are_found_by_their_transcripts(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ async def test_without_both_files_sessions_are_found_by_their_transcripts(tmp_pa
     (tmp_path / "sessions.json.prev").write_text("{")
     store = await opened(tmp_path)
     assert store.get("agent:main:main").session == "s-1"
-    assert "found again" in store.notices[-1]
+    assert "rebuilt from their transcripts" in store.notices[-1]
 
 
 async def test_a_full_disk_is_told_and_the_former_state_stands(tmp_path: Path) -> None:
