@@ -470,7 +470,7 @@ async def test_the_status_tells_of_repeats_and_of_what_brakes_a_turn(town: Make)
     assert "- Current turn: 4 of 40 tool calls so far, 1 rejected as repeats" in wire.said()[0]
     assert "- A turn: at most 40 tool calls and 600 s, 3 identical calls with the same result" in wire.said()[2]
     assert "1 turn\n" in wire.said()[2]
-    assert "Under way: 0 turns, 0 waiting here, 0 in all" in wire.said()[2]
+    assert "Running: 0 turns, 0 waiting here, 0 in total" in wire.said()[2]
 
 
 @pytest.mark.parametrize("word", ["stop", "Stop!", "ABORT", "wait", "esc"])
