@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from channels.common.shared_settings import Section
 from channels.discord import PLATFORM as DISCORD
 from channels.discord.settings import DiscordSettings
+from channels.platform import Platform
 from channels.slack import PLATFORM as SLACK
 from channels.slack.settings import SlackSettings
 from channels.telegram import PLATFORM as TELEGRAM
 from channels.telegram.settings import TelegramSettings
-
-if TYPE_CHECKING:
-    from channels.platform import Platform
 
 BUILT_IN: Final[tuple[Platform, ...]] = (TELEGRAM, DISCORD, SLACK)
 

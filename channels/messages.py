@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, get_args
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-    from pathlib import Path
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal, get_args
 
 ChatKind = Literal["direct", "group"]
 AttachmentKind = Literal["image", "voice", "audio", "video", "document"]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from channels.common.log import Log
+from channels.common.shared_settings import DmPolicy, GroupTools
+from channels.messages import ChatAddress
+from channels.protocol import Channel, Clock
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pydantic import BaseModel
-
-    from channels.common.log import Log
-    from channels.common.shared_settings import DmPolicy, GroupTools
-    from channels.messages import ChatAddress
-    from channels.protocol import Channel, Clock
 
 ANYBODY: Final = "*"
 """In a list of people or groups: all of them."""

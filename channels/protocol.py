@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from datetime import datetime
-    from pathlib import Path
-
-    from channels.messages import Attachment, ChatAddress, Cursor, Inbound, Outbound, Sent
+from channels.messages import Attachment, ChatAddress, Cursor, Inbound, Outbound, Sent
 
 
 class Clock(Protocol):

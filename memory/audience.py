@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import date
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from datetime import date
+from typing import Literal
 
 PRIVATE_FILES = frozenset({"memory.md", "user.md"})
 SHARED = ("shared",)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from datetime import datetime
+from typing import Literal, Protocol
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from memory.audience import Audience
+from memory.audience import Audience
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import UTC, tzinfo
+from pathlib import Path, PurePosixPath
 
+from memory.audience import Audience
 from memory.embedding.batch.backfill import LARGE
+from memory.embedding.batch.protocol import BatchService
 from memory.embedding.identity import identity_of
+from memory.embedding.protocol import Embedder
 from memory.errors import EmbeddingFailed, MemoryUnreadable
 from memory.indexing.index_sync import IndexSync
+from memory.indexing.indexer import SyncProgress, SyncResult
 from memory.notes.note_history import NoteHistory
 from memory.notes.note_reader import export_notes, read_lines
 from memory.notes.sources import NoteSources, audience_key, audience_of, printable_name
 from memory.notes.transcript_source import PREFIX
 from memory.notes.version_store import VersionStore
-from memory.protocol import Author, Excerpt, SearchAnswer
+from memory.protocol import Author, Clock, Excerpt, SearchAnswer
 from memory.search.explanation import explain_line, explain_search
 from memory.search.query_embedder import TIMEOUT_SECONDS, QueryEmbedder
-from memory.search.retrieval import build_query, retrieve
+from memory.search.retrieval import Query, Retrieval, build_query, retrieve
+from memory.settings import MemorySettings
+from memory.store.database import AllowedFeatures
+from memory.store.index import Index
 from memory.store.index_handle import IndexHandle
 from memory.store.index_status import IndexStatus, read_status
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import tzinfo
-    from pathlib import Path
-
-    from memory.audience import Audience
-    from memory.embedding.batch.protocol import BatchService
-    from memory.embedding.protocol import Embedder
-    from memory.indexing.indexer import SyncProgress, SyncResult
-    from memory.protocol import Clock
-    from memory.search.retrieval import Query, Retrieval
-    from memory.settings import MemorySettings
-    from memory.store.database import AllowedFeatures
-    from memory.store.index import Index
 
 _MOST_NAMED = 3
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine
+from typing import Any
 
 from channels.common.event_guard import whereabouts
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from channels.common.log import Log
+from channels.common.log import Log
 
 
 class BackgroundTasks:

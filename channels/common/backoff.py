@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from channels.common.log import Log
-    from channels.protocol import Clock
+from channels.common.log import Log
+from channels.protocol import Clock
 
 FIRST = 1.0
 LONGEST = 60.0

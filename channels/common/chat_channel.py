@@ -6,19 +6,15 @@ import asyncio
 import importlib
 import random as system_random
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Awaitable, Callable
+from typing import ClassVar, Literal
 
 from channels.common.backoff import LONGEST, Backoff
-from channels.common.log import NoLog
+from channels.common.log import Log, NoLog
+from channels.common.previews import Previews
 from channels.errors import ChannelError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from channels.common.log import Log
-    from channels.common.previews import Previews
-    from channels.messages import ChatAddress
-    from channels.protocol import Clock, InboundSink
+from channels.messages import ChatAddress
+from channels.protocol import Clock, InboundSink
 
 
 class ChatChannel(ABC):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,8 +23,6 @@ from channels.common.markdown import parsed, styled
 from channels.common.styled_text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from markdown_it.token import Token
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from channels.common.log import Log
+from channels.common.log import Log
 
 MALFORMED = (TypeError, LookupError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What reading a malformed event raises."""

@@ -12,14 +12,13 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from channels.common.styled_text import Span, Style, Styled, plain, prefixed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
     from markdown_it.rules_inline import StateInline

@@ -7,16 +7,13 @@ A turn that ends within three seconds has no preview. Platforms may set longer i
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from channels.errors import Uncertain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from channels.messages import ChatAddress
-    from channels.protocol import Clock
+from channels.messages import ChatAddress
+from channels.protocol import Clock
 
 AFTER = 3.0
 BETWEEN = 1.0

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from channels.messages import Outbound
+from channels.messages import Outbound
 
 REPEATED = "(repeated after restart)\n"
 """Precedes a message whose earlier attempt was interrupted by the end of the process."""

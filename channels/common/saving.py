@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import BinaryIO
 
 from channels.errors import NotFetched
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
 
 async def save(blocks: AsyncIterator[bytes], path: Path, limit: int) -> None:

@@ -8,13 +8,11 @@ pieces together are the answer.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from channels.common.breaks import Fence, closed, fences, whole_letter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Preference = Literal["paragraph", "newline", "sentence"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from channels.common.log import Log
 from channels.discord.settings import DiscordSettings
 from channels.platform import ANYBODY, GroupRule, Platform, Policy, people, tool_rules
+from channels.protocol import Channel, Clock
 
 if TYPE_CHECKING:
-    from channels.common.log import Log
     from channels.discord.settings import DiscordAccount
-    from channels.protocol import Channel, Clock
 
 
 def make(settings: DiscordSettings, *, account: str, clock: Clock, log: Log) -> Channel:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from channels.discord.settings import OFFICIAL
 from channels.errors import NotFetched
-from channels.messages import Attachment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from channels.messages import AttachmentKind
+from channels.messages import Attachment, AttachmentKind
 
 VOICE = 1 << 13
 HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})

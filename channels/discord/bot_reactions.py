@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import discord
 
-if TYPE_CHECKING:
-    from channels.discord.gateway_client import GatewayClient
+from channels.discord.gateway_client import GatewayClient
 
 MOST = 1000
 

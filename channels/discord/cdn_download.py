@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import discord
@@ -11,15 +13,10 @@ import discord
 from channels.common.saving import check_size, save
 from channels.discord.api_errors import TROUBLE, meaning
 from channels.discord.attachments import Handle, files_of, served_by_discord
+from channels.discord.gateway_client import GatewayClient
+from channels.discord.settings import DiscordAccount
 from channels.errors import NotFetched
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from channels.discord.gateway_client import GatewayClient
-    from channels.discord.settings import DiscordAccount
-    from channels.messages import Attachment
+from channels.messages import Attachment
 
 SLOWEST = 100_000
 """Bytes a second below which a file is given up."""

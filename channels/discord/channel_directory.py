@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from channels.common.read_marks import ReadMarks
 from channels.discord.inbound import Place, is_snowflake, place_of, snowflake
-
-if TYPE_CHECKING:
-    from channels.discord.settings import DiscordAccount
-    from channels.messages import Inbound
+from channels.discord.settings import DiscordAccount
+from channels.messages import Inbound
 
 EPOCH_MS = 1_420_070_400_000
 """The first moment of Discord's ids, each of which begins with the millisecond that it was made in."""

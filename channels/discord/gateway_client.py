@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -13,16 +14,11 @@ import discord
 from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 from discord.http import HTTPClient, Route
 
+from channels.common.backoff import Backoff
 from channels.common.event_guard import MALFORMED, whereabouts
 from channels.discord.api_errors import FOR_GOOD, TROUBLE, closed_for_good, no_intent, wrong_token
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from channels.common.backoff import Backoff
-    from channels.discord.settings import DiscordAccount
-    from channels.protocol import Clock
-
+from channels.discord.settings import DiscordAccount
+from channels.protocol import Clock
 
 LONGEST_WAIT = 30.0
 """A wait that is longer is left to the gateway, which can do something else meanwhile."""

@@ -7,21 +7,19 @@ is stored; if storing fails, the person is told at once and can repeat it, so it
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from channels.common.background import BackgroundTasks
 from channels.common.event_guard import EventGuard
+from channels.common.log import Log
 from channels.discord.api_errors import TROUBLE
+from channels.discord.bot_reactions import BotReactions
+from channels.discord.channel_directory import ChannelDirectory
+from channels.discord.gateway_client import GatewayClient
 from channels.discord.inbound import facts, place_of
 from channels.discord.interactions import interaction
-
-if TYPE_CHECKING:
-    from channels.common.log import Log
-    from channels.discord.bot_reactions import BotReactions
-    from channels.discord.channel_directory import ChannelDirectory
-    from channels.discord.gateway_client import GatewayClient
-    from channels.messages import Inbound
-    from channels.protocol import Clock, InboundSink
+from channels.messages import Inbound
+from channels.protocol import Clock, InboundSink
 
 IN_TIME = 2.0
 """Seconds after which the person is told that it takes longer."""

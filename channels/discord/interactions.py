@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from channels.discord.inbound import Place, sender_of
 from channels.messages import Inbound
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 COMMAND = 2
 PRESS = 3

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from channels.common.markdown import styled
-from channels.common.styled_text import plain
-
-if TYPE_CHECKING:
-    from channels.common.styled_text import Span, Styled
+from channels.common.styled_text import Span, Styled, plain
 
 _MARKS = {"bold": "**", "italic": "*", "strike": "~~"}
 _ADDRESS = re.compile(r"(https?://[^\s<>]+)")

@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import discord
 
 from channels.common.background import BackgroundTasks
 from channels.common.backoff import Backoff
-from channels.common.event_guard import MALFORMED
+from channels.common.event_guard import MALFORMED, EventGuard
+from channels.common.log import Log
 from channels.discord.api_errors import TROUBLE, meaning
-from channels.discord.channel_directory import SLACK_SECONDS, made_at
+from channels.discord.channel_directory import SLACK_SECONDS, ChannelDirectory, made_at
+from channels.discord.gateway_client import GatewayClient
 from channels.discord.inbound import Place, edited, is_snowflake, place_of
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from channels.common.event_guard import EventGuard
-    from channels.common.log import Log
-    from channels.discord.channel_directory import ChannelDirectory
-    from channels.discord.gateway_client import GatewayClient
-    from channels.discord.settings import DiscordAccount
-    from channels.messages import Inbound
-    from channels.protocol import Clock
+from channels.discord.settings import DiscordAccount
+from channels.messages import Inbound
+from channels.protocol import Clock
 
 PAGE = 100
 AT_ONCE = 8
@@ -44,9 +39,8 @@ TRIES_IN_ORDER = 3
 """Attempts at reading a channel during which nothing newer is taken."""
 _UNREAD = (*TROUBLE, *MALFORMED)
 
-if TYPE_CHECKING:
-    Reading = Callable[[str, str], Awaitable[str | None]]
-    """Reads a part of a channel from a mark on; returns the mark to go on from, None at the end. Raises one of ``_UNREAD``."""
+Reading = Callable[[str, str], Awaitable[str | None]]
+"""Reads a part of a channel from a mark on; returns the mark to go on from, None at the end. Raises one of ``_UNREAD``."""
 
 
 class Backfill:

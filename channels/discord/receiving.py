@@ -10,32 +10,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import discord
 
 from channels.common.backoff import Backoff
 from channels.common.event_guard import EventGuard
+from channels.common.log import Log
 from channels.common.read_marks import CURSOR
 from channels.discord.api_errors import TROUBLE
+from channels.discord.bot_reactions import BotReactions
 from channels.discord.channel_directory import SLACK_SECONDS, ChannelDirectory, first_id
 from channels.discord.gateway_client import GatewayClient
 from channels.discord.inbound import Place, facts, inbound, is_snowflake, place_of, starter
 from channels.discord.interaction_handler import InteractionHandler
 from channels.discord.interactions import reaction
 from channels.discord.message_backfill import PAGE, Backfill
-from channels.messages import Cursor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from channels.common.log import Log
-    from channels.discord.bot_reactions import BotReactions
-    from channels.discord.settings import DiscordAccount
-    from channels.discord.token_conflict import TokenConflict
-    from channels.messages import Inbound
-    from channels.protocol import Clock, InboundSink
+from channels.discord.settings import DiscordAccount
+from channels.discord.token_conflict import TokenConflict
+from channels.messages import Cursor, Inbound
+from channels.protocol import Clock, InboundSink
 
 BEGUN = "begun"
 """The cursor that keeps since when this bot is listened to: of whom never wrote before, what is newer than that was missed."""

@@ -6,31 +6,25 @@ import asyncio
 import contextlib
 import json
 import re
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import discord
 from discord.http import MultipartParameters
 
-from channels.common.previews import PREFIX
+from channels.common.previews import PREFIX, Previews
 from channels.discord.api_errors import TROUBLE, send_error
 from channels.discord.channel_directory import SLACK_SECONDS, first_id, made_at
+from channels.discord.gateway_client import GatewayClient
 from channels.discord.inbound import is_snowflake
 from channels.discord.interactions import custom_id
 from channels.discord.markup import written
+from channels.discord.settings import DiscordAccount
+from channels.discord.token_conflict import TokenConflict
 from channels.errors import NotSent
-from channels.messages import Sent
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from channels.common.previews import Previews
-    from channels.discord.gateway_client import GatewayClient
-    from channels.discord.settings import DiscordAccount
-    from channels.discord.token_conflict import TokenConflict
-    from channels.messages import Button, ChatAddress, Outbound, OutboundFile
-    from channels.protocol import Clock
-
+from channels.messages import Button, ChatAddress, Outbound, OutboundFile, Sent
+from channels.protocol import Clock
 
 AFTER = "after:"
 LONG = timedelta(seconds=30)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from channels.discord.gateway_client import GatewayClient
-    from channels.protocol import MenuEntry
+from channels.discord.gateway_client import GatewayClient
+from channels.protocol import MenuEntry
 
 MOST = 100
 LONGEST = 100

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from channels.common.log import Log
-    from channels.protocol import Clock
+from channels.common.log import Log
+from channels.protocol import Clock
 
 MOST: Final = 500
 """Messages of our own that are remembered."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from channels.common.log import Log
 from channels.platform import ANYBODY, GroupRule, Platform, Policy, people, tool_rules
+from channels.protocol import Channel, Clock
 from channels.slack.settings import SlackSettings
 
 if TYPE_CHECKING:
-    from channels.common.log import Log
-    from channels.protocol import Channel, Clock
     from channels.slack.settings import SlackAccount
 
 

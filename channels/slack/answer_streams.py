@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError
 
+from channels.common.log import Log
 from channels.errors import NotSent
 from channels.slack.api_errors import TROUBLE, code_of, waiting
 from channels.slack.block_kit import MOST_MARKDOWN, streamable
+from channels.slack.rate_limit import RateLimit
 from channels.slack.slack_cache import Recent
 
 if TYPE_CHECKING:
     from slack_sdk.web.async_client import AsyncWebClient
-
-    from channels.common.log import Log
-    from channels.slack.rate_limit import RateLimit
 
 STREAM = "stream:"
 """How a note begins that names a message which may be a stream."""

@@ -6,16 +6,13 @@ Importing this module loads the library.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 from slack_sdk.errors import SlackApiError, SlackClientError
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
-from channels.slack.settings import APPS, OFFICIAL, TOKENS
-
-if TYPE_CHECKING:
-    from channels.slack.settings import SlackAccount, Which
+from channels.slack.settings import APPS, OFFICIAL, TOKENS, SlackAccount, Which
 
 TROUBLE = (SlackClientError, aiohttp.ClientError, OSError, asyncio.TimeoutError)
 """What passing trouble looks like; the library lets those of its transport through."""

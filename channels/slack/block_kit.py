@@ -7,15 +7,12 @@ between the bracket and what follows.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from channels.common.chunking import fitted
+from channels.messages import Button
 from channels.slack.mrkdwn import written
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from channels.messages import Button
 
 MOST_MARKDOWN = 12_000
 ACTIONS = "homebody"

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError
 
-from channels.common.event_guard import whereabouts
+from channels.common.backoff import Backoff
+from channels.common.event_guard import EventGuard, whereabouts
+from channels.common.log import Log
+from channels.messages import Inbound
+from channels.protocol import Clock
 from channels.slack.api_errors import TROUBLE, code_of, passing, waiting
-from channels.slack.inbound import inbound, newer, order, stamped
+from channels.slack.inbound import Identity, inbound, newer, order, stamped
 from channels.slack.user_actions import changed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from slack_sdk.web.async_client import AsyncWebClient
 
-    from channels.common.backoff import Backoff
-    from channels.common.event_guard import EventGuard
-    from channels.common.log import Log
-    from channels.messages import Inbound
-    from channels.protocol import Clock
-    from channels.slack.inbound import Identity
-
     Found = list[tuple[dict[str, Any], Inbound | None]]
-    from collections.abc import Collection, Sequence
 
 
 PAGE = 200

@@ -5,6 +5,7 @@ https://docs.slack.dev/messaging/working-with-files. Importing this module loads
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
@@ -13,17 +14,13 @@ from slack_sdk.errors import SlackApiError
 
 from channels.common.saving import check_size, save
 from channels.errors import NotFetched, NotSent
+from channels.messages import Attachment
 from channels.slack.api_errors import NO_SCOPE, TROUBLE, code_of, waiting
-from channels.slack.settings import APPS, OFFICIAL
+from channels.slack.rate_limit import RateLimit
+from channels.slack.settings import APPS, OFFICIAL, SlackAccount
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from slack_sdk.web.async_client import AsyncWebClient
-
-    from channels.messages import Attachment
-    from channels.slack.rate_limit import RateLimit
-    from channels.slack.settings import SlackAccount
 
 _SLACK = (".slack.com", ".slack-files.com", ".slack-gov.com")
 _REDIRECTIONS = {301, 302, 303, 307, 308}

@@ -6,6 +6,7 @@ https://docs.slack.dev/authentication/verifying-requests-from-slack. Importing t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
@@ -14,20 +15,15 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.signature import Clock as SignatureClock
 from slack_sdk.signature import SignatureVerifier
 
-from channels.protocol import HookAnswer
+from channels.common.log import Log
+from channels.protocol import Clock, HookAnswer, HookRequest, InboundSink
 from channels.slack.api_errors import TROUBLE, refusal
-from channels.slack.settings import ASK_EVERY
+from channels.slack.receiving import Receiver
+from channels.slack.settings import ASK_EVERY, SlackAccount
 from channels.slack.slack_cache import Recent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from slack_sdk.web.async_client import AsyncWebClient
-
-    from channels.common.log import Log
-    from channels.protocol import Clock, HookRequest, InboundSink
-    from channels.slack.receiving import Receiver
-    from channels.slack.settings import SlackAccount
 
 MOST_TAKEN = 5000
 """Requests that are remembered; more of them in five minutes are still known by what they say."""

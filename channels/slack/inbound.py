@@ -6,12 +6,9 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from channels.messages import Attachment, ChatAddress, Inbound, Sender
-
-if TYPE_CHECKING:
-    from channels.messages import AttachmentKind
+from channels.messages import Attachment, AttachmentKind, ChatAddress, Inbound, Sender
 
 _WRITTEN = {None, "file_share", "thread_broadcast", "me_message", "bot_message"}
 """Kinds of message that a person or another app wrote."""

@@ -6,13 +6,9 @@ Everything that Slack would read as a command is escaped, so that a model's text
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from channels.common.markdown import styled
-from channels.common.styled_text import plain
-
-if TYPE_CHECKING:
-    from channels.common.styled_text import Span, Styled
+from channels.common.styled_text import Span, Styled, plain
 
 _MARKS = {"bold": "*", "italic": "_", "strike": "~"}
 _WORDLESS = "\u200b"

@@ -6,17 +6,14 @@ Importing this module loads the library.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from slack_sdk.errors import SlackApiError
 
 from channels.errors import NotSent
+from channels.protocol import Clock
 from channels.slack.api_errors import waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from channels.protocol import Clock
 
 LONGEST_WAIT = 60.0
 """A wait that is longer is left to the gateway, which can do something else meanwhile."""

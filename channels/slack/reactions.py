@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from slack_sdk.errors import SlackApiError
 
+from channels.common.log import Log
 from channels.slack.api_errors import code_of
 from channels.slack.emoji import name_of
-from channels.slack.slack_cache import PLACE, Recent
+from channels.slack.rate_limit import RateLimit
+from channels.slack.slack_cache import PLACE, Recent, SlackCache
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from slack_sdk.web.async_client import AsyncWebClient
-
-    from channels.common.log import Log
-    from channels.slack.rate_limit import RateLimit
-    from channels.slack.slack_cache import SlackCache
 
 _ALREADY = {"already_reacted", "no_reaction"}
 

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from slack_bolt.app.async_app import AsyncApp
@@ -22,28 +23,23 @@ from slack_sdk.web.async_client import AsyncWebClient
 from channels.common.background import BackgroundTasks
 from channels.common.backoff import Backoff
 from channels.common.event_guard import MALFORMED, EventGuard
+from channels.common.log import Log
 from channels.common.read_marks import CURSOR, ReadMarks
-from channels.messages import ChatAddress, Cursor
+from channels.messages import ChatAddress, Cursor, Inbound
+from channels.protocol import Clock, InboundSink
 from channels.slack.api_errors import TROUBLE, code_of, refused_token
 from channels.slack.block_kit import pressed
 from channels.slack.catch_up import MOVES, CatchUp, moves, thread_mark
-from channels.slack.inbound import QUOTED, facts, inbound, is_stamp, order
+from channels.slack.inbound import QUOTED, Identity, facts, inbound, is_stamp, order
 from channels.slack.mrkdwn import escaped
+from channels.slack.settings import SlackAccount
+from channels.slack.slack_cache import SlackCache
 from channels.slack.user_actions import command, edited, press, reaction
+from channels.slack.user_names import People
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from slack_bolt.context.ack.async_ack import AsyncAck
     from slack_bolt.request.async_request import AsyncBoltRequest
-
-    from channels.common.log import Log
-    from channels.messages import Inbound
-    from channels.protocol import Clock, InboundSink
-    from channels.slack.inbound import Identity
-    from channels.slack.settings import SlackAccount
-    from channels.slack.slack_cache import SlackCache
-    from channels.slack.user_names import People
 
 _OK, _UNHANDLED, _OFFER_AGAIN = 200, 404, 503
 _ANY = re.compile(".*")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from channels.slack.settings import APPS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HEADER: Final = "x-oauth-scopes"
 """Where Slack says with each answer what a token allows."""

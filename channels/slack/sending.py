@@ -5,33 +5,28 @@ Importing this module loads the client library.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError
 
-from channels.common.previews import PREFIX
+from channels.common.log import Log
+from channels.common.previews import PREFIX, Previews
 from channels.common.repeats import mark
-from channels.errors import ChannelError, NotSent, Uncertain
-from channels.messages import Sent
+from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
+from channels.messages import Button, ChatAddress, Outbound, Sent
 from channels.slack.answer_streams import STREAM, Streams
 from channels.slack.api_errors import NO_SCOPE, TROUBLE, code_of, refusal, send_error
 from channels.slack.block_kit import harmless, letter
 from channels.slack.file_upload import UPLOAD, Uploads
 from channels.slack.inbound import is_stamp
+from channels.slack.rate_limit import RateLimit
+from channels.slack.settings import SlackAccount
+from channels.slack.slack_cache import SlackCache
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
     from slack_sdk.web.async_client import AsyncWebClient
-
-    from channels.common.log import Log
-    from channels.common.previews import Previews
-    from channels.errors import ChannelBroken
-    from channels.messages import Button, ChatAddress, Outbound
-    from channels.slack.rate_limit import RateLimit
-    from channels.slack.settings import SlackAccount
-    from channels.slack.slack_cache import SlackCache
 
 
 EVENT = "homebody_message"

@@ -10,7 +10,11 @@ from slack_bolt.adapter.socket_mode.async_internals import send_async_response
 from slack_bolt.adapter.socket_mode.internals import build_headers
 from slack_bolt.request.async_request import AsyncBoltRequest
 
+from channels.common.log import Log
+from channels.protocol import Clock, InboundSink
 from channels.slack.api_errors import TROUBLE
+from channels.slack.receiving import Receiver
+from channels.slack.settings import SlackAccount
 from channels.slack.web_client import Ear
 
 if TYPE_CHECKING:
@@ -18,11 +22,6 @@ if TYPE_CHECKING:
     from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
     from slack_sdk.socket_mode.request import SocketModeRequest
     from slack_sdk.web.async_client import AsyncWebClient
-
-    from channels.common.log import Log
-    from channels.protocol import Clock, InboundSink
-    from channels.slack.receiving import Receiver
-    from channels.slack.settings import SlackAccount
 
 _HELLO = "hello"
 SHORT = 45.0

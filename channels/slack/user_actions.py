@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
 
 from channels.messages import Inbound, Sender
 from channels.slack.emoji import emoji_of
-from channels.slack.inbound import attached, moment, names, newer, readable
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from datetime import datetime
-
-    from channels.slack.inbound import Identity
+from channels.slack.inbound import Identity, attached, moment, names, newer, readable
 
 _VALUE = 200
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from slack_sdk.errors import SlackApiError
 
 from channels.errors import NotSent
+from channels.messages import Inbound
 from channels.slack.api_errors import NO_SCOPE, TROUBLE, code_of
+from channels.slack.rate_limit import RateLimit
+from channels.slack.slack_cache import Recent
 
 if TYPE_CHECKING:
     from slack_sdk.web.async_client import AsyncWebClient
-
-    from channels.messages import Inbound
-    from channels.slack.rate_limit import RateLimit
-    from channels.slack.slack_cache import Recent
 
 LONGEST_WAIT = 2.0
 """Seconds that a message may wait for its writer's name."""

@@ -11,11 +11,10 @@ from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.slack.api_errors import refusal
+from channels.slack.settings import SlackAccount
 
 if TYPE_CHECKING:
     import asyncio
-
-    from channels.slack.settings import SlackAccount
 
 
 def make_session(settings: SlackAccount) -> aiohttp.ClientSession:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from channels.common.log import Log
 from channels.platform import ANYBODY, GroupRule, Platform, Policy, people, tool_rules
+from channels.protocol import Channel, Clock
 from channels.telegram.settings import TelegramSettings
 
 if TYPE_CHECKING:
-    from channels.common.log import Log
-    from channels.protocol import Channel, Clock
     from channels.telegram.settings import TelegramAccount, TelegramGroupRule
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,10 @@ from telegram.request import HTTPXRequest
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
 from channels.telegram.api_errors import told
 from channels.telegram.http_transport import UNWRITTEN, BotRequests
-from channels.telegram.settings import OFFICIAL
+from channels.telegram.settings import OFFICIAL, TelegramAccount
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
-
-    from channels.telegram.settings import TelegramAccount
 
 _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.ProxyError)
 _HINTS = {

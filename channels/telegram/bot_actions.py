@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from telegram.constants import ChatAction, ReactionEmoji
 from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, RetryAfter, TelegramError
 
+from channels.common.log import Log
 from channels.errors import NotSent
+from channels.messages import ChatAddress, Outbound, Sent
+from channels.protocol import Clock
 from channels.telegram.bot import make_bot, wait_of
 from channels.telegram.live_preview import LivePreview
 from channels.telegram.pacing import Pacer
+from channels.telegram.recent_messages import SeenMessages
 from channels.telegram.sending import Sender
+from channels.telegram.settings import TelegramAccount
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from telegram import Bot
-
-    from channels.common.log import Log
-    from channels.messages import ChatAddress, Outbound, Sent
-    from channels.protocol import Clock
-    from channels.telegram.recent_messages import SeenMessages
-    from channels.telegram.settings import TelegramAccount
 
 
 NEAREST: Final = {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from telegram.constants import MessageEntityType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from telegram import Message, MessageEntity
 
 _PUNCTUATION = " \t\n,:;-–—.!?"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from channels.messages import Attachment
+from channels.messages import Attachment, AttachmentKind
 from channels.telegram.rich_messages import rich
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from telegram import Message, PhotoSize, Sticker
-
-    from channels.messages import AttachmentKind
 
 LONGEST_QUOTE = 500
 _FILES: tuple[tuple[str, AttachmentKind, str], ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from telegram import InputFile
@@ -13,16 +14,12 @@ from channels.common.chunking import utf16_length
 from channels.common.markdown import styled
 from channels.common.styled_text import plain
 from channels.errors import NotSent
+from channels.messages import OutboundFile
 from channels.telegram.send_options import as_html_or_plain
-from channels.telegram.settings import OFFICIAL
+from channels.telegram.settings import OFFICIAL, TelegramAccount
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from telegram import Bot, Message
-
-    from channels.messages import OutboundFile
-    from channels.telegram.settings import TelegramAccount
 
 FORMS: Final = {
     "image/jpeg": "photo",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 from telegram.constants import FileSizeLimit
@@ -12,14 +12,10 @@ from telegram.error import BadRequest, TelegramError
 
 from channels.common.saving import check_size, save
 from channels.errors import NotFetched
+from channels.messages import Attachment
 from channels.telegram.api_errors import told
+from channels.telegram.bot import Connection
 from channels.telegram.settings import OFFICIAL
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from channels.messages import Attachment
-    from channels.telegram.bot import Connection
 
 BLOCK = 256 * 1024
 OWN_SERVER = "a Bot API server of your own has no such limit: channels.telegram.apiRoot"

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import httpx
 from telegram.error import NetworkError, TimedOut
 from telegram.request import HTTPXRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 POOL_SECONDS: Final = 5.0
 """How long a request may wait for a connection though one must be free. It is no more than a few steps of the event loop."""

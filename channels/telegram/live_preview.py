@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from telegram.error import BadRequest, InvalidToken, RetryAfter, TelegramError
 
+from channels.common.log import Log
 from channels.common.markdown import styled
 from channels.common.previews import Previews
 from channels.errors import NotSent
+from channels.messages import ChatAddress
+from channels.protocol import Clock
 from channels.telegram.bot import send_error, wait_of
+from channels.telegram.pacing import Pacer
 from channels.telegram.send_options import as_html_or_plain, number, placing
+from channels.telegram.sending import Sender
+from channels.telegram.settings import TelegramAccount
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from telegram import Bot
-
-    from channels.common.log import Log
-    from channels.messages import ChatAddress
-    from channels.protocol import Clock
-    from channels.telegram.pacing import Pacer
-    from channels.telegram.sending import Sender
-    from channels.telegram.settings import TelegramAccount
 
 DRAFT_AFTER = 1.0
 """A draft leaves nothing behind, so it may come earlier than a message."""

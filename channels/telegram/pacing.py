@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from channels.errors import NotSent
-
-if TYPE_CHECKING:
-    from channels.protocol import Clock
+from channels.protocol import Clock
 
 IN_ALL = 30
 """Messages a second."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError
@@ -9,14 +10,11 @@ from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError
 from channels.errors import ChannelBroken
 from channels.telegram.api_errors import told
 from channels.telegram.bot import wait_of, wrong_token
+from channels.telegram.receiving import Receiver, ReceiverDeps
 from channels.telegram.updates import ALLOWED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from telegram import Update
-
-    from channels.telegram.receiving import Receiver, ReceiverDeps
 
 
 EMPTY_PAUSE = 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -10,22 +11,17 @@ from typing import TYPE_CHECKING
 from telegram.error import TelegramError
 
 from channels.common.background import BackgroundTasks
+from channels.common.backoff import Backoff
 from channels.common.event_guard import MALFORMED, whereabouts
-from channels.messages import Cursor
+from channels.common.log import Log
+from channels.messages import ChatAddress, Cursor
+from channels.protocol import Clock, InboundSink
 from channels.telegram.bot import key_of
-from channels.telegram.updates import Reading
+from channels.telegram.settings import TelegramAccount
+from channels.telegram.updates import Membership, Press, Reader, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from telegram import Bot, Update
-
-    from channels.common.backoff import Backoff
-    from channels.common.log import Log
-    from channels.messages import ChatAddress
-    from channels.protocol import Clock, InboundSink
-    from channels.telegram.settings import TelegramAccount
-    from channels.telegram.updates import Membership, Press, Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,17 +6,14 @@ Importing this module loads the client library.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from channels.messages import Attachment
+from channels.messages import Attachment, AttachmentKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from telegram import Message
-
-    from channels.messages import AttachmentKind
 
 MOST_PARTS: Final = 50_000
 """Pieces of a message that are looked at; Telegram's own limits lie far below."""

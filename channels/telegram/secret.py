@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hmac
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from channels.protocol import HookRequest
-    from channels.telegram.settings import TelegramAccount
+from channels.protocol import HookRequest
+from channels.telegram.settings import TelegramAccount
 
 HEADER = "x-telegram-bot-api-secret-token"
 

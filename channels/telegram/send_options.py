@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 from telegram.constants import ParseMode
 from telegram.error import BadRequest
 
-from channels.common.styled_text import plain
+from channels.common.styled_text import Span, Styled, plain
 from channels.errors import NotSent
+from channels.messages import Button, ChatAddress, Outbound
 from channels.telegram.updates import GENERAL
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from channels.common.styled_text import Span, Styled
-    from channels.messages import Button, ChatAddress, Outbound
-
 
 _TAGS = {"bold": "b", "italic": "i", "strike": "s", "quote": "blockquote"}
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}")

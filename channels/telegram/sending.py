@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,23 +11,18 @@ from telegram.error import BadRequest, ChatMigrated, RetryAfter, TelegramError
 
 from channels.common.markdown import styled
 from channels.common.repeats import mark
-from channels.errors import NotSent, Uncertain
-from channels.messages import Sent
+from channels.common.styled_text import Styled
+from channels.errors import ChannelError, NotSent, Uncertain
+from channels.messages import ChatAddress, Outbound, OutboundFile, Sent
 from channels.telegram.bot import send_error, wait_of
 from channels.telegram.file_sending import captioned, send_file
+from channels.telegram.pacing import Pacer
+from channels.telegram.recent_messages import SeenMessages
 from channels.telegram.send_options import as_html_or_plain, company, placing, preview
+from channels.telegram.settings import TelegramAccount
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from telegram import Bot, Message
-
-    from channels.common.styled_text import Styled
-    from channels.errors import ChannelError
-    from channels.messages import ChatAddress, Outbound, OutboundFile
-    from channels.telegram.pacing import Pacer
-    from channels.telegram.recent_messages import SeenMessages
-    from channels.telegram.settings import TelegramAccount
 
     Record = Callable[[str], Awaitable[None]]
     Shown = Callable[[ChatAddress, str | None], Awaitable[str | None]]

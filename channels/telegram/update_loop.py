@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from telegram import BotCommand, BotCommandScopeAllGroupChats, BotCommandScopeAllPrivateChats
 from telegram.constants import BotCommandLimit
 from telegram.error import InvalidToken, RetryAfter, TelegramError
 
-from channels.protocol import HookAnswer
+from channels.protocol import HookAnswer, HookRequest, MenuEntry
 from channels.telegram.api_errors import told
 from channels.telegram.bot import wait_of, wrong_token
 from channels.telegram.bot_mentions import Me
 from channels.telegram.polling import Poller
-from channels.telegram.receiving import Receiver
+from channels.telegram.receiving import Receiver, ReceiverDeps
+from channels.telegram.recent_messages import SeenMessages
+from channels.telegram.settings import TelegramAccount
 from channels.telegram.updates import Reader
 from channels.telegram.webhook import Hook
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from telegram import Bot, User
-
-    from channels.protocol import HookRequest, MenuEntry
-    from channels.telegram.receiving import ReceiverDeps
-    from channels.telegram.recent_messages import SeenMessages
-    from channels.telegram.settings import TelegramAccount
 
 
 PRIVACY = (

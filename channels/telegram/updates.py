@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from telegram import Message
 
 from channels.common.chunking import utf16_length
 from channels.messages import ChatAddress, Inbound, Sender
-from channels.telegram.bot_mentions import Written
+from channels.telegram.bot_mentions import Me, Written
 from channels.telegram.content import attachments, described, origin, quoted, replied
-from channels.telegram.recent_messages import Pastes
-from channels.telegram.rich_messages import rich
+from channels.telegram.recent_messages import Pastes, SeenMessages
+from channels.telegram.rich_messages import Rich, rich
+from channels.telegram.settings import TelegramAccount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
     from telegram import CallbackQuery, Chat, ChatMemberUpdated, MessageReactionUpdated, Update
-
-    from channels.telegram.bot_mentions import Me
-    from channels.telegram.recent_messages import SeenMessages
-    from channels.telegram.rich_messages import Rich
-    from channels.telegram.settings import TelegramAccount
 
 ALLOWED = ("message", "edited_message", "callback_query", "message_reaction", "my_chat_member")
 """The kinds of update that are asked for."""

@@ -11,17 +11,15 @@ from telegram import Update
 from telegram.error import InvalidToken, RetryAfter, TelegramError
 
 from channels.errors import ChannelBroken
-from channels.protocol import HookAnswer
+from channels.protocol import HookAnswer, HookRequest
 from channels.telegram.api_errors import told
 from channels.telegram.bot import key_of, readable, wait_of, wrong_token
+from channels.telegram.receiving import Receiver, ReceiverDeps
 from channels.telegram.settings import LOOK_SECONDS
 from channels.telegram.updates import ALLOWED
 
 if TYPE_CHECKING:
     from telegram import WebhookInfo
-
-    from channels.protocol import HookRequest
-    from channels.telegram.receiving import Receiver, ReceiverDeps
 
 AT_A_TIME = 1
 """Calls that Telegram may make at once. One, so that messages come in their order."""

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from channels.errors import ChannelError, NotSent, Uncertain
-from channels.live import Reply
-from channels.messages import ChatAddress, Sent
-from channels.terminal.client_connection import ClientConnection
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from channels.live import LiveEvent
-    from channels.messages import Outbound
-    from channels.protocol import Clock, InboundSink
-    from channels.terminal.client_connection import Proof
-    from channels.terminal.link import Link
+from channels.live import LiveEvent, Reply
+from channels.messages import ChatAddress, Outbound, Sent
+from channels.protocol import Clock, InboundSink
+from channels.terminal.client_connection import ClientConnection, Proof
+from channels.terminal.link import Link
 
 PROOF_SECONDS = 30.0
 _NAME = re.compile(r"[\w.@-]{1,64}")

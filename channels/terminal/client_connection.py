@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from channels.errors import ChannelError, LinkLost
-from channels.live import Delta, Reply
-from channels.messages import Inbound, Sender
+from channels.live import Delta, LiveEvent, Reply
+from channels.messages import ChatAddress, Inbound, Sender
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from channels.live import LiveEvent
-    from channels.messages import ChatAddress
     from channels.terminal.channel import TerminalChannel
 
 OWNER = Sender(id="owner")

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import signal
 from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from prompt_toolkit import PromptSession
@@ -17,24 +19,18 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 
 from channels.errors import ChannelError, LinkLost
-from channels.live import Done, Rejected, Reply
-from channels.terminal.link import Exchange
+from channels.live import Done, LiveEvent, Rejected, Reply
+from channels.protocol import Clock
+from channels.terminal.link import Exchange, Link
 from channels.terminal.screen import Screen, make_console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
     from prompt_toolkit.input import Input
     from prompt_toolkit.key_binding import KeyPressEvent
     from prompt_toolkit.output import Output
     from rich.console import Console as RichConsole
-
-    from channels.live import LiveEvent
-    from channels.protocol import Clock
-    from channels.terminal.link import Link
 
 FAILED = 1
 PROMPT = "› "

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import AsyncIterator, Mapping
+from typing import Protocol
 
-from channels.live import Done, Rejected, Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from channels.live import LiveEvent
+from channels.live import Done, LiveEvent, Rejected, Reply
 
 
 class Link(Protocol):

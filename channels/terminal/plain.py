@@ -6,18 +6,13 @@ import asyncio
 import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import BinaryIO
 
 from channels.errors import ChannelError, LinkLost
-from channels.live import Note, Rejected, Reply
+from channels.live import LiveEvent, Note, Rejected, Reply
 from channels.terminal.control_characters import visible
-from channels.terminal.link import Exchange
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
-
-    from channels.live import LiveEvent
-    from channels.terminal.link import Link
+from channels.terminal.link import Exchange, Link
 
 FAILED = 1
 

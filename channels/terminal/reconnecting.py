@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from channels.errors import LinkLost
-from channels.live import Note
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-
-    from channels.live import LiveEvent
-    from channels.protocol import Clock
-    from channels.terminal.link import Link
+from channels.live import LiveEvent, Note
+from channels.protocol import Clock
+from channels.terminal.link import Link
 
 PAUSE_SECONDS = 1.0
 PATIENCE_SECONDS = 120.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
@@ -13,17 +14,13 @@ from rich.text import Text
 from rich.theme import Theme
 
 from channels.common.markdown import parsed
-from channels.live import Activity, Delta, Note, Rejected, Reply
+from channels.live import Activity, Delta, LiveEvent, Note, Rejected, Reply
 from channels.terminal.control_characters import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from markdown_it.token import Token
     from rich.console import ConsoleOptions, RenderableType
     from rich.markdown import MarkdownElement
-
-    from channels.live import LiveEvent
 
 
 BLUE, GREEN, ORANGE, PURPLE, TEAL, RED = "color(32)", "color(28)", "color(130)", "color(133)", "color(30)", "color(196)"

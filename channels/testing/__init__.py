@@ -19,15 +19,13 @@ impossible, of those in ``MAY_LACK``; ``check`` skips them. A channel made with 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
 
 from channels.testing import event_kinds, groups, optional, outages, receive, send
 from channels.testing.harness import FastClock, Nonconforming, RecordingSink, expect
 from channels.testing.peer import FullPeer, Peer, Trouble
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
 
 __all__ = [
     "CHECKS",

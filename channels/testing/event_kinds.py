@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from channels.messages import Button
-from channels.testing.harness import expect, failed, running
-
-if TYPE_CHECKING:
-    from channels.testing.harness import Run
-    from channels.testing.peer import Peer
+from channels.testing.harness import Run, expect, failed, running
+from channels.testing.peer import Peer
 
 LABEL: Final = "Go on"
 """The label of the button below the bot's message that a peer may press."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from channels.errors import ChannelBroken
 from channels.testing.harness import RecordingSink, expect, running
-
-if TYPE_CHECKING:
-    from channels.testing.peer import FullPeer, Peer
+from channels.testing.peer import FullPeer, Peer
 
 
 async def tells_who_is_meant_in_a_group(peer: FullPeer) -> None:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from channels.errors import ChannelBroken, ChannelError, NotSent
-from channels.messages import Outbound
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-
-    from channels.messages import ChatAddress, Cursor, Inbound, Sent
-    from channels.protocol import Channel, MenuEntry
-    from channels.testing.peer import Peer
+from channels.messages import ChatAddress, Cursor, Inbound, Outbound, Sent
+from channels.protocol import Channel, MenuEntry
+from channels.testing.peer import Peer
 
 
 class FastClock:

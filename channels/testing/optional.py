@@ -5,21 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from channels.errors import NotFetched, Uncertain
-from channels.messages import Button, OutboundFile
+from channels.messages import Attachment, Button, Inbound, InboundEvent, OutboundFile
 from channels.protocol import MenuEntry
-from channels.testing.harness import eventually, expect, extra, failed, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from channels.messages import Attachment, Inbound, InboundEvent
-    from channels.testing.harness import Run
-    from channels.testing.peer import FullPeer
+from channels.testing.harness import Run, eventually, expect, extra, failed, running
+from channels.testing.peer import FullPeer
 
 BYTES: Final = bytes(number * number % 251 for number in range(5000))
 """A file that no platform treats as a picture, with every byte value in it."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from channels.errors import NotSent, Uncertain
-from channels.testing.harness import BETWEEN_LOOKS, expect, failed, running
-
-if TYPE_CHECKING:
-    from channels.messages import ChatAddress
-    from channels.testing.harness import Run
-    from channels.testing.peer import Peer, Trouble
+from channels.messages import ChatAddress
+from channels.testing.harness import BETWEEN_LOOKS, Run, expect, failed, running
+from channels.testing.peer import Peer, Trouble
 
 AWAY: Final = 0.2
 """Seconds for which the platform cannot be reached while a person writes."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Collection
+from typing import Literal, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from channels.protocol import Channel
+from channels.protocol import Channel
 
 Trouble = Literal["refused", "rate limit", "cut before", "cut after"]
 """How the next send fails: refused for good, or for a while; the connection lost before or after it took effect."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from channels.testing.harness import expect, running
-
-if TYPE_CHECKING:
-    from channels.testing.peer import Peer
+from channels.testing.peer import Peer
 
 AFTERWARDS: Final = 0.2
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from channels.errors import NotSent, Uncertain
 from channels.messages import ChatAddress
 from channels.testing.harness import eventually, expect, failed, running
-
-if TYPE_CHECKING:
-    from channels.testing.peer import Peer
+from channels.testing.peer import Peer
 
 
 async def sends_in_order(peer: Peer) -> None:

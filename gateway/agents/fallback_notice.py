@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from agent.loop.turn import TurnResult
-    from gateway.sessions.record import SessionRecord
+from agent.loop.turn import TurnResult
+from gateway.sessions.record import SessionRecord
 
 THOUGHT_CHARS = 4000
 """The most that is shown of a turn's thinking."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from random import Random
+from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from pydantic import SecretStr
@@ -14,22 +16,17 @@ from pydantic import SecretStr
 from agent.context.workspace_files import workspace_templates
 from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError
+from gateway.base.paths import Paths
 from gateway.config.secrets import revealed
 from gateway.models.key_profiles import Profiles
 from gateway.routing.router import is_owners
+from gateway.settings.root import AgentProfile, Settings
 from memory.embedding.endpoint import EMBEDDING_PROVIDERS, KeyRing, ProviderAccess
+from memory.embedding.engines.model_download import DownloadProgress
+from memory.embedding.protocol import Embedder
 from memory.embedding.selection import EmbedderDependencies, Selection, select_embedder
+from memory.protocol import KeptMemory
 from memory.workspace_memory import WorkspaceMemory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from random import Random
-
-    from gateway.base.paths import Paths
-    from gateway.settings.root import AgentProfile, Settings
-    from memory.embedding.engines.model_download import DownloadProgress
-    from memory.embedding.protocol import Embedder
-    from memory.protocol import KeptMemory
 
 log = logging.getLogger(__name__)
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import datetime, timedelta
+from typing import Any, Literal
 
 from agent.context import flush, session_memory
 from agent.context.compaction import CompactionResult, compact
+from agent.context.session_context import SessionContext
 from agent.errors import AgentError
-from agent.transcript.entries import Pinned, Unpinned
+from agent.loop.turn import TurnResult
+from agent.transcript.entries import FlushReceipt, Pinned, Unpinned
 from gateway.agents.fallback_notice import fallback_of
 from gateway.agents.session_contexts import SessionContexts, main_key
 from gateway.base.errors import HomebodyError, StorageFailed
@@ -19,18 +22,9 @@ from gateway.sessions.archive import Archive
 from gateway.sessions.freshness import Due, due, next_due
 from gateway.sessions.record import SessionRecord
 from gateway.sessions.repair import repair
-from gateway.settings.session import InternalHooksSettings, SessionMemorySettings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine
-    from datetime import datetime
-
-    from agent.context.session_context import SessionContext
-    from agent.loop.turn import TurnResult
-    from agent.transcript.entries import FlushReceipt
-    from gateway.settings.root import AgentProfile, Settings
-    from gateway.settings.session import SessionSettings
-    from memory.audience import Audience
+from gateway.settings.root import AgentProfile, Settings
+from gateway.settings.session import InternalHooksSettings, SessionMemorySettings, SessionSettings
+from memory.audience import Audience
 
 log = logging.getLogger(__name__)
 

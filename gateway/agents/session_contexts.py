@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Sequence
+from zoneinfo import ZoneInfo
 
 from agent.context.session_context import SessionContext
+from agent.context.workspace_files import Workspace
 from agent.errors import AgentError
+from agent.models.protocol import Model
 from agent.models.thinking import level_of
+from agent.settings import ToolRules
+from agent.timing import Clock
 from agent.transcript.transcript import Transcript
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-    from zoneinfo import ZoneInfo
-
-    from agent.context.workspace_files import Workspace
-    from agent.models.protocol import Model
-    from agent.settings import ToolRules
-    from agent.timing import Clock
-    from gateway.budget.guard import BudgetGuard
-    from gateway.models.registry import AgentModels
-    from gateway.sessions.record import SessionRecord
-    from gateway.sessions.store import SessionStore
-    from gateway.settings.root import AgentProfile
-    from gateway.tools.registry import ToolRegistry
-    from memory.audience import Audience
-    from memory.protocol import KeptMemory
+from gateway.budget.guard import BudgetGuard
+from gateway.models.registry import AgentModels
+from gateway.sessions.record import SessionRecord
+from gateway.sessions.store import SessionStore
+from gateway.settings.root import AgentProfile
+from gateway.tools.registry import ToolRegistry
+from memory.audience import Audience
+from memory.protocol import KeptMemory
 
 log = logging.getLogger(__name__)
 

@@ -6,19 +6,15 @@ import asyncio
 import contextlib
 import json
 import secrets
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
 
 import httpx
 
 from channels.errors import ChannelError, LinkLost
-from channels.live import Reply, from_json
+from channels.live import LiveEvent, Reply, from_json
 from gateway.api.client import OTHER_VERSION, RESTART, answered, connection, is_other_version
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-    from pathlib import Path
-
-    from channels.live import LiveEvent
 
 MESSAGE_BYTES = 8 * 1024 * 1024
 """The largest message, as JSON; the gateway takes no larger body."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
 
 from gateway.api import unix_socket
 from gateway.base.errors import AlreadyRunning, GatewayNotResponding, HomebodyError, NoModel, StorageFailed, UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OTHER_VERSION = "the gateway that runs is of another version than this command, and does not understand it"
 RESTART = "Stop the gateway and start it again: homebody gateway"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import errno
 import socket
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from gateway.base.errors import HomebodyError
-
-if TYPE_CHECKING:
-    from gateway.settings.http import GatewaySettings
+from gateway.settings.http import GatewaySettings
 
 _ADDRESSES: dict[Literal["loopback", "lan"], tuple[str, str]] = {"loopback": ("127.0.0.1", "::1"), "lan": ("0.0.0.0", "::")}  # noqa: S104 - `lan` is chosen in the settings
 _NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})

@@ -7,20 +7,18 @@ All checks apply on loopback too, and with the right token. A browser on this ma
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from starlette.middleware import Middleware
 
 from gateway.api.answers import Refusal
 from gateway.base.api_token import same
+from gateway.settings.http import GatewaySettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import structlog
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from gateway.settings.http import GatewaySettings
 
     Log = structlog.typing.FilteringBoundLogger
     Headers = list[tuple[bytes, bytes]]

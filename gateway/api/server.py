@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
 
 from gateway.api import unix_socket
 from gateway.api.answers import on_defect, on_http_error
 from gateway.api.listening_sockets import open_sockets
 from gateway.api.middleware import tcp_middleware, unix_middleware
 from gateway.api.uvicorn_server import HEAD_SECONDS, LocalServer, Server
+from gateway.settings.http import GatewaySettings
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     import structlog
     from starlette.middleware import Middleware
-    from starlette.routing import BaseRoute
 
-    from gateway.settings.http import GatewaySettings
-
-    Routes = Sequence[BaseRoute]
+Routes = Sequence[BaseRoute]
 
 
 def app_of(routes: Routes, middleware: Sequence[Middleware]) -> Starlette:

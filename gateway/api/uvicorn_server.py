@@ -9,6 +9,7 @@ import os
 import socket
 import struct
 import sys
+from collections.abc import Callable, Generator
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from gateway.api.middleware import LARGEST_HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
     from starlette.types import ASGIApp
 
 HEAD_SECONDS = 10.0

@@ -5,36 +5,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from random import Random
 
 from agent.context.workspace_files import RITUAL, Workspace, workspace_templates
 from agent.errors import WorkspaceFileError
+from channels.messages import ChatAddress
+from channels.platform import Policy
 from gateway.agents.memory_stores import embedder_key, keep_memory, owner_zone
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import SessionContexts
+from gateway.base.clock import SystemClock
+from gateway.base.paths import Paths
 from gateway.budget.embedding import BudgetEmbedder
 from gateway.budget.guard import BudgetGuard
 from gateway.config.workspace_location import protected_inodes
+from gateway.ledger.protocol import Ledger
+from gateway.media.outgoing import OutgoingFiles
+from gateway.models.registry import ModelRegistry
+from gateway.outbound.startup_notices import StartupNotices
 from gateway.routing.group_tools import GroupToolRules
 from gateway.sessions.store import SessionStore
+from gateway.settings.root import AgentProfile, Settings
+from gateway.settings.store import SettingsStore
 from gateway.tools.registry import ToolRegistry, tools_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from random import Random
-
-    from channels.messages import ChatAddress
-    from channels.platform import Policy
-    from gateway.base.clock import SystemClock
-    from gateway.base.paths import Paths
-    from gateway.ledger.protocol import Ledger
-    from gateway.media.outgoing import OutgoingFiles
-    from gateway.models.registry import ModelRegistry
-    from gateway.outbound.startup_notices import StartupNotices
-    from gateway.settings.root import AgentProfile, Settings
-    from gateway.settings.store import SettingsStore
-    from memory.protocol import KeptMemory
+from memory.protocol import KeptMemory
 
 log = logging.getLogger(__name__)
 

@@ -11,20 +11,16 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
 
 from agent.errors import AgentError
-from gateway.app.agent_factory import BuiltAgent, build_agent, build_key
+from gateway.agents.running_agent import RunningAgent
+from gateway.app.agent_factory import AgentParts, BuiltAgent, build_agent, build_key
 from gateway.base.errors import HomebodyError
+from gateway.queue.lanes import Lanes
 from gateway.routing.router import agent_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from gateway.agents.running_agent import RunningAgent
-    from gateway.app.agent_factory import AgentParts
-    from gateway.queue.lanes import Lanes
-    from gateway.settings.root import Settings
+from gateway.settings.root import Settings
 
 log = logging.getLogger(__name__)
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from gateway.api.unix_socket import SOCKET
 from gateway.app.known_secrets import known_secrets
 from gateway.base.clock import SystemClock
+from gateway.base.paths import Paths
 from gateway.base.state_lock import Holder, boot_id
 from gateway.logs.redaction import Redactor
+from gateway.logs.wiring import Closer
 from gateway.outbound.secret_filter import telling_apart
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from gateway.base.paths import Paths
-    from gateway.logs.wiring import Closer
-    from gateway.settings.root import Settings
+from gateway.settings.root import Settings
 
 
 @dataclass(kw_only=True)

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from channels.messages import ChatAddress
 from channels.platform import Policy
+from channels.protocol import Channel
 from channels.terminal.channel import TerminalChannel
+from gateway.agents.running_agent import RunningAgent
 from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.api.handlers.routes import RouteHandlers
 from gateway.app.agent_factory import AgentParts
 from gateway.app.agent_supervisor import AgentSupervisor
+from gateway.app.dependencies import Dependencies
 from gateway.app.reload import Reload
 from gateway.app.status import StatusHandlers
 from gateway.base.errors import HomebodyError, StorageFailed
@@ -29,6 +34,7 @@ from gateway.commands.table import MENU
 from gateway.config.compare import alike
 from gateway.inbound.inbox import Inbox
 from gateway.jobs.scheduler import Scheduler
+from gateway.ledger.rows import ApprovedSender
 from gateway.ledger.sqlite import SqliteLedger, ledger_gone
 from gateway.media.service import MediaService
 from gateway.models.registry import ModelRegistry, open_registry
@@ -42,12 +48,15 @@ from gateway.queue.enqueue import Enqueuer
 from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.pause import Pause
+from gateway.queue.steering import RunningTurn
 from gateway.queue.waiting_notice import WaitingNotices
 from gateway.routing.access import Access, concerns
 from gateway.routing.chat_migrations import ChatMigrations
+from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import router_of
 from gateway.settings.block_streaming import Manner, manner_of
 from gateway.settings.media import largest_file
+from gateway.settings.root import Settings
 from gateway.settings.store import SettingsStore
 from gateway.supervision.channel_runner import ChannelRunner
 from gateway.supervision.channel_supervisor import ChannelSupervisor
@@ -55,19 +64,6 @@ from gateway.supervision.crash_loop import OFTEN_CRASHED, TOO_OFTEN, CrashLoopBr
 from gateway.turns.answering import Answering
 from gateway.turns.storage_retry import StorageRetry
 from gateway.turns.worker import InterruptedTurn, ResetDue, TurnWorker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-
-    from channels.messages import ChatAddress
-    from channels.protocol import Channel
-    from gateway.agents.running_agent import RunningAgent
-    from gateway.app.dependencies import Dependencies
-    from gateway.ledger.rows import ApprovedSender
-    from gateway.queue.steering import RunningTurn
-    from gateway.routing.routed_message import RoutedMessage
-    from gateway.settings.root import Settings
-
 
 log = logging.getLogger(__name__)
 

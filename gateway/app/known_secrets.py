@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
 from gateway.base.api_token import FILE_NAME
+from gateway.base.paths import Paths
 from gateway.config.secrets import passwords_in, secrets_of
 from gateway.logs.redaction import secrets_in
 from gateway.models.key_profiles import Profiles
-
-if TYPE_CHECKING:
-    from gateway.base.paths import Paths
-    from gateway.settings.root import Settings
+from gateway.settings.root import Settings
 
 _AT_MOST = 65_536
 _SUFFIX = "_file"

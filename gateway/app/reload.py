@@ -9,33 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from agent.errors import AgentError
 from channels.errors import ChannelError
+from channels.platform import Policy
+from channels.protocol import Channel
+from gateway.app.agent_factory import BuiltAgent
+from gateway.app.agent_supervisor import AgentSupervisor
+from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError, SettingsError, UsageError, as_homebody_error
-from gateway.config.compare import alike, compare
+from gateway.base.paths import Paths
+from gateway.config.compare import Difference, alike, compare
 from gateway.config.last_known_good import save_copy
 from gateway.config.load import load
+from gateway.queue.lanes import Lanes
 from gateway.routing.access import concerns
+from gateway.settings.root import ChannelsSettings, Settings
+from gateway.settings.store import SettingsStore
 from gateway.supervision.broken_channel import BrokenChannel
+from gateway.supervision.channel_supervisor import ChannelSupervisor
 from gateway.supervision.platforms import platforms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from channels.platform import Policy
-    from channels.protocol import Channel
-    from gateway.app.agent_factory import BuiltAgent
-    from gateway.app.agent_supervisor import AgentSupervisor
-    from gateway.base.clock import SystemClock
-    from gateway.base.paths import Paths
-    from gateway.config.compare import Difference
-    from gateway.queue.lanes import Lanes
-    from gateway.settings.root import ChannelsSettings, Settings
-    from gateway.settings.store import SettingsStore
-    from gateway.supervision.channel_supervisor import ChannelSupervisor
 
 log = logging.getLogger(__name__)
 

@@ -6,40 +6,34 @@ Imported only by a gateway that serves: it brings in Starlette and uvicorn.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import structlog
 
-from gateway.api.routes.admin import admin_routes
+from channels.protocol import Hooked
+from channels.terminal.channel import TerminalChannel
+from gateway.api.routes.admin import Call, admin_routes
 from gateway.api.routes.chat import ChatRoutes
 from gateway.api.routes.health import health_routes
 from gateway.api.routes.webhooks import Webhooks
-from gateway.api.server import serve_tcp, serve_unix
+from gateway.api.server import Routes, serve_tcp, serve_unix
 from gateway.api.unix_socket import SOCKET
 from gateway.base.api_token import FILE_NAME, token_from_file, token_from_settings
-from gateway.base.state_lock import describe
+from gateway.base.clock import SystemClock
+from gateway.base.state_lock import StateLock, describe
 from gateway.budget.report import facts
+from gateway.ledger.protocol import SpendingLedger
+from gateway.outbound.owner_notifications import OwnerNotifications
+from gateway.queue.pause import Pause
+from gateway.settings.http import GatewaySettings
+from gateway.supervision.channel_supervisor import ChannelSupervisor
 from gateway.supervision.disk_guard import DiskGuard
 from gateway.supervision.watchdog import Watchdog, end_at_once, supervised
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-    from pathlib import Path
-
-    from channels.protocol import Hooked
-    from channels.terminal.channel import TerminalChannel
-    from gateway.api.routes.admin import Call
-    from gateway.api.server import Routes
-    from gateway.base.clock import SystemClock
-    from gateway.base.state_lock import StateLock
-    from gateway.ledger.protocol import SpendingLedger
-    from gateway.outbound.owner_notifications import OwnerNotifications
-    from gateway.queue.pause import Pause
-    from gateway.settings.http import GatewaySettings
-    from gateway.supervision.channel_supervisor import ChannelSupervisor
-
-    Status = Callable[[], Awaitable[dict[str, Any]]]
+Status = Callable[[], Awaitable[dict[str, Any]]]
 
 
 async def unix_api(

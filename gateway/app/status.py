@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.context.context_report import context_report
+from gateway.agents.running_agent import RunningAgent
+from gateway.app.reload import Reload
 from gateway.base.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from gateway.agents.running_agent import RunningAgent
-    from gateway.app.reload import Reload
-    from gateway.ledger.protocol import Ledger
-    from gateway.outbound.account_health import AccountHealth
-    from gateway.outbound.startup_notices import StartupNotices
-    from gateway.queue.lanes import Lanes
-    from gateway.queue.pause import Pause
-    from gateway.settings.store import SettingsStore
-    from gateway.supervision.channel_supervisor import ChannelSupervisor
-    from memory.audience import Audience
+from gateway.ledger.protocol import Ledger
+from gateway.outbound.account_health import AccountHealth
+from gateway.outbound.startup_notices import StartupNotices
+from gateway.queue.lanes import Lanes
+from gateway.queue.pause import Pause
+from gateway.settings.store import SettingsStore
+from gateway.supervision.channel_supervisor import ChannelSupervisor
+from memory.audience import Audience
 
 
 class StatusHandlers:

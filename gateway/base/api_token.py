@@ -8,13 +8,10 @@ import os
 import re
 import secrets
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from gateway.base.errors import HomebodyError, StorageFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 FILE_NAME = "gateway.token"
 SHORTEST = 24

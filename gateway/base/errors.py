@@ -16,16 +16,13 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from gateway.base.file_access import access_hint
+from gateway.base.problem import Problem
 from gateway.base.program import as_started
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gateway.base.problem import Problem
 
 OK = 0
 FAILED = 1

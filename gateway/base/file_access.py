@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 def access_hint(path: Path, rights: str = "u+rw", *, uid: int | None = None) -> str:

@@ -14,15 +14,12 @@ import contextlib
 import os
 import re
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gateway.base.errors import SettingsError, StorageFailed, UsageError
 from gateway.base.file_access import access_hint
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 YAML_NAME = "homebody.yaml"
 JSON_NAME = "homebody.json"

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING
 
-from agent.messages import Text, Thinking, Usage
+from agent.messages import AssistantMessage, FailureKind, Text, Thinking, Usage
 from agent.models import token_estimate
+from agent.models.catalog.prices import Price
 from gateway.ledger.spending import Spent
-
-if TYPE_CHECKING:
-    from agent.messages import AssistantMessage, FailureKind
-    from agent.models.catalog.prices import Price
 
 CHARS_A_TOKEN = 4
 """Output tokens booked for an interrupted call."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
-if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
-
-    from agent.timing import Clock
+from agent.timing import Clock
 
 WINDOW_SECONDS = 10 * 3600.0
 NEW_DATES = 2

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import Literal
 
-from agent.models.catalog.prices import EMBEDDING_ESTIMATE, FREE, is_own
+from agent.models.catalog.prices import EMBEDDING_ESTIMATE, FREE, Price, is_own
+from gateway.budget.guard import BudgetGuard
 from gateway.ledger.spending import Spent
 from memory.embedding.inputs import estimated_tokens
+from memory.embedding.protocol import Embedder
 from memory.errors import EmbeddingFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agent.models.catalog.prices import Price
-    from gateway.budget.guard import BudgetGuard
-    from memory.embedding.protocol import Embedder
 
 SESSION = "memory search"
 """The name under which embeddings are booked."""

@@ -5,23 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
+from zoneinfo import ZoneInfo
 
+from agent.models.catalog.prices import Price
+from agent.timing import Clock
 from gateway.base.errors import StorageFailed
 from gateway.budget.day import BookingDay
 from gateway.budget.report import first_day
 from gateway.budget.unwritten import Unwritten
-from gateway.ledger.spending import Limit, NewCall, Reserved
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from zoneinfo import ZoneInfo
-
-    from agent.models.catalog.prices import Price
-    from agent.timing import Clock
-    from gateway.ledger.protocol import SpendingLedger
-    from gateway.ledger.spending import Spent, UsageRow
-    from gateway.settings.budgets import BudgetSettings
+from gateway.ledger.protocol import SpendingLedger
+from gateway.ledger.spending import Limit, NewCall, Reserved, Spent, UsageRow
+from gateway.settings.budgets import BudgetSettings
 
 log = logging.getLogger(__name__)
 

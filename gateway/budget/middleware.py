@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from agent.events import Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure
 from agent.models import token_estimate
 from agent.models.middleware.model_middleware import ModelMiddleware
+from agent.models.protocol import Model, Part, Request
 from agent.models.thinking import thinking_tokens
 from gateway.budget.booking import added, booked, cut_off
-from gateway.ledger.spending import Spent
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
-
-    from agent.models.protocol import Model, Part, Request
-    from gateway.budget.guard import BudgetGuard
-    from gateway.ledger.spending import Limit
+from gateway.budget.guard import BudgetGuard
+from gateway.ledger.spending import Limit, Spent
 
 
 class BudgetMiddleware(ModelMiddleware):

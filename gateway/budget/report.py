@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
 
 from agent.models.catalog.prices import AS_OF
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from zoneinfo import ZoneInfo
-
-    from gateway.ledger.spending import UsageRow
+from gateway.ledger.spending import UsageRow
 
 
 def first_day(now: datetime, zone: ZoneInfo, days: int) -> str:

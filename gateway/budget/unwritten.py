@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from gateway.ledger.spending import Reserved
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from gateway.ledger.protocol import SpendingLedger
-    from gateway.ledger.spending import Limit, NewCall, Spent
+from gateway.ledger.protocol import SpendingLedger
+from gateway.ledger.spending import Limit, NewCall, Reserved, Spent
 
 
 @dataclass(slots=True)

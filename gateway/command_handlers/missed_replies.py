@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gateway.command_handlers.session_commands import counted
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import InboxRow
 from gateway.routing.routed_message import UnreadableMessage, decode_message, words_of
-
-if TYPE_CHECKING:
-    from gateway.ledger.protocol import Ledger
-    from gateway.ledger.rows import InboxRow
 
 MOST_NAMED: Final = 10
 SHOWN: Final = 80

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from agent.context.context_budget import report, short
 from agent.context.window import Window
 from agent.errors import AgentError
 from agent.models.catalog.known_models import PROVIDERS
+from agent.models.catalog.model_listing import ListedModel
+from agent.models.protocol import Model
 from agent.models.thinking import LEVELS, level_of
-
-if TYPE_CHECKING:
-    from agent.models.catalog.model_listing import ListedModel
-    from agent.models.protocol import Model
-    from gateway.agents.running_agent import RunningAgent
-    from gateway.routing.routed_message import RoutedMessage
-    from gateway.sessions.record import SessionRecord
+from gateway.agents.running_agent import RunningAgent
+from gateway.routing.routed_message import RoutedMessage
+from gateway.sessions.record import SessionRecord
 
 DEFAULT = "default"
 _YES, _NO = frozenset({"on", "yes", "true", "1", "stream"}), frozenset({"off", "no", "false", "0"})

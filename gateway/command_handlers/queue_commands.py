@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gateway.queue.mode_choice import MEANT, TOLD, InvalidQueueChoice, read_choice
-
-if TYPE_CHECKING:
-    from gateway.sessions.store import SessionStore
+from gateway.sessions.store import SessionStore
 
 BACK = frozenset({"default", "reset", "inherit"})
 

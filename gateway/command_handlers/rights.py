@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal
 
-from gateway.commands.table import COMMANDS, help_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from channels.messages import ChatAddress
-    from gateway.commands.table import Command
-    from gateway.queue.message_queue import QueuedMessage
-    from gateway.queue.steering import RunningTurn
-    from gateway.routing.access import Actor
+from channels.messages import ChatAddress
+from gateway.commands.table import COMMANDS, Command, help_of
+from gateway.queue.message_queue import QueuedMessage
+from gateway.queue.steering import RunningTurn
+from gateway.routing.access import Actor
 
 Who = Literal["owner", "members"]
 

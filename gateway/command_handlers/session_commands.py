@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
 
 from agent.context.context_budget import report, short
-from agent.context.context_report import context_report
-from agent.context.explain import explain
+from agent.context.context_report import ContextReport, context_report
+from agent.context.explain import Explanation, explain
+from gateway.agents.running_agent import RunningAgent
 from gateway.budget.report import facts as usage_facts
 from gateway.budget.report import told as usage_told
 from gateway.command_handlers.model_commands import ModelCommands
 from gateway.command_handlers.queue_commands import choose
+from gateway.command_handlers.rights import CommandRights
 from gateway.commands.table import COMMANDS, told_unknown
 from gateway.queue.mode_choice import MEANT
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from agent.context.context_report import ContextReport
-    from agent.context.explain import Explanation
-    from gateway.agents.running_agent import RunningAgent
-    from gateway.command_handlers.rights import CommandRights
-    from gateway.routing.routed_message import RoutedMessage
-    from gateway.sessions.record import SessionRecord
+from gateway.routing.routed_message import RoutedMessage
+from gateway.sessions.record import SessionRecord
 
 MOST_DAYS = 400
 _YES, _NO = frozenset({"on", "yes", "true", "1", "full"}), frozenset({"off", "no", "false", "0"})

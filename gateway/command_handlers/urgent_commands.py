@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import logging
 import secrets
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from agent.context.context_budget import short
 from agent.transcript.unused_tools import asked_in_vain
 from channels.errors import NotSent, Uncertain
 from channels.live import Done
-from channels.messages import Outbound
+from channels.messages import ChatAddress, Inbound, Outbound
+from channels.protocol import Channel
+from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed
 from gateway.command_handlers.missed_replies import bring_missed
 from gateway.command_handlers.queue_commands import choose
+from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.session_commands import counted, flushed
 from gateway.commands.table import COMMANDS, says_stop
+from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import NewOutbound
 from gateway.outbound.progress import show_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from channels.messages import ChatAddress, Inbound
-    from channels.protocol import Channel
-    from gateway.agents.running_agent import RunningAgent
-    from gateway.command_handlers.rights import CommandRights
-    from gateway.ledger.protocol import Ledger
-    from gateway.queue.lanes import Lanes
-    from gateway.queue.message_queue import MessageQueue, QueuedMessage
-    from gateway.queue.steering import RunningTurn
-    from gateway.routing.access import Actor
-    from gateway.routing.routed_message import RoutedMessage
-    from gateway.routing.router import Route
-    from gateway.sessions.record import SessionRecord
+from gateway.queue.lanes import Lanes
+from gateway.queue.message_queue import MessageQueue, QueuedMessage
+from gateway.queue.steering import RunningTurn
+from gateway.routing.access import Actor
+from gateway.routing.routed_message import RoutedMessage
+from gateway.routing.router import Route
+from gateway.sessions.record import SessionRecord
 
 log = logging.getLogger(__name__)
 

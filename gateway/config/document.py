@@ -5,16 +5,14 @@ from __future__ import annotations
 import errno
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from gateway.base.errors import SettingsError
 from gateway.base.file_access import access_hint
 from gateway.base.problem import Problem
 from gateway.config.key import KeyPath, dotted_key
 from gateway.config.syntax_tree import Node, TooManyValues, lines, plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MAX_BYTES = 2_000_000
 AGENT_SHORTHAND = "agent"

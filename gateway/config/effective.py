@@ -10,15 +10,14 @@ from gateway.base.errors import SettingsError, UsageError
 from gateway.config.document import AGENT_SHORTHAND
 from gateway.config.field_types import FieldType
 from gateway.config.key import KeyPath, dotted_key, parse_key
+from gateway.config.load import Loaded
 from gateway.config.normalize import suggest_key
 from gateway.config.secrets import masked
+from gateway.config.syntax_tree import Node
 from gateway.settings.root import Settings
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
-
-    from gateway.config.load import Loaded
-    from gateway.config.syntax_tree import Node
 
 ROOT = FieldType((Settings,))
 _DEFAULTS: KeyPath = ("agents", "defaults")

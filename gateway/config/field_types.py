@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 
+from gateway.config.key import KeyPath
+
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
-
-    from gateway.config.key import KeyPath
 
 _LISTS = (list, tuple, set, frozenset)
 

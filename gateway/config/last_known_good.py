@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import SettingsError
+from gateway.base.paths import Paths
 from gateway.config.document import read_text
 from gateway.config.load import Loaded, check, load
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from gateway.base.paths import Paths
 
 NAME = "settings.last-good"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -12,16 +14,11 @@ from gateway.base.errors import SettingsError
 from gateway.base.paths import Paths
 from gateway.base.problem import Problem
 from gateway.config.document import Tree, read_document, read_text
+from gateway.config.key import KeyPath
 from gateway.config.normalize import Normalizer, substitute
 from gateway.config.validation_errors import validation_problems
 from gateway.config.workspace_location import location_error, nested_workspaces
 from gateway.settings.root import AgentDefaults, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from gateway.config.key import KeyPath
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,23 +6,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gateway.base.problem import Problem
+from gateway.config.document import Tree
 from gateway.config.field_types import FieldType, accepted_names, all_keys
 from gateway.config.key import KeyPath, dotted_key
 from gateway.config.secrets import NAMES, SecretMissing, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from pydantic import BaseModel
-
-    from gateway.base.problem import Problem
-    from gateway.config.document import Tree
 
 _ABSENT = object()
 _VARIABLE = re.compile(r"(\$?)\$\{([^}]*)(\}?)")

@@ -11,6 +11,7 @@ import inspect
 import json
 import sys
 import textwrap
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
@@ -20,16 +21,13 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from gateway.config.effective import reload_mode
 from gateway.config.field_types import FieldType, fields
+from gateway.config.key import KeyPath
 from gateway.settings.root import AgentDefaults, AgentEntry, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pydantic.fields import FieldInfo
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import core_schema
-
-    from gateway.config.key import KeyPath
 
 HEAD = """\
 # Configuration

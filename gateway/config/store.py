@@ -6,20 +6,16 @@ import codecs
 import contextlib
 import fcntl
 import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import SettingsError, StorageFailed
+from gateway.base.problem import Problem
 from gateway.config.document import Document, read_document, read_text
 from gateway.config.load import Checked, check
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from datetime import datetime
-
-    from gateway.base.problem import Problem
 
 COPIES_KEPT = 20
 _NO_CHANGE = "Nothing was written."

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from gateway.config.key import KeyPath
+from gateway.config.key import KeyPath
 
 MAX_VALUES = 50_000  # a settings file has hundreds; a YAML alias bomb has billions
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")

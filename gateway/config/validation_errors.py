@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from gateway.base.problem import Problem
+from gateway.config.document import Tree
 from gateway.config.field_types import FieldType
+from gateway.config.key import KeyPath
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
-
-    from gateway.base.problem import Problem
-    from gateway.config.document import Tree
-    from gateway.config.key import KeyPath
 
 _LONGEST_SHOWN = 60
 _TRUTH, _WHOLE, _NUMBER, _TEXT, _LIST, _SECTION = (

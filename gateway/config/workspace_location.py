@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    Inode = tuple[int, int]
+Inode = tuple[int, int]
 
 KEYS: Final = (".ssh", ".gnupg")
 """Folders of the home folder that no tool opens and no workspace may be in."""

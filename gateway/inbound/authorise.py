@@ -5,18 +5,15 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from channels.messages import ChatAddress, Inbound
+from gateway.inbound.group_history import GroupHistory
+from gateway.ledger.protocol import Ledger
 from gateway.ledger.values import account_of
-from gateway.routing.access import Allowed, Pair
-
-if TYPE_CHECKING:
-    from channels.messages import ChatAddress, Inbound
-    from gateway.inbound.group_history import GroupHistory
-    from gateway.ledger.protocol import Ledger
-    from gateway.routing.access import Access, Actor
-    from gateway.settings.root import Settings
-    from gateway.settings.store import SettingsStore
+from gateway.routing.access import Access, Actor, Allowed, Pair
+from gateway.settings.root import Settings
+from gateway.settings.store import SettingsStore
 
 log = logging.getLogger(__name__)
 

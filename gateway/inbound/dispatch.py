@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from channels.live import Done
+from channels.messages import ChatAddress, Inbound
+from channels.protocol import Channel
 from gateway.base.errors import StorageFailed, UsageError
-from gateway.ledger.rows import NewOutbound
+from gateway.inbound.group_history import GroupHistory
+from gateway.inbound.route import MessageRouting
+from gateway.inbound.unstored_commands import UnstoredCommands
+from gateway.ledger.protocol import InboxLedger
+from gateway.ledger.rows import InboxEnd, InboxRow, NewOutbound
 from gateway.outbound.progress import show_frame
-from gateway.routing.routed_message import UnreadableMessage, decode_received
+from gateway.routing.routed_message import ReceivedMessage, RoutedMessage, UnreadableMessage, decode_received
+from gateway.routing.router import Route
 from gateway.turns.result_summary import turn_facts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from channels.messages import ChatAddress, Inbound
-    from channels.protocol import Channel
-    from gateway.inbound.group_history import GroupHistory
-    from gateway.inbound.route import MessageRouting
-    from gateway.inbound.unstored_commands import UnstoredCommands
-    from gateway.ledger.protocol import InboxLedger
-    from gateway.ledger.rows import InboxEnd, InboxRow
-    from gateway.routing.routed_message import ReceivedMessage, RoutedMessage
-    from gateway.routing.router import Route
 
 log = logging.getLogger(__name__)
 

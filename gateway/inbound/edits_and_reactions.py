@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from channels.messages import Inbound
 from gateway.commands.table import parse
 from gateway.turns.quoting import LONGEST_QUOTE, cut, name_of, one_line, quoted, unmarked
-
-if TYPE_CHECKING:
-    from channels.messages import Inbound
 
 LONGEST_EDIT: Final = 2000
 LONGEST_EMOJI: Final = 32

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING
 
+from channels.messages import Inbound
 from gateway.turns.quoting import name_of, one_line
-
-if TYPE_CHECKING:
-    from channels.messages import Inbound
 
 MESSAGES = 20
 """Messages kept for each group, unless the settings say otherwise."""

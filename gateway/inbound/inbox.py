@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 
+from channels.messages import ChatAddress, Cursor, Inbound
+from channels.protocol import Channel
+from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.inbound.authorise import Authoriser
-from gateway.inbound.dispatch import Dispatcher
+from gateway.inbound.dispatch import Dispatcher, Urgent
 from gateway.inbound.group_history import GroupHistory
 from gateway.inbound.normalise import normalise
-from gateway.inbound.route import MessageRouting
+from gateway.inbound.route import MessageRouting, NewMessage
 from gateway.inbound.store import store
 from gateway.inbound.unstored_commands import UnstoredCommands
+from gateway.ledger.base import Clock
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import InboxRow
 from gateway.ledger.values import account_of
-from gateway.routing.routed_message import UnreadableMessage, decode_received
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
-
-    from channels.messages import ChatAddress, Cursor, Inbound
-    from channels.protocol import Channel
-    from gateway.agents.running_agent import RunningAgent
-    from gateway.inbound.dispatch import Urgent
-    from gateway.inbound.route import NewMessage
-    from gateway.ledger.base import Clock
-    from gateway.ledger.protocol import Ledger
-    from gateway.ledger.rows import InboxRow
-    from gateway.routing.access import Access
-    from gateway.routing.chat_migrations import ChatMigrations
-    from gateway.routing.routed_message import RoutedMessage
-    from gateway.routing.router import Router
-    from gateway.settings.store import SettingsStore
+from gateway.routing.access import Access
+from gateway.routing.chat_migrations import ChatMigrations
+from gateway.routing.routed_message import RoutedMessage, UnreadableMessage, decode_received
+from gateway.routing.router import Router
+from gateway.settings.store import SettingsStore
 
 log = logging.getLogger(__name__)
 

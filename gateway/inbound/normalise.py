@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from channels.messages import Inbound
 from gateway.ledger.values import clean
+from gateway.routing.router import Router
 from gateway.settings.mention_patterns import by_name, called
-
-if TYPE_CHECKING:
-    from channels.messages import Inbound
-    from gateway.routing.router import Router
-    from gateway.settings.root import Settings
+from gateway.settings.root import Settings
 
 
 def normalise(inbound: Inbound, settings: Settings, router: Router) -> Inbound:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from channels.messages import Inbound
+from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import UsageError
 from gateway.commands.table import parse, parse_with_triggers
+from gateway.inbound.authorise import Authorised
 from gateway.inbound.edits_and_reactions import edited, pressed, reaction
+from gateway.inbound.group_history import GroupHistory
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import ContextEvent, InboxRow
+from gateway.routing.access import Actor
 from gateway.routing.routed_message import ReceivedMessage, RoutedMessage
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from channels.messages import Inbound
-    from gateway.agents.running_agent import RunningAgent
-    from gateway.inbound.authorise import Authorised
-    from gateway.inbound.group_history import GroupHistory
-    from gateway.ledger.protocol import Ledger
-    from gateway.ledger.rows import ContextEvent, InboxRow
-    from gateway.routing.access import Actor
-    from gateway.routing.router import Route, Router
-    from gateway.settings.store import SettingsStore
+from gateway.routing.router import Route, Router
+from gateway.settings.store import SettingsStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import datetime
 
-from gateway.ledger.rows import Arrival
+from channels.messages import Cursor
+from gateway.inbound.route import NewMessage
+from gateway.ledger.protocol import InboxLedger
+from gateway.ledger.rows import Arrival, InboxRow
 from gateway.ledger.values import clean
-from gateway.routing.routed_message import encode_message, reworded
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from channels.messages import Cursor
-    from gateway.inbound.route import NewMessage
-    from gateway.ledger.protocol import InboxLedger
-    from gateway.ledger.rows import InboxRow
-    from gateway.routing.routed_message import ReceivedMessage
+from gateway.routing.routed_message import ReceivedMessage, encode_message, reworded
 
 log = logging.getLogger(__name__)
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
+from channels.messages import Inbound
 from gateway.commands.table import parse
+from gateway.inbound.route import NewMessage
+from gateway.ledger.rows import InboxRow
 from gateway.ledger.values import clean
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from channels.messages import Inbound
-    from gateway.inbound.route import NewMessage
-    from gateway.ledger.rows import InboxRow
-    from gateway.routing.router import Route
+from gateway.routing.router import Route
 
 REMEMBERED: Final = 100
 """Stops that are remembered until their messages could be stored."""

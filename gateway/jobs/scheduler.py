@@ -9,20 +9,17 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from agent.timing import Clock
+from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed
+from gateway.sessions.record import SessionRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-    from datetime import datetime
-
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
-
-    from agent.timing import Clock
-    from gateway.agents.running_agent import RunningAgent
-    from gateway.sessions.record import SessionRecord
 
 log = logging.getLogger(__name__)
 

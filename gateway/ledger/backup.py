@@ -7,18 +7,15 @@ import contextlib
 import logging
 import os
 import re
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import apsw
 
 from gateway.base.errors import StorageFailed
+from gateway.ledger.base import LedgerConnection
 from gateway.ledger.raw_tables import SHAPES, Row
 from gateway.ledger.schema import APPLICATION_ID, STEPS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gateway.ledger.base import LedgerConnection
 
 log = logging.getLogger(__name__)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from gateway.ledger.thread import LedgerThread
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
-
     import apsw
-
-    from gateway.ledger.thread import LedgerThread
 
 Result = TypeVar("Result")
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.ledger.base import NameCache
+from gateway.ledger.base import LedgerConnection, NameCache
 from gateway.ledger.rows import ContextEvent
 from gateway.ledger.values import clean, listed, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
     import apsw
-
-    from gateway.ledger.base import LedgerConnection
 
 KEPT: Final = 20
 """The most events kept for a conversation; older ones are deleted."""

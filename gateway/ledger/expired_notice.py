@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from channels.messages import Button
@@ -11,9 +13,6 @@ from gateway.ledger.rows import CHAT_TTL, IN_DOUBT, NOTICE_TTL
 from gateway.ledger.values import listed, read_payload, stamp, write_payload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
-
     import apsw
 
 _AFTER_ALL = write_payload([Button(label="📬 Show me", value="/missed")], None)

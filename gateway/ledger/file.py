@@ -6,23 +6,18 @@ import logging
 import os
 import stat
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import apsw
 
 from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.ledger.backup import copies_of
-from gateway.ledger.recovery import recover
+from gateway.ledger.recovery import Ending, recover
 from gateway.ledger.schema import APPLICATION_ID, migrate
 from gateway.ledger.thread import storage_error
 from gateway.ledger.wal import Mark, Marking, missing
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from gateway.ledger.recovery import Ending
 
 log = logging.getLogger(__name__)
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from channels.messages import Cursor
 from gateway.base.errors import InvalidTransition
+from gateway.ledger.base import LedgerConnection, NameCache
 from gateway.ledger.context_events import add_event, delete_events
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.rows import IN_DOUBT, NOTICE_TTL, Accepted, Arrival, InboxRow
+from gateway.ledger.rows import IN_DOUBT, NOTICE_TTL, Accepted, Arrival, InboxEnd, InboxRow, InboxState, NewOutbound
 from gateway.ledger.values import WITHIN, clean, instant, listed, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from datetime import datetime
-
     import apsw
-
-    from channels.messages import Cursor
-    from gateway.ledger.base import LedgerConnection, NameCache
-    from gateway.ledger.rows import InboxEnd, InboxState, NewOutbound
 
 COLUMNS = "id, account, skey, conversation, session, sender, payload, received_at, turn, state, reason, coalesce(attempts, 0)"
 

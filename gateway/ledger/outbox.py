@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition
+from gateway.ledger.base import LedgerConnection
 from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.expired_notice import queue_notice, revive_expired
-from gateway.ledger.rows import CHAT_TTL, LONGEST_WAIT, NOTICE_TTL, DueChunks, OutboxRow
+from gateway.ledger.rows import CHAT_TTL, LONGEST_WAIT, NOTICE_TTL, DueChunks, NewOutbound, OutboxRow, OutboxState
 from gateway.ledger.values import (
     WITHIN,
     account_of,
@@ -23,15 +27,7 @@ from gateway.ledger.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from datetime import datetime
-    from pathlib import Path
-
     import apsw
-
-    from channels.messages import ChatAddress
-    from gateway.ledger.base import LedgerConnection
-    from gateway.ledger.rows import NewOutbound, OutboxState
 
 _COLUMNS = (
     "id, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras, missed"

@@ -5,16 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from channels.messages import ChatAddress
+from gateway.ledger.base import LedgerConnection
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.rows import ApprovedSender, NewOutbound, PairingRequest
+from gateway.ledger.rows import ApprovedSender, NewOutbound, PairingRequest, Role
 from gateway.ledger.values import clean, instant, read_conversation, stamp, write_conversation
 
 if TYPE_CHECKING:
     import apsw
-
-    from channels.messages import ChatAddress
-    from gateway.ledger.base import LedgerConnection
-    from gateway.ledger.rows import Role
 
 PAIRING_TTL: Final = timedelta(hours=1)
 PENDING_LIMIT: Final = 20

@@ -6,37 +6,35 @@ disk refuses, ``InvalidTransition`` when a row is not in a state that allows the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from datetime import datetime
-    from pathlib import Path
-
-    from agent.tools.protocol import Effect
-    from channels.messages import ChatAddress, Cursor
-    from gateway.ledger.rows import (
-        Accepted,
-        ApprovedSender,
-        Arrival,
-        ChatMigration,
-        ContextEvent,
-        DueChunks,
-        InboxEnd,
-        InboxRow,
-        InboxState,
-        NewOutbound,
-        OutboxRow,
-        OutboxState,
-        PairingRequest,
-        Role,
-        Tally,
-        ToolRecord,
-        ToolState,
-        Turn,
-        TurnEnd,
-    )
-    from gateway.ledger.spending import Limit, NewCall, Reserved, Spent, UsageRow
+from agent.tools.protocol import Effect
+from channels.messages import ChatAddress, Cursor
+from gateway.ledger.rows import (
+    Accepted,
+    ApprovedSender,
+    Arrival,
+    ChatMigration,
+    ContextEvent,
+    DueChunks,
+    InboxEnd,
+    InboxRow,
+    InboxState,
+    NewOutbound,
+    OutboxRow,
+    OutboxState,
+    PairingRequest,
+    Role,
+    Tally,
+    ToolRecord,
+    ToolState,
+    Turn,
+    TurnEnd,
+)
+from gateway.ledger.spending import Limit, NewCall, Reserved, Spent, UsageRow
 
 
 class InboxLedger(Protocol):

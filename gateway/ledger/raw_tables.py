@@ -7,13 +7,11 @@ are assigned to tables by the types of their columns. They may be older versions
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from gateway.ledger.raw_pages import RawPages
+from gateway.ledger.raw_pages import RawPages
 
 _LEAF, _INTERIOR = 0x0D, 0x05
 _DEEPEST: Final = 20

@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import apsw
 
 from gateway.ledger.backup import newest_copy
 from gateway.ledger.raw_pages import RawPages
-from gateway.ledger.raw_tables import SHAPES, RawTables
+from gateway.ledger.raw_tables import SHAPES, RawTables, Row
 from gateway.ledger.rows import IN_DOUBT
 from gateway.ledger.values import account_of, clean, read_conversation, read_payload, stamp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
-
-    from gateway.ledger.raw_tables import Row
 
 Ending = Literal["closed", "crashed", "lost"]
 """How the last process left the ledger: in order, not in order, or with its write-ahead log missing."""

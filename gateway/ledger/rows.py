@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent.tools.protocol import Effect
-    from channels.messages import Button, ChatAddress, OutboundFile
+from agent.tools.protocol import Effect
+from channels.messages import Button, ChatAddress, OutboundFile
 
 TurnState = Literal["running", "done", "failed", "stopped"]
 TurnEnd = Literal["done", "failed", "stopped"]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gateway.ledger.base import NameCache
+from gateway.ledger.base import LedgerConnection, NameCache
 from gateway.ledger.values import clean, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import apsw
-
-    from gateway.ledger.base import LedgerConnection
 
 _ALLOWED, _NOTED = "allowed:", "noted:"
 """Prefixes of rows in ``meta``: an allowance (its value is the turn that uses it), and something that happened today."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.ledger.backup import LedgerBackup
-from gateway.ledger.base import LedgerConnection
+from gateway.ledger.base import Clock, LedgerConnection
 from gateway.ledger.chat_migrations import SqliteChatMigrations
 from gateway.ledger.context_events import SqliteContextEvents
 from gateway.ledger.file import closing, connect
@@ -22,12 +24,7 @@ from gateway.ledger.turns import SqliteTurns
 from gateway.ledger.values import stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     import apsw
-
-    from gateway.ledger.base import Clock
 
 KEEP_PAYLOADS: Final = timedelta(days=7)
 KEEP_KEYS: Final = timedelta(days=30)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import apsw
 
 from agent import fault_injection
 from gateway.base.errors import StorageFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Result = TypeVar("Result")
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agent.tools.protocol import Effect
 from gateway.base.errors import InvalidTransition
+from gateway.ledger.base import LedgerConnection
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.rows import ToolRecord, Turn
+from gateway.ledger.rows import NewOutbound, ToolRecord, ToolState, Turn, TurnEnd
 from gateway.ledger.values import clean, instant, listed, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     import apsw
-
-    from agent.tools.protocol import Effect
-    from gateway.ledger.base import LedgerConnection
-    from gateway.ledger.rows import NewOutbound, ToolState, TurnEnd
 
 _TURN = """
 SELECT id, session, agent, state, attempt, started_at,

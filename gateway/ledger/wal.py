@@ -10,14 +10,12 @@ import contextlib
 import os
 import struct
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import apsw
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 HEADER: Final = 32
 FRAME_HEADER: Final = 24

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from gateway.logs.redaction import Redactor
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from structlog.typing import EventDict, Processor, WrappedLogger
-
-    from gateway.logs.redaction import Redactor
 
 CONTEXT = ("agent", "session", "channel", "turn")
 BOUND = "house_context"  # the attribute under which a record carries what was bound where it was logged

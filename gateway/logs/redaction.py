@@ -5,13 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 from gateway.config.secrets import passwords_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 REDACTED = "[secret]"
 SHORTEST = 6  # a shorter one would black out ordinary words, and is no secret for long

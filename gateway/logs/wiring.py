@@ -8,23 +8,21 @@ import copy
 import logging
 import queue
 import sys
+from collections.abc import Iterable
 from logging.handlers import QueueHandler, QueueListener
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import structlog
 
+from gateway.base.paths import Paths
 from gateway.logs.lines import BOUND, chain, held_exception, json_line, readable
+from gateway.logs.redaction import Redactor
 from gateway.logs.rotated import RotatedFile
+from gateway.settings.logging import LoggingSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import TracebackType
-
     from structlog.typing import Processor
-
-    from gateway.base.paths import Paths
-    from gateway.logs.redaction import Redactor
-    from gateway.settings.logging import LoggingSettings
 
 ROOMS = ("agent", "channels", "gateway", "memory")
 LOG_NAME = "homebody.jsonl"

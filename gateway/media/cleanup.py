@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
-from datetime import timedelta
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path, PurePosixPath
+from typing import Final
 
 from agent.errors import WorkspaceFileError
+from agent.tools.workspace_sandbox import Stamp, WorkspaceSandbox
+from gateway.settings.media import AttachmentSettings
 from memory.audience import INBOX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-    from pathlib import Path
-
-    from agent.tools.workspace_sandbox import Stamp, WorkspaceSandbox
-    from gateway.settings.media import AttachmentSettings
 
 log = logging.getLogger(__name__)
 

@@ -6,28 +6,25 @@ import asyncio
 import hashlib
 import logging
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, cast
 
+from agent.context.session_context import SessionContext
 from agent.errors import InvalidImage, WorkspaceFileError
+from agent.messages import Image
+from agent.timing import Clock
 from agent.tools.image_header import read_image_header
 from agent.tools.image_resize import resized
+from agent.tools.workspace_sandbox import WorkspaceSandbox
 from channels.errors import NotFetched
+from channels.messages import Attachment, ChatAddress
+from channels.protocol import Channel, Fetches
 from gateway.media.file_names import safe_name
 from gateway.media.file_types import TEXT, format_size, media_type
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path, PurePosixPath
-
-    from agent.context.session_context import SessionContext
-    from agent.messages import Image
-    from agent.timing import Clock
-    from agent.tools.workspace_sandbox import WorkspaceSandbox
-    from channels.messages import Attachment, ChatAddress
-    from channels.protocol import Channel, Fetches
-    from gateway.routing.routed_message import RoutedMessage
-    from gateway.settings.media import AttachmentSettings
+from gateway.routing.routed_message import RoutedMessage
+from gateway.settings.media import AttachmentSettings
 
 log = logging.getLogger(__name__)
 

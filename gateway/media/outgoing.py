@@ -10,19 +10,16 @@ import re
 import secrets
 import shutil
 import threading
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from channels.messages import OutboundFile
 from gateway.media.file_names import safe_name
 from gateway.media.file_types import media_type
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from datetime import datetime
-
-    from gateway.settings.media import AttachmentSettings
+from gateway.settings.media import AttachmentSettings
 
 log = logging.getLogger(__name__)
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from agent.errors import WorkspaceFileError
+from agent.timing import Clock
+from agent.tools.workspace_sandbox import WorkspaceSandbox
+from channels.messages import ChatAddress
+from channels.protocol import Channel
 from gateway.base.errors import StorageFailed
+from gateway.ledger.protocol import OutboxLedger
 from gateway.ledger.rows import NewOutbound
 from gateway.media.cleanup import sweep_inboxes, sweep_incoming
 from gateway.media.incoming import IncomingFiles
 from gateway.media.outgoing import OutgoingFiles
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from agent.timing import Clock
-    from agent.tools.workspace_sandbox import WorkspaceSandbox
-    from channels.messages import ChatAddress
-    from channels.protocol import Channel
-    from gateway.ledger.protocol import OutboxLedger
-    from gateway.settings.media import AttachmentSettings
+from gateway.settings.media import AttachmentSettings
 
 log = logging.getLogger(__name__)
 

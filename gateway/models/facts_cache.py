@@ -9,13 +9,11 @@ import asyncio
 import json
 import logging
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from agent.models.token_estimate import Calibration
 from gateway.base.atomic_file import write_atomically
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 log = logging.getLogger(__name__)
 

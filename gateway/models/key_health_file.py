@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, get_args
+from pathlib import Path
+from typing import get_args
 
 from agent.messages import FailureKind
 from agent.models.middleware.key_health import KeyTrouble
 from gateway.base.atomic_file import write_atomically
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 log = logging.getLogger(__name__)
 

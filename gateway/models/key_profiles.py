@@ -9,21 +9,17 @@ from __future__ import annotations
 import json
 import logging
 import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_args
+from pathlib import Path
+from typing import Any, get_args
 
 from agent.models.catalog.known_models import SAME_PROVIDER
-from agent.models.catalog.provider_keys import Key
+from agent.models.catalog.provider_keys import Key, Wallet
 from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import StorageFailed
+from gateway.base.paths import Paths
 from gateway.settings.auth import AuthSettings, Mode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from agent.models.catalog.provider_keys import Wallet
-    from gateway.base.paths import Paths
 
 log = logging.getLogger(__name__)
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from random import Random
 
 from agent.models.adapter_factory import build_adapter
 from agent.models.catalog.model_selection import ResolvedModel
+from agent.models.catalog.provider_keys import Key
 from agent.models.middleware.failover import FailoverMiddleware
+from agent.models.middleware.key_health import KeyHealth
 from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.middleware.model_retry import RetryMiddleware
 from agent.models.notebook.notebook_model import NAME as NOTEBOOK
+from agent.models.protocol import Model
+from agent.timing import Clock
+from gateway.budget.guard import BudgetGuard
 from gateway.budget.middleware import BudgetMiddleware
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from random import Random
-
-    from agent.models.catalog.provider_keys import Key
-    from agent.models.middleware.key_health import KeyHealth
-    from agent.models.protocol import Model
-    from agent.timing import Clock
-    from gateway.budget.guard import BudgetGuard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,44 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from random import Random
 
 from agent.errors import AgentError
 from agent.models.catalog.discovery import find_local
-from agent.models.catalog.model_listing import offers
-from agent.models.catalog.model_selection import find, resolve_model
+from agent.models.catalog.model_listing import ListedModel, offers
+from agent.models.catalog.model_selection import ResolvedModel, find, resolve_model
 from agent.models.catalog.naming import ModelNames
 from agent.models.catalog.price_file import read_prices
-from agent.models.catalog.prices import ESTIMATE, FREE, PriceList
-from agent.models.catalog.provider_keys import NO_SECRET, Key, keys_of, no_profiles
+from agent.models.catalog.prices import ESTIMATE, FREE, Price, PriceList
+from agent.models.catalog.provider_keys import NO_SECRET, Key, Wallet, keys_of, no_profiles
 from agent.models.catalog.served_models import served
 from agent.models.middleware.key_health import KeyHealth
 from agent.models.notebook.notebook_model import NotebookModel
-from agent.settings import ModelChoice
+from agent.models.protocol import Model
+from agent.settings import AgentSettings, ModelChoice, ModelsSettings
+from agent.timing import Clock
+from gateway.base.paths import Paths
+from gateway.budget.guard import BudgetGuard
 from gateway.models.facts_cache import FILE_NAME as LEARNT_FILE
 from gateway.models.facts_cache import ModelFactsCache
 from gateway.models.key_health_file import FILE_NAME as HEALTH_FILE
 from gateway.models.key_health_file import KeyHealthFile
 from gateway.models.key_profiles import Profiles
 from gateway.models.model_stack import StackParts, build_model
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from random import Random
-
-    from agent.models.catalog.model_listing import ListedModel
-    from agent.models.catalog.model_selection import ResolvedModel
-    from agent.models.catalog.prices import Price
-    from agent.models.catalog.provider_keys import Wallet
-    from agent.models.protocol import Model
-    from agent.settings import AgentSettings, ModelsSettings
-    from agent.timing import Clock
-    from gateway.base.paths import Paths
-    from gateway.budget.guard import BudgetGuard
-    from gateway.settings.auth import AuthSettings
-    from gateway.settings.root import Settings
+from gateway.settings.auth import AuthSettings
+from gateway.settings.root import Settings
 
 log = logging.getLogger(__name__)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
+from datetime import datetime
+from typing import Protocol
 
 AT_HOME = "terminal:"
 TOLD_AFTER = 60.0

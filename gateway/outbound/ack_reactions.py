@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Iterable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
-
-    from channels.messages import ChatAddress, Inbound
-    from channels.protocol import Channel, Reacts
-    from gateway.routing.routed_message import RoutedMessage
-    from gateway.settings.messages import AckScope, MessagesSettings
+from channels.messages import ChatAddress, Inbound
+from channels.protocol import Channel, Reacts
+from gateway.routing.routed_message import RoutedMessage
+from gateway.settings.messages import AckScope, MessagesSettings
 
 AT_ONCE = 16
 """Maximum number of concurrent reaction requests, to stay below the platform's rate limits in a flood."""

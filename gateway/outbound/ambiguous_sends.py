@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from channels.protocol import Channel
-    from gateway.ledger.rows import OutboxRow
+from channels.protocol import Channel
+from gateway.ledger.rows import OutboxRow
 
 LADDER: Final = (1.0, 5.0, 30.0, 120.0, 300.0)
 """Seconds to wait after the first, second ... attempt with unknown outcome; the last value repeats. Most outages are over within

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from agent.loop.streaming import AnswerStream
+from agent.timing import Clock
 from agent.transcript.entries import SentPart
 from channels.common.stream_splitter import Limits, next_piece, reopening
 from gateway.base.shield import finish_despite_cancel
 from gateway.base.wait import wait_until_set
 from gateway.outbound.reply_tags import LONGEST, may_end, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from agent.timing import Clock
-    from gateway.settings.block_streaming import Manner
+from gateway.settings.block_streaming import Manner
 
 
 class BlockWriter(AnswerStream):

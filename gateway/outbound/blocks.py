@@ -10,31 +10,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from agent.errors import TranscriptWriteError
-from agent.events import AnswerFinished
+from agent.events import AnswerFinished, Event
 from agent.loop.streaming import AnswerStream
+from agent.timing import Clock
+from agent.transcript.entries import Entry, SentPart
+from agent.transcript.transcript import Transcript
+from channels.protocol import Channel
 from gateway.base.errors import StorageFailed
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import NewOutbound
 from gateway.outbound.block_writer import BlockWriter
 from gateway.outbound.pieces import Piece, left_of, pieces
 from gateway.outbound.replying import replies
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from agent.events import Event
-    from agent.timing import Clock
-    from agent.transcript.entries import Entry, SentPart
-    from agent.transcript.transcript import Transcript
-    from channels.protocol import Channel
-    from gateway.ledger.protocol import Ledger
-    from gateway.ledger.rows import NewOutbound
-    from gateway.outbound.secret_filter import SecretFilter
-    from gateway.routing.routed_message import RoutedMessage
-    from gateway.settings.block_streaming import Manner
+from gateway.outbound.secret_filter import SecretFilter
+from gateway.routing.routed_message import RoutedMessage
+from gateway.settings.block_streaming import Manner
 
 log = logging.getLogger(__name__)
 

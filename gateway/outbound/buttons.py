@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
+from agent.messages import FailureKind
 from channels.messages import Button
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from agent.messages import FailureKind
-    from gateway.routing.access import Actor
+from gateway.routing.access import Actor
 
 _ABOUT_MODELS: Final = frozenset({"model", "models"})
 MOST: Final = 8

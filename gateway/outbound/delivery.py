@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from channels.errors import NotSent, Uncertain
+from channels.protocol import Channel
 from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.base.wait import wait_until_set
+from gateway.ledger.protocol import OutboxLedger
+from gateway.ledger.rows import OutboxRow
 from gateway.ledger.values import account_of
 from gateway.outbound.account_health import AccountHealth
 from gateway.outbound.ambiguous_sends import AmbiguousSends, answers, is_safe
 from gateway.outbound.render import render
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
-    from pathlib import Path
-
-    from channels.protocol import Channel
-    from gateway.ledger.protocol import OutboxLedger
-    from gateway.ledger.rows import OutboxRow
-    from gateway.outbound.secret_filter import SecretFilter
+from gateway.outbound.secret_filter import SecretFilter
 
 log = logging.getLogger(__name__)
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gateway.outbound.owner_notifications import OwnerNotifications
-    from gateway.outbound.startup_notices import StartupNotices
+from gateway.outbound.owner_notifications import OwnerNotifications
+from gateway.outbound.startup_notices import StartupNotices
 
 log = logging.getLogger(__name__)
 

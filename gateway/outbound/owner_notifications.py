@@ -6,21 +6,17 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from channels.messages import ChatAddress
+from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed
-from gateway.ledger.rows import NewOutbound
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import ApprovedSender, NewOutbound
 from gateway.ledger.values import account_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-
-    from gateway.agents.running_agent import RunningAgent
-    from gateway.ledger.protocol import Ledger
-    from gateway.ledger.rows import ApprovedSender
-    from gateway.routing.routed_message import RoutedMessage
+from gateway.routing.routed_message import RoutedMessage
 
 log = logging.getLogger(__name__)
 

@@ -5,18 +5,13 @@ Each block is keyed by the entry that completes it, so that a replay after a cra
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent import no_reply
 from agent.messages import AssistantMessage
-from agent.transcript.entries import Said, SentPart
+from agent.transcript.entries import Entry, Said, SentPart
 from channels.common.stream_splitter import alone, reopening
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from agent.transcript.entries import Entry
 
 _NO_ANSWERS = frozenset({"cut", "cancelled", "error", "overflow"})
 

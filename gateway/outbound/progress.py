@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
-from agent.events import AnswerFinished, Notice, Restarted, TextDelta, ToolFinished, ToolStarted
-from channels.live import Activity, Note
+from agent.events import AnswerFinished, Event, Notice, Restarted, TextDelta, ToolFinished, ToolStarted
+from agent.messages import ToolCall
+from channels.live import Activity, LiveEvent, Note
+from channels.messages import ChatAddress
+from channels.protocol import Channel, Drafts
 from gateway.outbound.reply_tags import shown
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from agent.events import Event
-    from agent.messages import ToolCall
-    from channels.live import LiveEvent
-    from channels.messages import ChatAddress
-    from channels.protocol import Channel, Drafts
-    from gateway.outbound.secret_filter import SecretFilter
-    from gateway.outbound.typing_indicator import TypingIndicator
-    from gateway.settings.block_streaming import Sending
+from gateway.outbound.secret_filter import SecretFilter
+from gateway.outbound.typing_indicator import TypingIndicator
+from gateway.settings.block_streaming import Sending
 
 _SHOWN = {"path": "", "query": "“{}”", "pattern": "“{}”"}
 _SHOWN_CHARS = 60

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from channels.messages import Outbound
-
-if TYPE_CHECKING:
-    from channels.protocol import Channel
-    from gateway.ledger.rows import OutboxRow
+from channels.protocol import Channel
+from gateway.ledger.rows import OutboxRow
 
 
 def render(channel: Channel, row: OutboxRow, *, restarted: bool = False) -> Outbound:

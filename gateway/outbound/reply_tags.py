@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from agent import no_reply
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _TAG: Final = re.compile(
     r"\[\[\s{0,20}(?:reply_to_current|reply_to\s{0,20}:\s{0,20}(?P<id>[^\[\]\r\n]{1,120}?))\s{0,20}\]\][ \t]?", re.IGNORECASE

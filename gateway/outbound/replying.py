@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from channels.common.chunking import as_written, utf16_length
+from channels.messages import Button
+from channels.protocol import Channel
 from gateway.ledger.rows import NewOutbound
-from gateway.outbound.reply_tags import untagged
+from gateway.outbound.reply_tags import Tagged, untagged
+from gateway.outbound.secret_filter import SecretFilter
+from gateway.routing.routed_message import RoutedMessage
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from channels.messages import Button
-    from channels.protocol import Channel
-    from gateway.outbound.reply_tags import Tagged
-    from gateway.outbound.secret_filter import SecretFilter
-    from gateway.routing.routed_message import RoutedMessage
-
-    Knows = Callable[[str, str], Awaitable[bool]]
-    """Returns whether a message id belongs to the conversation with an address."""
+Knows = Callable[[str, str], Awaitable[bool]]
+"""Returns whether a message id belongs to the conversation with an address."""
 
 log = logging.getLogger(__name__)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from gateway.logs.redaction import Redactor
+from gateway.logs.redaction import Redactor
 
 SHORTEST: Final = 8
 SAFE_AT: Final = 16

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from agent.events import TextDelta, ThinkingDelta, ToolStarted
-
-if TYPE_CHECKING:
-    from agent.events import Event
-    from agent.settings import AgentSettings
-    from agent.timing import Clock
-    from channels.messages import ChatAddress, Inbound
-    from channels.protocol import Channel
+from agent.events import Event, TextDelta, ThinkingDelta, ToolStarted
+from agent.settings import AgentSettings
+from agent.timing import Clock
+from channels.messages import ChatAddress, Inbound
+from channels.protocol import Channel
 
 TypingMode = Literal["never", "instant", "thinking", "message"]
 _FROM = {"thinking": (ThinkingDelta, ToolStarted, TextDelta), "message": (TextDelta,)}

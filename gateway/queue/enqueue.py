@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from channels.live import Note
+from channels.messages import ChatAddress
+from channels.protocol import Channel
+from gateway.outbound.ack_reactions import AckReactions
+from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.outbound.progress import show_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from channels.messages import ChatAddress
-    from channels.protocol import Channel
-    from gateway.outbound.ack_reactions import AckReactions
-    from gateway.outbound.owner_notifications import OwnerNotifications
-    from gateway.queue.lanes import Lanes
-    from gateway.queue.message_queue import MessageQueue
-    from gateway.queue.steering import RunningTurn
-    from gateway.queue.waiting_notice import WaitingNotices
-    from gateway.routing.routed_message import RoutedMessage
+from gateway.queue.lanes import Lanes
+from gateway.queue.message_queue import MessageQueue
+from gateway.queue.steering import RunningTurn
+from gateway.queue.waiting_notice import WaitingNotices
+from gateway.routing.routed_message import RoutedMessage
 
 
 class Enqueuer:

@@ -9,25 +9,21 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agent.timing import Clock
+from channels.messages import ChatAddress
+from gateway.agents.running_agent import RunningAgent
 from gateway.base.wait import wait_until_set
-from gateway.queue.mode_choice import TOLD, read_choice
+from gateway.queue.lanes import Lanes
+from gateway.queue.mode_choice import TOLD, QueueChoice, read_choice
+from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import agent_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from agent.timing import Clock
-    from channels.messages import ChatAddress
-    from gateway.agents.running_agent import RunningAgent
-    from gateway.queue.lanes import Lanes
-    from gateway.queue.mode_choice import QueueChoice
-    from gateway.routing.routed_message import RoutedMessage
-    from gateway.settings.messages import MessagesSettings
-    from gateway.settings.queue import QueueMode
-    from gateway.settings.store import SettingsStore
+from gateway.settings.messages import MessagesSettings
+from gateway.settings.queue import QueueMode
+from gateway.settings.store import SettingsStore
 
 PARTS_QUIET = 1.0
 """Seconds without a further part after which an album, or a text that the platform cut up, counts as complete."""

@@ -5,12 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from gateway.settings.queue import MODES, OLDER_NAMES
-
-if TYPE_CHECKING:
-    from gateway.settings.queue import QueueMode
+from gateway.settings.queue import MODES, OLDER_NAMES, QueueMode
 
 MOST_SECONDS = 60.0
 MOST_TOGETHER = 1000

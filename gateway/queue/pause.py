@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gateway.queue.lanes import Lanes
+from gateway.queue.lanes import Lanes
 
 Cause = Literal["crashes", "disk", "storage"]
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from agent.loop.turn import ExtraMessage, SteeringSource
+from agent.loop.turn import ExtraMessage, SteeringSource, Turn
+from agent.messages import UserMessage
 from gateway.base.errors import InvalidTransition, StorageFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from agent.loop.turn import Turn
-    from agent.messages import UserMessage
-    from gateway.ledger.protocol import TurnLedger
-    from gateway.queue.lanes import Lanes
-    from gateway.queue.message_queue import MessageQueue, QueuedMessage
-    from gateway.routing.routed_message import RoutedMessage
+from gateway.ledger.protocol import TurnLedger
+from gateway.queue.lanes import Lanes
+from gateway.queue.message_queue import MessageQueue, QueuedMessage
+from gateway.routing.routed_message import RoutedMessage
 
 log = logging.getLogger(__name__)
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
+from agent.timing import Clock
 from gateway.base.errors import StorageFailed
+from gateway.ledger.protocol import OutboxLedger
 from gateway.ledger.rows import NewOutbound
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent.timing import Clock
-    from gateway.ledger.protocol import OutboxLedger
-    from gateway.queue.pause import Pause
-    from gateway.routing.routed_message import RoutedMessage
-    from gateway.settings.queue import QueueMode
+from gateway.queue.pause import Pause
+from gateway.routing.routed_message import RoutedMessage
+from gateway.settings.queue import QueueMode
 
 log = logging.getLogger(__name__)
 

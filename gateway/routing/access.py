@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from channels.platform import ANYBODY, Policy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from channels.messages import ChatAddress, Sender
-    from channels.platform import GroupRule
-    from gateway.ledger.protocol import PairingLedger
-    from gateway.ledger.rows import ApprovedSender, Role
+from channels.messages import ChatAddress, Sender
+from channels.platform import ANYBODY, GroupRule, Policy
+from gateway.ledger.protocol import PairingLedger
+from gateway.ledger.rows import ApprovedSender, Role
 
 CODE_ALPHABET: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """No 0, O, 1 or I: the code is read off one screen and typed on another."""

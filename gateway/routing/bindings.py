@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from gateway.settings.routing import STRATEGY
-
-if TYPE_CHECKING:
-    from channels.messages import ChatAddress
-    from gateway.settings.routing import BindingMatch, Broadcast
+from channels.messages import ChatAddress
+from gateway.settings.routing import STRATEGY, BindingMatch, Broadcast
 
 TIERS = ("topic", "peer", "guild", "team", "account", "any account")
 """How near a rule may be, the nearest first."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from channels.messages import ChatAddress
+from gateway.ledger.protocol import ChatMigrationLedger
 from gateway.ledger.values import account_of
-
-if TYPE_CHECKING:
-    from channels.messages import ChatAddress
-    from gateway.ledger.protocol import ChatMigrationLedger
 
 
 class ChatMigrations:

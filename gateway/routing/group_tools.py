@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from agent.settings import ToolRules
 from channels.messages import ChatAddress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from channels.platform import GroupRule, Policy
-    from gateway.sessions.record import SessionRecord
+from channels.platform import GroupRule, Policy
+from gateway.sessions.record import SessionRecord
 
 
 class GroupToolRules:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from channels.messages import Attachment, Inbound, Sender
-from gateway.commands.table import parse_with_triggers
+from gateway.commands.table import ParsedCommand, parse_with_triggers
+from gateway.ledger.rows import InboxRow
 from gateway.ledger.values import as_conversation, flat
 from gateway.routing.access import Actor
 from gateway.routing.router import Route
 from memory.audience import Audience
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gateway.commands.table import ParsedCommand
-    from gateway.ledger.rows import InboxRow
 
 _VERSION = 1
 _PLAIN = ("text", "key", "alias", "message_id", "reply_to", "mentioned")

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from channels.messages import ChatAddress, Inbound
 from gateway.base.errors import UsageError
+from gateway.routing.access import Actor
 from gateway.routing.bindings import TIERS, audience_of_all, judge
+from gateway.settings.root import Settings
+from gateway.settings.routing import Binding, Broadcast
+from gateway.settings.session import DmScope
 from memory.audience import OWNER, Audience
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from channels.messages import ChatAddress, Inbound
-    from gateway.routing.access import Actor
-    from gateway.settings.root import Settings
-    from gateway.settings.routing import Binding, Broadcast
-    from gateway.settings.session import DmScope
 
 AGENT_HINT: Final = "agent"
 SESSION_HINT: Final = "session"

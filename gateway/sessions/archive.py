@@ -5,12 +5,9 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from datetime import datetime
-    from pathlib import Path
+from collections.abc import Collection
+from datetime import datetime
+from pathlib import Path
 
 
 class Archive:

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from zoneinfo import ZoneInfo
 
-from agent.messages import AssistantMessage, ToolMessage, UserMessage
-from agent.transcript.entries import Compacted, FlushReceipt, Opened, Pinned, Said
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from zoneinfo import ZoneInfo
-
-    from agent.messages import Message
-    from agent.transcript.entries import Entry
+from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent.transcript.entries import Compacted, Entry, FlushReceipt, Opened, Pinned, Said
 
 RESULT_CHARS = 2000
 """How much of a tool's result a page shows; the JSONL has all of it."""

@@ -11,14 +11,12 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from agent import fault_injection
 from gateway.sessions.record import SessionRecord, all_to_json, changes, from_json, to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 Records = dict[str, SessionRecord]
 _CHECKSUM = b',"crc":'

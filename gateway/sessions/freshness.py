@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from datetime import UTC, date, datetime, timedelta
+from typing import Literal
+from zoneinfo import ZoneInfo
 
-if TYPE_CHECKING:
-    from datetime import date
-    from zoneinfo import ZoneInfo
-
-    from gateway.settings.session import ResetSettings
+from gateway.settings.session import ResetSettings
 
 Due = Literal["daily", "idle"]
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from agent.transcript.entries import InvalidEntry, Opened, decode
+from agent.transcript.entries import Entry, InvalidEntry, Opened, decode
 from gateway.base.errors import StorageFailed
 from gateway.sessions.archive import Archive
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from agent.transcript.entries import Entry
-    from gateway.sessions.record import SessionRecord
-    from gateway.sessions.store import SessionStore
+from gateway.sessions.record import SessionRecord
+from gateway.sessions.store import SessionStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 from agent.transcript.entries import InvalidEntry, decode
 from gateway.base.errors import StorageFailed
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from pathlib import Path
 
 
 def repair(path: Path, now: datetime) -> dict[str, Any]:

@@ -10,21 +10,18 @@ import asyncio
 import json
 import logging
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agent.timing import Clock
 from agent.transcript.entries import InvalidEntry, Opened, decode
 from gateway.base.errors import StorageFailed
 from gateway.sessions.file import Damaged, SessionFile
 from gateway.sessions.record import SessionRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from agent.timing import Clock
 
 __all__ = ["SessionRecord", "SessionStore"]
 log = logging.getLogger(__name__)

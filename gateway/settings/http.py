@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
@@ -11,9 +12,6 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from gateway.base.api_token import token_from_settings
 from gateway.base.errors import HomebodyError
 from gateway.settings.section import Section
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 BIND_VARIABLE = "HOMEBODY_GATEWAY_BIND"
 PORT_VARIABLE = "HOMEBODY_GATEWAY_PORT"

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from channels.messages import ChatAddress
+
 if TYPE_CHECKING:
-    from channels.messages import ChatAddress
     from gateway.settings.root import ChannelsSettings
 
 MB = 1024 * 1024

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
 from gateway.settings.section import Section
-
-if TYPE_CHECKING:
-    from typing import Self
 
 STRATEGY = "strategy"
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from gateway.settings.root import Settings
 
-    from gateway.settings.root import Settings
-
-    Subscriber = Callable[[Settings, Settings], None]
+Subscriber = Callable[[Settings, Settings], None]
 
 
 class SettingsStore:

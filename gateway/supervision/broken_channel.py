@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from channels.errors import ChannelBroken, NotSent
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from channels.messages import ChatAddress, Outbound, Sent
-    from channels.protocol import InboundSink
+from channels.messages import ChatAddress, Outbound, Sent
+from channels.protocol import InboundSink
 
 
 class BrokenChannel:

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Literal, cast
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Any, Literal, cast
 
 from channels.errors import ChannelBroken
+from channels.platform import Policy
+from channels.protocol import Channel, Hooked, InboundSink, Menu, MenuEntry
+from gateway.base.clock import SystemClock
 from gateway.base.wait import wait_until_set
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from random import Random
-
-    from channels.platform import Policy
-    from channels.protocol import Channel, Hooked, InboundSink, Menu, MenuEntry
-    from gateway.base.clock import SystemClock
 
 log = logging.getLogger(__name__)
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from channels.platform import Policy
-    from channels.protocol import Channel
-    from gateway.outbound.delivery import Delivery
-    from gateway.supervision.channel_runner import ChannelRunner
+from channels.platform import Policy
+from channels.protocol import Channel
+from gateway.outbound.delivery import Delivery
+from gateway.supervision.channel_runner import ChannelRunner
 
 log = logging.getLogger(__name__)
 

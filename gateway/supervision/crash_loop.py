@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agent.timing import Clock
+from agent.timing import Clock
 
 NAME = "starts.json"
 WITHIN = timedelta(minutes=5)

@@ -6,13 +6,11 @@ import asyncio
 import logging
 import os
 import shutil
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from agent.timing import Clock
+from agent.timing import Clock
 
 log = logging.getLogger(__name__)
 

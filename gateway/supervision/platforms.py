@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -11,20 +12,17 @@ from pydantic import SecretStr, ValidationError
 
 from channels.built_in import BUILT_IN
 from channels.errors import ChannelError
-from channels.platform import Platform
+from channels.platform import GroupRule, Platform, Policy
+from channels.protocol import Channel
+from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError
 from gateway.config.secrets import revealed
 from gateway.routing.group_tools import rules_of
+from gateway.settings.root import Settings
 from gateway.supervision.broken_channel import BrokenChannel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
     from importlib.metadata import EntryPoint
-
-    from channels.platform import GroupRule, Policy
-    from channels.protocol import Channel
-    from gateway.base.clock import SystemClock
-    from gateway.settings.root import Settings
 
 ENTRY_POINTS = "homebody.channels"
 """The entry point group in which other packages register their ``Platform`` (or its ``make`` function) by the platform's name."""

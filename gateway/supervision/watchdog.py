@@ -13,10 +13,8 @@ import sys
 import threading
 import time
 import traceback
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Self
 
 log = logging.getLogger(__name__)
 

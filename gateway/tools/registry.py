@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
+from agent.context.workspace_files import Workspace
+from agent.settings import ToolRules
 from agent.tools.apply_patch import ApplyPatch
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
 from agent.tools.memory_tools import MemoryGet, MemorySearch
 from agent.tools.policy import ToolPolicy
-from agent.tools.send_file import SendFile
+from agent.tools.protocol import Tool
+from agent.tools.send_file import Outgoing, SendFile
 from agent.tools.toolbox import Toolbox
 from memory.audience import SHARED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from agent.context.workspace_files import Workspace
-    from agent.settings import ToolRules
-    from agent.tools.protocol import Tool
-    from agent.tools.send_file import Outgoing
-    from memory.protocol import KeptMemory
+from memory.protocol import KeptMemory
 
 
 def tools_of(

@@ -5,43 +5,40 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.errors import AgentError
 from agent.loop.turn import ExtraMessage, TurnResult
 from agent.loop.turn import Turn as AgentTurn
+from agent.timing import Clock
 from channels.live import Done
+from channels.messages import Button, ChatAddress
+from channels.protocol import Channel
 from gateway.agents.fallback_notice import with_asides
+from gateway.agents.running_agent import RunningAgent
 from gateway.base import errors
 from gateway.base.shield import finish_despite_cancel, run_despite_cancel
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import NewOutbound, Turn, TurnEnd
+from gateway.media.service import MediaService
 from gateway.outbound.blocks import Blocks
 from gateway.outbound.buttons import after_turn
 from gateway.outbound.progress import ProgressDisplay, show_frame
 from gateway.outbound.replying import replies
+from gateway.outbound.secret_filter import SecretFilter
 from gateway.outbound.typing_indicator import TypingIndicator, typing_mode
+from gateway.queue.lanes import Lanes, Ticket
+from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn, Steering
+from gateway.routing.routed_message import RoutedMessage
+from gateway.sessions.store import SessionRecord
 from gateway.settings.block_streaming import Manner
 from gateway.turns.result_summary import DEFECT, exit_of, in_words, turn_facts
 from gateway.turns.tool_call_log import LedgerCallLog
 from gateway.turns.turn_log import bound
 from gateway.turns.user_message import user_message
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
-
-    from agent.timing import Clock
-    from channels.messages import Button, ChatAddress
-    from channels.protocol import Channel
-    from gateway.agents.running_agent import RunningAgent
-    from gateway.ledger.protocol import Ledger
-    from gateway.ledger.rows import NewOutbound, Turn, TurnEnd
-    from gateway.media.service import MediaService
-    from gateway.outbound.secret_filter import SecretFilter
-    from gateway.queue.lanes import Lanes, Ticket
-    from gateway.queue.message_queue import MessageQueue
-    from gateway.routing.routed_message import RoutedMessage
-    from gateway.sessions.store import SessionRecord
 
 log = logging.getLogger(__name__)
 

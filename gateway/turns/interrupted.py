@@ -6,21 +6,15 @@ tools were used (another turn would repeat them). The others wait for a turn of 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta, tzinfo
 
 from agent.messages import AssistantMessage
-from agent.transcript.entries import Said, Unanswered
+from agent.transcript.entries import Entry, Said, Unanswered
 from agent.transcript.history_view import UNANSWERED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from datetime import datetime, tzinfo
-
-    from agent.transcript.entries import Entry
-    from gateway.ledger.rows import Turn, TurnEnd
-    from gateway.routing.routed_message import RoutedMessage
+from gateway.ledger.rows import Turn, TurnEnd
+from gateway.routing.routed_message import RoutedMessage
 
 MAX_ATTEMPTS = 3
 FRESH = timedelta(minutes=30)

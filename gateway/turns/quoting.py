@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from gateway.routing.routed_message import RoutedMessage
+from gateway.routing.routed_message import RoutedMessage
 
 LONGEST_NAME: Final = 60
 LONGEST_QUOTE: Final = 300

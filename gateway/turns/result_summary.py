@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from agent.errors import AgentError, TranscriptWriteError
+from agent.loop.turn import TurnResult
 from agent.models.notebook.notebook_model import NAME as NOTEBOOK
 from gateway.base import errors
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from agent.loop.turn import TurnResult
-
 
 DEFECT = "⚠️ Something went wrong on my side, and I gave this up; see the log. Say it again, or ask in another way."
 

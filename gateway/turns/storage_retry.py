@@ -9,20 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
+from agent.timing import Clock
 from gateway.base.errors import StorageFailed
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import Turn
+from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import QueuedMessage
+from gateway.queue.pause import Pause
 from gateway.turns.worker import InterruptedTurn
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from agent.timing import Clock
-    from gateway.ledger.protocol import Ledger
-    from gateway.ledger.rows import Turn
-    from gateway.queue.lanes import Lanes, Ticket
-    from gateway.queue.pause import Pause
 
 log = logging.getLogger(__name__)
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from agent.loop.call_log import CallState
-    from agent.messages import ToolCall
-    from agent.tools.protocol import Effect
-    from gateway.ledger.protocol import TurnLedger
-    from gateway.ledger.rows import ToolState
+from agent.loop.call_log import CallState
+from agent.messages import ToolCall
+from agent.tools.protocol import Effect
+from gateway.ledger.protocol import TurnLedger
+from gateway.ledger.rows import ToolState
 
 
 class LedgerCallLog:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from agent.context.session_context import SessionContext
 from agent.messages import Text, ToolCall, UserMessage
 from agent.models import token_estimate
-from gateway.media.incoming import StoredFiles
+from gateway.media.incoming import IncomingFiles, StoredFiles
+from gateway.routing.routed_message import RoutedMessage
 from gateway.turns.quoting import body, fenced, head_of, quoted
-
-if TYPE_CHECKING:
-    from agent.context.session_context import SessionContext
-    from gateway.media.incoming import IncomingFiles
-    from gateway.routing.routed_message import RoutedMessage
 
 SHOWN_CHARS = 4000
 SHARE = 4

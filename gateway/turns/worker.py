@@ -11,40 +11,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.errors import AgentError
+from agent.timing import Clock
 from channels.live import Activity, Rejected
+from channels.messages import Button, ChatAddress
+from channels.protocol import Channel
+from gateway.agents.running_agent import RunningAgent
 from gateway.base import errors
 from gateway.base.shield import finish_despite_cancel, run_despite_cancel
 from gateway.command_handlers.model_commands import ModelCommands
+from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.session_commands import SessionCommands
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import Turn
 from gateway.outbound.buttons import offered
 from gateway.outbound.progress import show_frame
-from gateway.queue.message_queue import QueuedMessage
+from gateway.queue.lanes import Lanes, Ticket
+from gateway.queue.message_queue import MessageQueue, QueuedMessage
 from gateway.queue.steering import RunningTurn
+from gateway.routing.routed_message import RoutedMessage
+from gateway.sessions.store import SessionRecord
 from gateway.turns.answering import Answering, TurnContext
-from gateway.turns.interrupted import given_up, worked_on
+from gateway.turns.interrupted import GivenUp, given_up, worked_on
 from gateway.turns.result_summary import in_words, turn_facts
 from gateway.turns.turn_log import bound
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from agent.timing import Clock
-    from channels.messages import Button, ChatAddress
-    from channels.protocol import Channel
-    from gateway.agents.running_agent import RunningAgent
-    from gateway.command_handlers.rights import CommandRights
-    from gateway.ledger.protocol import Ledger
-    from gateway.ledger.rows import Turn
-    from gateway.queue.lanes import Lanes, Ticket
-    from gateway.queue.message_queue import MessageQueue
-    from gateway.routing.routed_message import RoutedMessage
-    from gateway.sessions.store import SessionRecord
-    from gateway.turns.interrupted import GivenUp
 
 log = logging.getLogger(__name__)
 

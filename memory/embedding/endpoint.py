@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from memory.errors import EmbeddingFailed
+from memory.settings import RemoteSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pydantic import SecretStr
-
-    from memory.settings import RemoteSettings
 
 
 OFFICIAL_URLS = {"openai": "https://api.openai.com/v1", "gemini": "https://generativelanguage.googleapis.com/v1beta"}

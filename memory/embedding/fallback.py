@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Sequence
+from typing import Literal
 
+from memory.embedding.protocol import Embedder
 from memory.errors import EmbeddingFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from memory.embedding.protocol import Embedder
 
 MAX_TRANSIENT_FAILURES = 3
 """Transient failures in a row, each after its own retries, before the second embedder takes over."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memory.embedding.endpoint import Endpoint
 from memory.errors import EmbeddingFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from memory.embedding.endpoint import Endpoint
 
 LONGEST_REST = 3600.0
 """Upper limit for the wait that a provider asks for, in seconds."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from memory.embedding.protocol import Embedder
+from memory.embedding.protocol import Embedder
 
 _TELLS_WHO = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
 """Headers that identify the caller and do not change vectors: a new key must not rebuild an index."""

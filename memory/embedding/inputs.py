@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeVar
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import Literal, TypeVar
 
+from memory.embedding.protocol import Embedder
 from memory.embedding.vector_checks import is_unit_vector
 from memory.errors import EmbeddingFailed
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-
-    from memory.embedding.protocol import Embedder
-
 
 _PAIRS: tuple[tuple[str, str, str], ...] = (
     # part of the model's name, before a query, before a passage

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memory.embedding.batch.gemini_batch import GeminiBatches
 from memory.embedding.batch.openai_batch import OpenAIBatches
+from memory.embedding.batch.protocol import BatchService
+from memory.embedding.endpoint import KeyRing
 from memory.embedding.engines.gemini import DEFAULT_MODEL as GEMINI_MODEL
 from memory.embedding.engines.gemini import GeminiEmbedder
-from memory.embedding.engines.model_download import HubFile
+from memory.embedding.engines.model_download import DownloadProgress, HubFile
 from memory.embedding.engines.openai import DEFAULT_MODEL as OPENAI_MODEL
 from memory.embedding.engines.openai import OpenAIEmbedder
 from memory.embedding.fallback import FallbackEmbedder
+from memory.embedding.protocol import Embedder
 from memory.embedding.retry import Retries
 from memory.errors import EmbeddingFailed
-from memory.settings import DEFAULT_LOCAL_MODEL, RemoteSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memory.embedding.batch.protocol import BatchService
-    from memory.embedding.endpoint import KeyRing
-    from memory.embedding.engines.model_download import DownloadProgress
-    from memory.embedding.protocol import Embedder
-    from memory.protocol import Clock
-    from memory.settings import EmbeddingSettings, LocalSettings
+from memory.protocol import Clock
+from memory.settings import DEFAULT_LOCAL_MODEL, EmbeddingSettings, LocalSettings, RemoteSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

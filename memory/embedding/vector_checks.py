@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from memory.errors import EmbeddingFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _NOTHING = 1e-12
 """A shorter vector counts as zero: normalising it would only amplify rounding errors."""

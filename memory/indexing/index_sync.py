@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from pathlib import Path
 
+from memory.embedding.batch.protocol import BatchService
 from memory.embedding.identity import identity_of
+from memory.embedding.protocol import Embedder
 from memory.errors import MemoryTrouble
-from memory.indexing.indexer import Indexer, SyncResult
+from memory.indexing.indexer import Changed, Indexer, SyncProgress, SyncResult
 from memory.indexing.note_watcher import NoteWatcher
 from memory.indexing.vectorizer import Vectorizer
-from memory.notes.sources import UNREADABLE, printable_name
+from memory.notes.sources import UNREADABLE, NoteSources, printable_name
 from memory.notes.transcript_source import TranscriptSource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from pathlib import Path
-
-    from memory.embedding.batch.protocol import BatchService
-    from memory.embedding.protocol import Embedder
-    from memory.indexing.indexer import Changed, SyncProgress
-    from memory.notes.sources import NoteSources
-    from memory.protocol import Clock
-    from memory.settings import MemorySettings
-    from memory.store.index import Index
-    from memory.store.index_handle import IndexHandle
+from memory.protocol import Clock
+from memory.settings import MemorySettings
+from memory.store.index import Index
+from memory.store.index_handle import IndexHandle
 
 _MANY = 3
 """If at least this many notes, and more than half of all, disappear at once, the owner is told: the disk may not be mounted."""

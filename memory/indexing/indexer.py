@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from memory.errors import MemoryUnreadable
 from memory.notes.note_reader import read_note
-from memory.notes.sources import Stamp
-from memory.store.chunk_store import IndexedFile
+from memory.notes.sources import NoteSources, SourceFile, Stamp
+from memory.notes.transcript_source import TranscriptSource
+from memory.protocol import Clock
+from memory.store.chunk_store import Generation, IndexedFile
+from memory.store.index import Index
+from memory.store.index_thread import IndexThread
 from memory.text.chunks import Chunk, chunk, split_lines
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from memory.notes.sources import NoteSources, SourceFile
-    from memory.notes.transcript_source import TranscriptSource
-    from memory.protocol import Clock
-    from memory.store.chunk_store import Generation
-    from memory.store.index import Index
-    from memory.store.index_thread import IndexThread
-
-    SyncProgress = Callable[[str, int, int], None]
-    """Takes the phase ("files" or "vectors"), how many are done, and the total."""
-
-    Changed = Callable[[Sequence[str]], Awaitable[None]]
-    """Takes the paths of notes that were changed or deleted."""
+SyncProgress = Callable[[str, int, int], None]
+"""Takes the phase ("files" or "vectors"), how many are done, and the total."""
+Changed = Callable[[Sequence[str]], Awaitable[None]]
+"""Takes the paths of notes that were changed or deleted."""
 
 _BATCH_FILES = 24
 _BATCH_BYTES = 400_000

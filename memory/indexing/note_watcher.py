@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
-from memory.notes.sources import is_note
+from memory.notes.sources import NoteSources, is_note
 from memory.notes.transcript_source import QUIET_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from memory.notes.sources import NoteSources
-    from memory.protocol import Clock
-    from memory.settings import SyncSettings
+from memory.protocol import Clock
+from memory.settings import SyncSettings
 
 log = logging.getLogger(__name__)
 

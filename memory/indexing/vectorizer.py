@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from memory.embedding.batch.backfill import LARGE, Backfill
+from memory.embedding.batch.protocol import BatchService
 from memory.embedding.identity import identity_of
 from memory.embedding.inputs import PROBE_TEXT
+from memory.embedding.protocol import Embedder
 from memory.embedding.retry import exponential_backoff
 from memory.embedding.vector_checks import is_unit_vector
 from memory.errors import EmbeddingFailed
+from memory.indexing.indexer import SyncProgress
+from memory.protocol import Clock
+from memory.settings import BatchSettings
 from memory.store.batch_job_table import BatchJobTable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from memory.embedding.batch.protocol import BatchService
-    from memory.embedding.protocol import Embedder
-    from memory.indexing.indexer import SyncProgress
-    from memory.protocol import Clock
-    from memory.settings import BatchSettings
-    from memory.store.chunk_store import Generation
-    from memory.store.index import Index, Missing
-    from memory.store.index_thread import IndexThread
+from memory.store.chunk_store import Generation
+from memory.store.index import Index, Missing
+from memory.store.index_thread import IndexThread
 
 _AT_ONCE = 256
 _LARGE_AT_ONCE = 4

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
+from memory.audience import Audience
 from memory.errors import MemoryTrouble, MemoryUnreadable
 from memory.notes.note_reader import read_note
-from memory.notes.version_store import BY_OWNER
-from memory.protocol import Author
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from memory.audience import Audience
-    from memory.notes.sources import NoteSources
-    from memory.notes.version_store import Version, VersionStore
-    from memory.protocol import Clock
+from memory.notes.sources import NoteSources
+from memory.notes.version_store import BY_OWNER, Version, VersionStore
+from memory.protocol import Author, Clock
 
 
 class NoteHistory:

@@ -7,18 +7,12 @@ import hashlib
 import os
 import zipfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import BinaryIO
 
 from memory.errors import MemoryTrouble, MemoryUnreadable
 from memory.notes.sources import UNREADABLE, NoteSources, Stamp, open_beneath, stamp_of
 from memory.protocol import Excerpt
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import BinaryIO
-
-    from memory.notes.sources import NoteSources
-
 
 LARGEST_FILE = 16 * 1024 * 1024
 """Largest note that is indexed, in bytes. A larger file is probably a log or an export and would crowd out other notes."""

@@ -5,17 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from memory.audience import INBOX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from memory.audience import Audience
+from memory.audience import INBOX, Audience
 
 Source = Literal["memory", "sessions"]
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from memory.notes.sources import SourceFile, Stamp, is_unicode, open_beneath, stamp_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-    from pathlib import Path
-
-    from memory.settings import SessionSyncSettings
+from memory.settings import SessionSyncSettings
 
 PREFIX = "sessions/"
 LARGEST = 64 * 1024 * 1024

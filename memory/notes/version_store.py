@@ -15,18 +15,14 @@ import json
 import os
 import threading
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from pathlib import Path
 
 from memory.errors import MemoryTrouble
 from memory.protocol import Author
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-    from pathlib import Path
-
 
 BY_OWNER = Author()
 

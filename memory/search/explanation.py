@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from memory.search.retrieval import Retrieval
-    from memory.settings import QuerySettings
-    from memory.store.index import Index
+from memory.search.retrieval import Retrieval
+from memory.settings import QuerySettings
+from memory.store.index import Index
 
 _MOST_EXPLAINED = 20
 

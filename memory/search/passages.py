@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from memory.notes.sources import Source
+from memory.store.candidates import Candidate
 from memory.text.tokens import estimate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory.notes.sources import Source
-    from memory.store.candidates import Candidate
 
 
 @dataclass(slots=True)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
-from memory.embedding.identity import identity_of
+from memory.embedding.identity import Identity, identity_of
+from memory.embedding.protocol import Embedder
 from memory.embedding.retry import CURRENT_CALL, CallProgress
 from memory.embedding.vector_checks import is_unit_vector
 from memory.errors import EmbeddingFailed
+from memory.protocol import Clock
 
-if TYPE_CHECKING:
-    from memory.embedding.identity import Identity
-    from memory.embedding.protocol import Embedder
-    from memory.protocol import Clock
-
-    Key = tuple[Identity, str]
+Key = tuple[Identity, str]
 
 _MOST_REMEMBERED = 64
 TIMEOUT_SECONDS = 3.0

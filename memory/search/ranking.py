@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import date
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date
-
-    from memory.settings import FusedSettings, HybridSettings
-    from memory.store.candidates import Candidate
-    from memory.text.dates import Span
+from memory.settings import FusedSettings, HybridSettings
+from memory.store.candidates import Candidate
+from memory.text.dates import Span
 
 REFERENCE_MIN_SCORE = 0.35
 REFERENCE_SNIPPET_CHARS = 700

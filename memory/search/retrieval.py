@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import date
 
 from memory.protocol import Hit
-from memory.search.passages import merge_adjacent, one_per_chunk
+from memory.search.passages import Passage, merge_adjacent, one_per_chunk
 from memory.search.ranking import (
     REFERENCE_MIN_SCORE,
     REFERENCE_MOST_CANDIDATES,
@@ -14,20 +15,11 @@ from memory.search.ranking import (
     fused_ranking,
     reference_ranking,
 )
-from memory.text.dates import spans, spelt_out
-from memory.text.terms import query_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date
-
-    from memory.search.passages import Passage
-    from memory.settings import QuerySettings
-    from memory.store.candidates import Candidate, Lookup
-    from memory.store.index import Index
-    from memory.text.dates import Span
-    from memory.text.terms import Terms
-
+from memory.settings import QuerySettings
+from memory.store.candidates import Candidate, Lookup
+from memory.store.index import Index
+from memory.text.dates import Span, spans, spelt_out
+from memory.text.terms import Terms, query_terms
 
 _HARDLY = 0.05
 _ANSWERED = 0.6

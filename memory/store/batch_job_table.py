@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 from memory.embedding.batch.protocol import BatchJob
-
-if TYPE_CHECKING:
-    from memory.store.index import Index
-    from memory.store.index_thread import IndexThread
+from memory.store.index import Index
+from memory.store.index_thread import IndexThread
 
 _COLUMNS = "token, job, provider, model, fingerprint, texts, at"
 

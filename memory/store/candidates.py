@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import date
 
-if TYPE_CHECKING:
-    from datetime import date
-
-    from memory.notes.sources import Source
+from memory.notes.sources import Source
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
-from memory.notes.sources import Stamp, audience_of
+from memory.notes.sources import Source, Stamp, audience_of
+from memory.store.database import Database
+from memory.text.chunks import Chunk
 from memory.text.dates import day_of, header
 from memory.text.terms import bigram_text, spaced, trigram_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
-    from memory.notes.sources import Source
-    from memory.store.database import Database
-    from memory.text.chunks import Chunk
 
 _SHIFT = 40
 """A chunk id is the generation number, shifted left by this, plus a counter: a generation is a range of ids."""

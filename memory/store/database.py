@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from memory.errors import IndexBroken
+from memory.settings import VectorStoreSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
     import apsw
-
-    from memory.settings import VectorStoreSettings
 
 
 @dataclass(frozen=True, slots=True)

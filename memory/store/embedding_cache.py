@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import struct
 from array import array
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from memory.store.database import Database
+from memory.store.database import Database
 
 _ASK_AT_ONCE = 500
 _HALF = b"h"

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
+from memory.embedding.identity import Identity
+from memory.settings import MemorySettings
 from memory.store.candidates import Candidate, Lookup, SimilarityThreshold
 from memory.store.chunk_store import INDEXING_VERSION, ChunkStore, Generation
-from memory.store.database import Database
+from memory.store.database import AllowedFeatures, Database
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.keyword_index import KeywordIndex
 from memory.store.vector_store import VectorStore, packed
 from memory.text.boilerplate import is_only_headings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from pathlib import Path
-
-    from memory.embedding.identity import Identity
-    from memory.settings import MemorySettings
-    from memory.store.database import AllowedFeatures
-    from memory.text.dates import Span
-    from memory.text.terms import Terms
-
+from memory.text.dates import Span
+from memory.text.terms import Terms
 
 _FEW = 20
 _MISSING_SHARE = 0.1

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
 
 from memory.errors import IndexBroken
+from memory.protocol import Clock
+from memory.settings import MemorySettings
+from memory.store.database import AllowedFeatures
+from memory.store.index import Index
 from memory.store.index_thread import IndexThread
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-
-    from memory.protocol import Clock
-    from memory.settings import MemorySettings
-    from memory.store.database import AllowedFeatures
-    from memory.store.index import Index
 
 T = TypeVar("T")
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory.embedding.identity import Identity
-    from memory.notes.sources import SourceFile
-    from memory.store.index import Index
+from memory.embedding.identity import Identity
+from memory.notes.sources import SourceFile
+from memory.store.index import Index
 
 _MOST_TROUBLES = 50
 

@@ -6,10 +6,8 @@ import asyncio
 import heapq
 import itertools
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from memory.text.terms import fts_string
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from memory.store.chunk_store import ChunkStore, Generation
-    from memory.store.database import Database
-    from memory.text.terms import Terms
-
+from memory.store.chunk_store import ChunkStore, Generation
+from memory.store.database import Database
+from memory.text.terms import Terms, fts_string
 
 _SHORTEST = 4
 _SHORTEST_PART = 5

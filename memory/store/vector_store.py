@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from memory.store.chunk_store import Generation
-    from memory.store.database import Database
+from memory.store.chunk_store import Generation
+from memory.store.database import Database
 
 _TABLES = ("chunks_vec", "chunks_vec_alt")
 _PLAIN = "vectors_plain"

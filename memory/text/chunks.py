@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from memory.text.boilerplate import HEADING, heading_levels, informative_lines
 from memory.text.tokens import estimate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _NEWLINE = 0.25
 _LONGEST_HEADING = 200

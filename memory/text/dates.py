@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import re
 from calendar import day_name, month_name, monthrange
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
 
-from memory.text.relative_days import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory.text.relative_days import Counted
+from memory.text.relative_days import Counted, counted
 
 _MONTHS = {name[:3].lower(): number for number, name in enumerate(month_name) if name} | {
     "mär": 3,

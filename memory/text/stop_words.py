@@ -6,10 +6,7 @@ words weigh little anyway.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 _ENGLISH = (
     "a about after again all also am an and any are aren as at be because been before being between both but by can "

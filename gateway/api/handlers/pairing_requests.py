@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gateway.base.errors import UsageError
-from gateway.ledger.rows import NewOutbound
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from gateway.ledger.protocol import Ledger
-    from gateway.ledger.rows import ApprovedSender, PairingRequest, Role
-    from gateway.routing.access import Access
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import ApprovedSender, NewOutbound, PairingRequest, Role
+from gateway.routing.access import Access
 
 _WELCOME: Mapping[Role, str] = {
     "owner": "We are paired: I take you for my owner here. What can I do for you?",

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from gateway.base.errors import InvalidTransition, UsageError
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import InboxRow, OutboxRow, OutboxState
 from gateway.routing.routed_message import UnreadableMessage, decode_message, words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from gateway.ledger.protocol import Ledger
-    from gateway.ledger.rows import InboxRow, OutboxRow, OutboxState
 
 OPEN: tuple[OutboxState, ...] = ("ready", "sending", "ambiguous")
 SHOWN = 200

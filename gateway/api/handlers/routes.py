@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from channels.messages import ChatAddress, Sender
+from channels.platform import Policy
 from gateway.base.errors import UsageError
 from gateway.inbound.normalise import patterns_of
-from gateway.routing.access import Allowed, Pair
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from channels.platform import Policy
-    from gateway.routing.access import Access, Actor, Decision
-    from gateway.routing.router import Router
-    from gateway.settings.root import Settings
-    from memory.audience import Audience
+from gateway.routing.access import Access, Actor, Allowed, Decision, Pair
+from gateway.routing.router import Router
+from gateway.settings.root import Settings
+from memory.audience import Audience
 
 
 class RouteHandlers:

@@ -6,6 +6,7 @@ POST /admin/CALL   arguments as a JSON object; 200 with {"result": ...}, or an e
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,8 +16,6 @@ from gateway.api.answers import json_answer
 from gateway.base.errors import HomebodyError, UsageError, as_homebody_error
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
     import structlog
     from starlette.requests import Request
     from starlette.responses import Response

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response, StreamingResponse
@@ -19,16 +20,13 @@ from starlette.routing import Route
 
 from channels.errors import ChannelError, LinkLost
 from channels.live import to_json
+from channels.terminal.channel import TerminalChannel
+from channels.terminal.client_connection import ClientConnection
 from gateway.api.answers import HEADERS, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
-
-    from channels.terminal.channel import TerminalChannel
-    from channels.terminal.client_connection import ClientConnection
 
 _ID = re.compile(r"[0-9A-Za-z]{16,64}")
 

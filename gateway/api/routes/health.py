@@ -7,6 +7,7 @@ GET /status    what the gateway tells of itself; for the owner only
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
@@ -14,8 +15,6 @@ from starlette.routing import Route
 from gateway.api.answers import Refusal, json_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
     import structlog
     from starlette.requests import Request
     from starlette.responses import Response

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -11,18 +12,14 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
-from channels.protocol import HookRequest
+from channels.protocol import HookAnswer, Hooked, HookRequest
 from gateway.api.answers import HEADERS, closing
 from gateway.api.middleware import HOOKS
 from gateway.base.errors import StorageFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     import structlog
     from starlette.requests import Request
-
-    from channels.protocol import HookAnswer, Hooked
 
     FindHook = Callable[[str, str], Hooked | Literal["unknown", "not running"]]
     """Finds the channel of a name and an account that takes calls."""

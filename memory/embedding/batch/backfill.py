@@ -5,23 +5,18 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
-from memory.embedding.batch.protocol import BatchJob, BatchStatus
+from memory.embedding.batch.protocol import BatchJob, BatchJobStore, BatchService, BatchStatus
 from memory.embedding.inputs import embed_each, split_into_calls
+from memory.embedding.protocol import Embedder
 from memory.embedding.vector_checks import unit_vectors
 from memory.errors import EmbeddingFailed
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-
-    from memory.embedding.batch.protocol import BatchJobStore, BatchService
-    from memory.embedding.protocol import Embedder
-    from memory.protocol import Clock
-    from memory.settings import BatchSettings
+from memory.protocol import Clock
+from memory.settings import BatchSettings
 
 LARGE = 5_000
 """Minimum number of passages for a batch job. Fewer cost about a cent and a minute by direct calls; a batch may take hours."""

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from memory.embedding.batch.protocol import BatchStatus
+from memory.embedding.engines.gemini import GeminiEmbedder
 from memory.embedding.http_errors import connection_failure
 from memory.embedding.retry import PASSAGE_SECONDS
 from memory.errors import EmbeddingFailed
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-
-    from memory.embedding.engines.gemini import GeminiEmbedder
 
 T = TypeVar("T")
 

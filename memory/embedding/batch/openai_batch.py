@@ -6,18 +6,16 @@ import asyncio
 import base64
 import importlib
 import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory.embedding.batch.protocol import BatchStatus
+from memory.embedding.engines.openai import OpenAIEmbedder
 from memory.embedding.retry import PASSAGE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-
     import openai
-
-    from memory.embedding.engines.openai import OpenAIEmbedder
 
 T = TypeVar("T")
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from datetime import datetime
+from typing import Literal, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from datetime import datetime
-
-    from memory.embedding.protocol import Embedder
+from memory.embedding.protocol import Embedder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,24 +5,21 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
+from memory.embedding.endpoint import Endpoint
 from memory.embedding.http_errors import connection_failure, failure_from_status, google_retry_delay
 from memory.embedding.identity import fingerprint
 from memory.embedding.inputs import clean_input, split_into_calls
-from memory.embedding.retry import PASSAGE_SECONDS, QUERY_SECONDS, loading_client
+from memory.embedding.retry import PASSAGE_SECONDS, QUERY_SECONDS, Retries, loading_client
 from memory.embedding.vector_checks import unit_vectors
 from memory.errors import EmbeddingFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import httpx2
-
-    from memory.embedding.endpoint import Endpoint
-    from memory.embedding.retry import Retries
 
 DEFAULT_MODEL = "gemini-embedding-001"
 

@@ -9,21 +9,16 @@ import os
 import shlex
 import struct
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
 
-from memory.embedding.engines.model_download import HubFile, download
+from memory.embedding.engines.model_download import DownloadProgress, HubFile, download
 from memory.embedding.identity import file_identity, fingerprint
 from memory.embedding.inputs import clean_input, prompted
 from memory.embedding.vector_checks import unit_vectors
 from memory.errors import EmbeddingFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from memory.embedding.engines.model_download import DownloadProgress
-
 
 INSTALL = f"{shlex.quote(sys.executable)} -m pip install 'llama-cpp-python>=0.3.16,<0.4'"
 

@@ -11,7 +11,9 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
@@ -19,9 +21,6 @@ from urllib.parse import quote
 from memory.errors import EmbeddingFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from io import FileIO
-
     import httpx2
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -9,21 +9,17 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from memory.embedding.engines.model_download import HubFile, download
+from memory.embedding.engines.model_download import DownloadProgress, HubFile, download
 from memory.embedding.identity import file_identity, fingerprint
 from memory.embedding.inputs import clean_input, prompted
 from memory.embedding.vector_checks import unit_vectors
 from memory.errors import EmbeddingFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from memory.embedding.engines.model_download import DownloadProgress
 
 INSTALL = f"{shlex.quote(sys.executable)} -m pip install 'fastembed>=0.7,<1'"
 

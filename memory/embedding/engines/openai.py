@@ -15,23 +15,20 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from memory.embedding.endpoint import Endpoint
 from memory.embedding.http_errors import connection_failure, failure_from_status
 from memory.embedding.identity import fingerprint
 from memory.embedding.inputs import clean_input, prompted, split_into_calls
-from memory.embedding.retry import PASSAGE_SECONDS, QUERY_SECONDS, loading_client
+from memory.embedding.retry import PASSAGE_SECONDS, QUERY_SECONDS, Retries, loading_client
 from memory.embedding.vector_checks import unit_vectors
 from memory.errors import EmbeddingFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import openai
-
-    from memory.embedding.endpoint import Endpoint
-    from memory.embedding.retry import Retries
 
 DEFAULT_MODEL = "text-embedding-3-small"
 
