@@ -131,11 +131,11 @@ class UrgentCommands:
     async def stop_at(self, place: ChatAddress) -> None:
         """Stop the running turn of a conversation, at a client's request without a message."""
         if session := self._sessions.get(place):
-            self._lanes.stop(session)
+            self._queue.stop(session)
 
     def _stop(self, session: str) -> str:
-        coming = self._coming(session)
-        if not self._lanes.stop(session):
+        coming = self._queue.stop(session)
+        if coming is None:
             return "Nothing is running."
         return (
             f"⏹️ Stopped, including {counted(len(coming), 'message')} that I had not started to answer."

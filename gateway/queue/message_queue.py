@@ -111,6 +111,8 @@ class MessageQueue:
         self._agents = agents
         self._clock = clock
         self._arrivals: dict[str, asyncio.Event] = {}
+        self._stopped: dict[str, frozenset[int]] = {}
+        """Messages of a lane whose start was stopped: what follows them is not theirs."""
         self._rules: dict[tuple[str, str], Rule] = {}
         self._rules_of = settings.current
 
@@ -168,8 +170,23 @@ class MessageQueue:
     def gather(self, session: str, head: QueuedMessage) -> list[QueuedMessage]:
         """Take the messages that go with ``head`` out of its lane; return them with ``head`` first."""
         group = self._group(head, self._lanes.waiting(session, IN_SIGHT), session)
+        stopped = self._stopped.pop(session, frozenset())
+        if head.row in stopped:  # what came after the stop waits for a turn of its own
+            group = [one for one in group if one.row in stopped]
         self._lanes.take(session, group[1:])
         return group
+
+    def stop(self, session: str) -> list[QueuedMessage] | None:
+        """Stop the running turn of a session, and messages that are about to start, but none that comes later.
+
+        Returns the messages that had not started; None when nothing was stopped.
+        """
+        coming = self.coming(session) if self._lanes.stops_next(session) else []
+        if not self._lanes.stop(session):
+            return None
+        if coming:
+            self._stopped[session] = frozenset(one.row for one in coming)
+        return coming
 
     def coming(self, session: str) -> list[QueuedMessage]:
         """Return what ``gather`` would give for the first message that waits; nothing where something else comes first."""

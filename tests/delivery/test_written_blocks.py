@@ -202,7 +202,7 @@ async def test_the_line_about_a_fresh_conversation_comes_before_the_first_block(
         await phone.say("go")
         await settled(house)
         await phone.until(lambda: len(phone.sent) == 5)
-        assert [text[:5] for text in phone.texts()][2:] == ["🌅 A f", FIRST[:5], LAST[:5]]
+        assert [text[:5] for text in phone.texts()][2:] == ["🌅 New", FIRST[:5], LAST[:5]]
 
 
 # -- what breaks off --------------------------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ async def test_the_owner_hears_on_one_platform_that_another_is_off_and_that_a_gr
                 while len(await opened.ledger.outbox.latest(["dead"])) < number:  # noqa: ASYNC110 - a ledger tells nobody
                     await asyncio.sleep(0.01)
             await peer.until(lambda: len(peer.said(peer.dm(ANNA))) >= 2)
-        refused = [text for text in peer.said(peer.dm(ANNA)) if "is refused" in text]
+        refused = [text for text in peer.said(peer.dm(ANNA)) if "rejected" in text]
         assert len(refused) == 1, "once, whatever is said there"
         assert "homebody outbox list" in refused[0]
         both = {"discord": settings, "slack": {**tokens, "dm": {"allowFrom": ["UANNA0001"]}}}

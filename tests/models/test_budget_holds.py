@@ -131,7 +131,7 @@ async def test_a_model_without_a_price_is_held_by_an_estimate_and_that_is_told(t
     await ledger.close()
     assert through < 20
     assert rows[0].estimated == through
-    assert f"of {through} calls" in (page := told(facts(rows)))
+    assert f"~: for {through} calls" in (page := told(facts(rows)))
     assert "~ $" in page
 
 

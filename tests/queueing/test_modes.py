@@ -540,6 +540,27 @@ async def test_stop_just_behind_an_interruption_leaves_nothing_to_answer(town: M
     assert [row.state for row in rows] == ["answered"] * 3
 
 
+@pytest.mark.parametrize(("together", "steps"), [(1, 0), (1, 2), (1, 20), (2, 0), (2, 2), (2, 20), (3, 0)])
+@pytest.mark.parametrize("name", ["collect", "steer", "followup", "interrupt"])
+async def test_what_is_said_after_a_stop_is_answered(town: Make, name: str, together: int, steps: int) -> None:
+    t = town(messages=mode(name, debounceMs=500))
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire) as house:
+        await wire.say("count to a million")
+        await slow.began.wait()
+        await wire.say(*("no: to ten", "/stop", "and now say hello")[:together])
+        await t.steps(steps)
+        await wire.say(*("no: to ten", "/stop", "and now say hello")[together:])
+        for _ in range(6):
+            await t.steps(200)
+            t.clock.move(60)
+        await house.lanes.quiet()
+        rows = await house.ledger.inbox.latest(["waiting", "claimed", "answered"])
+    assert any("and now say hello" in text for text in wire.said()), wire.said()
+    assert "and now say hello" in str(t.model.requests[-1].messages)
+    assert [row.state for row in rows] == ["answered"] * 4
+
+
 @pytest.mark.parametrize("name", ["collect", "steer", "followup", "interrupt"])
 @pytest.mark.parametrize("word", ["/stop", "stop"])
 async def test_stop_ends_what_a_free_lane_holds_back_for_more(town: Make, name: str, word: str) -> None:
