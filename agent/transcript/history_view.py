@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import lru_cache
-
-from typing_extensions import TypeIs
+from typing import TYPE_CHECKING
 
 from agent.messages import AssistantMessage, Image, Message, Text, ToolCall, ToolMessage, UserMessage
 from agent.transcript.entries import Compacted, Entry, Pinned, Pruned, ResultsCleared, Said, Unanswered, Unpinned
 from agent.transcript.recent_pictures import with_recent_pictures
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 UNKNOWN_OUTCOME = "This call was interrupted and its outcome is unknown. Look before you repeat it."
 CLEARED = "[Old tool result content cleared]"
