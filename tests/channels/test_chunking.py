@@ -62,7 +62,10 @@ def is_subsequence(needle: str, hay: str) -> bool:
 def test_every_piece_of_a_document_fits_and_no_word_is_lost(markdown: str, limit: int) -> None:
     pieces = cut(markdown, limit)
     assert all(0 < utf16_length(shown(piece)) <= limit for piece in pieces)
-    assert is_subsequence(letters(re.sub(r"[^\w]", "", shown(markdown))), letters("".join(map(shown, pieces))))
+    words = re.sub(
+        r"[\W\d]", "", shown(markdown)
+    )  # no figures: Markdown counts the items of a whole list anew, a piece has them as written
+    assert is_subsequence(letters(words), letters("".join(map(shown, pieces))))
 
 
 @settings(max_examples=200)

@@ -56,5 +56,5 @@ async def test_a_word_that_became_a_trigger_while_its_message_waited_is_a_comman
             agent.adopt(changed, ())
         house.pause.end("disk")
         await house.lanes.quiet()
-        await wire.until(lambda: any("resh" in text for text in wire.said()))
+        await wire.until(lambda: any("New conversation" in text for text in wire.said()))
     assert not any(text.startswith("re: ") for text in wire.said())
