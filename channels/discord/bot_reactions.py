@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import discord
 
-from channels.discord.gateway_client import GatewayClient
+if TYPE_CHECKING:
+    from channels.discord.gateway_client import GatewayClient
 
 MOST = 1000
 

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import random as system_random
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from channels.common.backoff import LONGEST, Backoff
+from channels.common.backoff import LONGEST
 from channels.common.chat_channel import ChatChannel
 from channels.common.chunking import fitted
-from channels.common.log import Log
 from channels.common.previews import Previews
-from channels.discord.bot_reactions import BotReactions
-from channels.discord.gateway_client import GatewayClient
 from channels.discord.markup import written
-from channels.discord.receiving import Receiver
-from channels.discord.sending import Sender
-from channels.discord.settings import DiscordAccount, DiscordSettings
 from channels.discord.token_conflict import TokenConflict
 from channels.errors import ChannelError, NotFetched, NotSent
-from channels.messages import Attachment, ChatAddress, Outbound, Sent
-from channels.protocol import Clock, InboundSink, MenuEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from channels.common.backoff import Backoff
+    from channels.common.log import Log
+    from channels.discord.bot_reactions import BotReactions
+    from channels.discord.gateway_client import GatewayClient
+    from channels.discord.receiving import Receiver
+    from channels.discord.sending import Sender
+    from channels.discord.settings import DiscordAccount, DiscordSettings
+    from channels.messages import Attachment, ChatAddress, Outbound, Sent
+    from channels.protocol import Clock, InboundSink, MenuEntry
 
 BETWEEN_EDITS = 1.25
 """Discord allows five edits in five seconds; the last of them is to be left for the answer."""

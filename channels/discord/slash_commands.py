@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from channels.discord.gateway_client import GatewayClient
-from channels.protocol import MenuEntry
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from channels.discord.gateway_client import GatewayClient
+    from channels.protocol import MenuEntry
 
 MOST = 100
 LONGEST = 100

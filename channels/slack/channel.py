@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import random as system_random
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from channels.common.backoff import LONGEST, Backoff
+from channels.common.backoff import LONGEST
 from channels.common.chat_channel import ChatChannel
 from channels.common.chunking import fitted
-from channels.common.log import Log
 from channels.common.previews import Previews
 from channels.errors import ChannelBroken, ChannelError, NotFetched, NotSent
-from channels.messages import Attachment, ChatAddress, Outbound, Sent
-from channels.protocol import Clock, HookAnswer, HookRequest, InboundSink, MenuEntry
+from channels.protocol import HookAnswer
 from channels.slack.block_kit import longer
-from channels.slack.file_download import Files
-from channels.slack.http_mode import Hook, Signature
 from channels.slack.inbound import Identity, is_stamp
-from channels.slack.rate_limit import RateLimit
-from channels.slack.reactions import Reactions
-from channels.slack.receiving import Receiver
 from channels.slack.scopes import lacking
-from channels.slack.sending import Sender
-from channels.slack.settings import ASK_EVERY, SlackAccount, SlackSettings
+from channels.slack.settings import ASK_EVERY
 from channels.slack.slack_cache import SlackCache
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
     from slack_sdk.web.async_client import AsyncWebClient
+
+    from channels.common.backoff import Backoff
+    from channels.common.log import Log
+    from channels.messages import Attachment, ChatAddress, Outbound, Sent
+    from channels.protocol import Clock, HookRequest, InboundSink, MenuEntry
+    from channels.slack.file_download import Files
+    from channels.slack.http_mode import Hook, Signature
+    from channels.slack.rate_limit import RateLimit
+    from channels.slack.reactions import Reactions
+    from channels.slack.receiving import Receiver
+    from channels.slack.sending import Sender
+    from channels.slack.settings import SlackAccount, SlackSettings
 
 BETWEEN_EDITS = 1.5
 _OK, _FORGED, _NOT_NOW, _NOT_HERE = 200, 401, 503, 404

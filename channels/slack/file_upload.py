@@ -7,19 +7,21 @@ the library.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
 from channels.errors import NotSent
-from channels.messages import Outbound, OutboundFile
 from channels.slack.block_kit import actions, sections
 from channels.slack.mrkdwn import written
-from channels.slack.rate_limit import RateLimit
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from slack_sdk.web.async_client import AsyncWebClient
+
+    from channels.messages import Outbound, OutboundFile
+    from channels.slack.rate_limit import RateLimit
 
 UPLOAD = "file:"
 """How a note begins that names a file which may be shown already."""

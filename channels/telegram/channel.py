@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import random as system_random
 import unicodedata
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from channels.common.chat_channel import ChatChannel
 from channels.common.chunking import cut, utf16_length
-from channels.common.log import Log
 from channels.common.markdown import styled
 from channels.common.styled_text import plain
 from channels.errors import ChannelBroken, ChannelError, NotSent
-from channels.messages import Attachment, ChatAddress, Outbound, Sent
-from channels.protocol import Clock, HookAnswer, HookRequest, InboundSink, MenuEntry
-from channels.telegram.bot_actions import BotActions
+from channels.protocol import HookAnswer
 from channels.telegram.recent_messages import SeenMessages
-from channels.telegram.settings import LONGEST_PAUSE, LOOK_SECONDS, TelegramAccount, TelegramSettings
-from channels.telegram.update_loop import Listener
+from channels.telegram.settings import LONGEST_PAUSE, LOOK_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from channels.common.log import Log
+    from channels.messages import Attachment, ChatAddress, Outbound, Sent
+    from channels.protocol import Clock, HookRequest, InboundSink, MenuEntry
+    from channels.telegram.bot_actions import BotActions
+    from channels.telegram.settings import TelegramAccount, TelegramSettings
+    from channels.telegram.update_loop import Listener
 
 
 class TelegramChannel(ChatChannel):

@@ -97,3 +97,14 @@ def test_the_module_finds_our_rooms_beside_foreign_ones_with_a_safe_path(foreign
     told = subprocess.run(start, cwd=foreign, env=safe, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     assert "foreign" not in told.stderr
+
+
+def test_the_channels_of_the_platforms_import_no_chat_sdk() -> None:
+    """Importing an SDK takes up to a second; the channels do it in a thread, when they start, and the event loop goes on."""
+    code = (
+        "import sys, channels.built_in, channels.discord.channel, channels.slack.channel, channels.telegram.channel\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment())
+    sdks = {"aiohttp", "discord", "httpx", "slack_bolt", "slack_sdk", "telegram"}
+    assert not sdks & set(told.stdout.split())
