@@ -1,0 +1,127 @@
+"""The interface of the sandbox: what is asked of it for one command, and the plain data that the runner applies."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from gateway.base.errors import HomebodyError
+
+Rung = Literal["bwrap", "landlock", "off"]
+"""How commands are confined: by bubblewrap's namespaces, by Landlock rules in the kernel, or not at all."""
+Access = Literal["rw", "ro", "none"]
+"""What a command may do with the workspace: read and write it, read it, or not see it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one command may use. Memory, processor time and file size count for each of its processes; ``processes`` for all of them."""
+
+    memory_bytes: int = 4 << 30
+    processes: int = 256
+    file_bytes: int = 4 << 30
+    cpu_seconds: int = 3600
+    tmp_bytes: int = 512 << 20
+    open_files: int = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One command that is to run confined.
+
+    ``argv`` is run without a shell (a shell command is ``("/bin/sh", "-c", text)``). ``cwd`` and ``workspace`` are absolute
+    paths, the first inside the second. ``env`` is added to the few variables that every command gets. ``limits`` unset: those
+    of the agent's settings. With ``pty`` the caller starts the command with a terminal's slave end as its standard streams.
+    ``main`` says whether the turn is the owner's in private, which ``sandbox.mode: non-main`` leaves unconfined.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    workspace: str
+    agent: str
+    access: Access = "rw"
+    network: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+    pty: bool = False
+    limits: Limits | None = None
+    main: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandlockRules:
+    """A Landlock ruleset as the kernel takes it; the bits are those of ``linux/landlock.h``.
+
+    ``fs``, ``net`` and ``scoped`` are what is handled, so refused unless a rule allows it. ``paths`` holds (path, rights).
+    """
+
+    fs: int = 0
+    net: int = 0
+    scoped: int = 0
+    paths: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confined:
+    """What to execute, and what to apply to the child between fork and exec. ``gateway/sandbox/restrict.py: apply`` does all of it.
+
+    ``argv[0]`` is an absolute path, ``env`` the whole environment and ``cwd`` the folder to start in. ``files`` are contents that
+    the child finds behind those descriptor numbers. ``rlimits`` holds (name without ``RLIMIT_``, value). ``seccomp`` is a BPF program
+    to install. The child joins each of ``cgroups``, given as paths of ``cgroup.procs`` files.
+    """
+
+    rung: Rung
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    files: tuple[tuple[int, bytes], ...] = ()
+    landlock: LandlockRules | None = None
+    seccomp: bytes | None = None
+    rlimits: tuple[tuple[str, int], ...] = ()
+    cgroups: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return this as JSON values, which is what ``restrict.apply`` takes."""
+        rules = self.landlock
+        return {
+            "rung": self.rung,
+            "argv": list(self.argv),
+            "env": dict(self.env),
+            "cwd": self.cwd,
+            "files": [[number, base64.b64encode(data).decode()] for number, data in self.files],
+            "landlock": rules
+            and {"fs": rules.fs, "net": rules.net, "scoped": rules.scoped, "paths": [list(path) for path in rules.paths]},
+            "seccomp": self.seccomp and base64.b64encode(self.seccomp).decode(),
+            "rlimits": [list(limit) for limit in self.rlimits],
+            "cgroups": list(self.cgroups),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How an agent's commands are confined. ``reason`` says in one sentence why it is no better; ``hint`` what would mend that."""
+
+    rung: Rung
+    reason: str = ""
+    hint: str = ""
+
+
+class CannotConfine(HomebodyError):
+    """This command cannot be run as its agent's settings ask, so it must not run at all."""
+
+
+class Sandbox(Protocol):
+    """Confines commands. The machine is probed at first need, in a process of its own, and the answer is kept."""
+
+    async def standing(self, agent: str, *, main: bool = True) -> Standing:
+        """Say how that agent's commands are confined now. With rung "off" every command has to be asked for."""
+        ...
+
+    async def confine(self, request: Request) -> Confined:
+        """Say how to start one command. Raises `CannotConfine`."""
+        ...
+
+    async def explain(self, agent: str) -> dict[str, Any]:
+        """Describe what a command of that agent can see, write, reach and use, as JSON values, for each origin of a turn."""
+        ...
