@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, TypeAdapter
 
 Stop = Literal["end", "tools", "length", "refusal", "overflow", "error", "cancelled", "cut", "repeated"]
+Taint = Annotated[tuple[str, ...], Field(exclude_if=lambda taint: not taint)]
+"""Where untrusted text in a message comes from, such as "web:example.org" or "file:report.pdf". Nothing is stored where there is none."""
 FailureKind = Literal[
     "auth", "billing", "rate_limit", "overloaded", "timeout", "network", "overflow", "bad_request", "unknown_model", "refusal"
 ]
@@ -89,11 +91,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessage:
-    """A message of a person, or of the runtime in a person's place. ``at`` has a zone: the owner's."""
+    """A message of a person, or of the runtime in a person's place. ``at`` has a zone: the owner's.
+
+    ``taint`` names the sources of the untrusted text in it.
+    """
 
     content: tuple[Annotated[Text | Image, Discriminator("type")], ...]
     at: datetime
     sender: str = ""
+    taint: Taint = ()
     role: Literal["user"] = "user"
 
     @property
@@ -130,7 +136,7 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolMessage:
-    """The result of a tool call."""
+    """The result of a tool call. ``taint`` names the sources of the untrusted text in it."""
 
     call_id: str
     name: str
@@ -138,6 +144,7 @@ class ToolMessage:
     is_error: bool = False
     images: tuple[Image, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    taint: Taint = ()
     role: Literal["tool"] = "tool"
 
 

@@ -21,15 +21,16 @@ from agent.models.protocol import Model, Request, Segment
 from agent.models.token_estimate import Calibration, Weight
 from agent.settings import AgentSettings, Level
 from agent.timing import Clock
-from agent.tools.protocol import ToolContext
+from agent.tools.protocol import Origin, ToolContext
 from agent.tools.toolbox import Toolbox
-from agent.transcript.entries import Body, Entry, Opened, Said
+from agent.transcript.entries import Body, Compacted, Entry, Opened, Said
 from agent.transcript.history_view import RunningView, repaired, view
 from agent.transcript.transcript import Transcript
 from memory.audience import Audience
 
 _LEAST_WINDOW = 8000
 """An overflow that names no window never lowers the assumed window below this."""
+_ORIGINS: dict[str, Origin] = {"owner": "owner", "peer": "guest", "group": "group"}
 _NO_FILES = frozenset({"memory_search", "memory_get"})
 
 
@@ -41,7 +42,7 @@ class SessionContext:
     ``flush_model``: the model for memory flushes, where the settings name one. ``inherited``: the pins of the previous session.
     ``thinking``: the thinking level; None leaves it to the model's default. ``thoughts``: the model's thoughts are shown to
     somebody. ``narrowed``: a smaller window that history must fit, while the model keeps its own. ``keeping``: the tools of the
-    memory flush, which rules on the model's tools do not restrict.
+    memory flush, which rules on the model's tools do not restrict. ``origin``: who started the turn that runs; None: the audience tells.
     """
 
     agent: str
@@ -62,6 +63,7 @@ class SessionContext:
     thoughts: bool = False
     narrowed: int | None = None
     inherited: tuple[str, ...] = ()
+    origin: Origin | None = None
     calibration: Calibration = field(default_factory=Calibration)
     watch: PrefixWatch = field(default_factory=PrefixWatch)
     _ttl: Ttl | None = None
@@ -171,7 +173,19 @@ class SessionContext:
 
     def tool_context(self, turn: str) -> ToolContext:
         """The context in which the tool calls of a turn run."""
-        return ToolContext(now=self.now(), session=self.session, turn=turn, audience=self.audience)
+        return ToolContext(
+            now=self.now(),
+            session=self.session,
+            turn=turn,
+            audience=self.audience,
+            origin=self.origin or _ORIGINS[self.audience.kind],
+            taint=self.taint,
+        )
+
+    @property
+    def taint(self) -> frozenset[str]:
+        """The sources of untrusted text in the history that the model is shown."""
+        return frozenset(source for entry in self.transcript.entries for source in _taint_of(entry))
 
     async def prepare(self) -> None:
         """Read the workspace files; on a session's first turn, record the notes that it starts with."""
@@ -282,6 +296,13 @@ class SessionContext:
             memory_chars=min(self.settings.bootstrap_max_chars, self.readable // prompt.WINDOW_SHARE),
             daily_chars=min(settings.max_chars, self.readable // prompt.WINDOW_SHARE),
         )
+
+
+def _taint_of(entry: Entry) -> tuple[str, ...]:
+    match entry.body:
+        case Compacted(taint=taint) | Said(message=UserMessage(taint=taint) | ToolMessage(taint=taint)):
+            return taint
+    return ()
 
 
 def _writes(tools: Toolbox) -> bool:

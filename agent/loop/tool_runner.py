@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +13,14 @@ from dataclasses import dataclass, field
 from agent.context.session_context import SessionContext
 from agent.events import Event, ToolFinished, ToolStarted
 from agent.loop.call_log import CallLog
+from agent.loop.gate import Gate, OpenGate
 from agent.messages import ToolCall, ToolMessage
+from agent.tools.protocol import ToolContext
 from agent.tools.toolbox import result_cap
 from agent.transcript.entries import Said
 from agent.transcript.history_view import unknown
+
+log = logging.getLogger(__name__)
 
 OVERTAKEN = "Not run: something new was said meanwhile. Read it, then decide whether this is still wanted."
 
@@ -33,6 +38,7 @@ class ToolRunner:
     journal: CallLog
     emit: Callable[[Event], None]
     overtaken: Callable[[], bool] = lambda: False
+    gate: Gate = field(default_factory=OpenGate)
     calls: list[ToolMessage] = field(default_factory=list)
     repeats: int = 0
     """How many calls were refused because they repeated the same result."""
@@ -80,7 +86,9 @@ class ToolRunner:
                 call, "You made this same call again and again and got the same result. Do something else, or answer."
             )
         self._refused_in_a_row = 0
-        effect = self.context.toolbox.effect_of(call.name)
+        effect, context = self.context.toolbox.effect_of(call.name), self.context.tool_context(self.turn)
+        if refusal := await self._judged(call, answer, context):
+            return refusal
         if effect != "pure":
             key = _key(answer, call)
             if await self.journal.begin(key, call, effect) != "new" and effect == "effect":
@@ -88,11 +96,21 @@ class ToolRunner:
         self.emit(ToolStarted(call))
         began = self.context.clock.monotonic()
         limit = min(self.context.settings.limits.tool_result_chars, result_cap(self.context.window.size))
-        result = await self.context.toolbox.run(
-            call, self.context.tool_context(self.turn), permit=self.context.permit, max_chars=limit
-        )
+        result = await self.context.toolbox.run(call, context, permit=self.context.permit, max_chars=limit)
         self.emit(ToolFinished(call, result, self.context.clock.monotonic() - began))
         return result
+
+    async def _judged(self, call: ToolCall, answer: str, context: ToolContext) -> ToolMessage | None:
+        """Ask the gate about a call; return the refusal where it may not run."""
+        try:
+            act = self.context.toolbox.act_of(call, context)
+        except Exception:  # a defect in one tool must not end the turn, and what cannot be judged must not run
+            log.exception("tool %s could not say what it would do in turn %s", call.name, context.turn)
+            return _refusal(call, f"{call.name} failed because of a defect in it; the log has the details")
+        if act is None:
+            return None
+        verdict = await self.gate.judge(_key(answer, call), call, act, context)
+        return None if verdict.decision == "allow" else _refusal(call, f"Not run: {verdict.reason}")
 
     async def _untouched(self, call: ToolCall, answer: str) -> bool:
         return await self.journal.state(_key(answer, call)) == "new"

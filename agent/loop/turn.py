@@ -14,6 +14,7 @@ from agent.context.session_context import SessionContext
 from agent.events import AnswerFinished, Event, FailedOver, ReplyNote
 from agent.loop import loop
 from agent.loop.call_log import CallLog, NoCallLog
+from agent.loop.gate import Gate, OpenGate
 from agent.loop.model_call import call_model
 from agent.loop.streaming import AnswerStream, cut_answer
 from agent.loop.tool_runner import ToolRunner
@@ -88,6 +89,7 @@ class Turn:
     id: str
     emit: Callable[[Event], None]
     journal: CallLog = field(default_factory=NoCallLog)
+    gate: Gate = field(default_factory=OpenGate)
     arrivals: SteeringSource = field(default_factory=SteeringSource)
     speaker: AnswerStream = field(default_factory=AnswerStream)
     background: bool = False
@@ -108,6 +110,7 @@ class Turn:
             journal=self.journal,
             emit=self.emit,
             overtaken=self.arrivals.any,
+            gate=self.gate,
         )
         self._headroom = ContextBudget(self.context, f"{self.id}~room", self._hear, flushes=not self.background)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from agent.messages import Image
 from agent.models.protocol import ToolSpec
@@ -15,6 +15,8 @@ MAX_CHARS = 16_000
 """How long a result may be unless somebody says otherwise, in characters."""
 
 Effect = Literal["pure", "idempotent", "effect"]
+Origin = Literal["owner", "guest", "group", "schedule", "webhook", "agent"]
+"""Who started a turn. "owner" is the owner in private: in the terminal or a private chat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,8 @@ class ToolContext:
     """The context of one tool call: session, turn, audience and time. ``now`` is in the owner's time zone.
 
     ``max_chars`` is the longest result: a tool that can return the rest in another call keeps to it and says how to continue.
+    ``taint`` names the sources of untrusted text that the model has been shown in this history, such as "web:example.org",
+    "file:report.pdf", "person:Eve" or "mcp:calendar".
     """
 
     now: datetime
@@ -29,16 +33,42 @@ class ToolContext:
     turn: str
     audience: Audience = OWNER
     max_chars: int = MAX_CHARS
+    origin: Origin = "owner"
+    taint: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """What a tool call is about to do outside the conversation, in the terms in which rules and people judge it.
+
+    ``summary`` is one line for people, such as "run `du -sh notes`". ``command``, ``argv``, ``cwd``, ``env`` and ``network`` belong to
+    an "exec": ``command`` is the text as the model wrote it; ``argv`` is set only when the command is plain words, and then runs without a
+    shell; ``env`` holds the variables that the call sets. ``path`` belongs to a "write" and lies in the workspace; ``url`` to a "url".
+    """
+
+    kind: Literal["exec", "write", "url", "send", "schedule"]
+    summary: str
+    command: str = ""
+    argv: tuple[str, ...] | None = None
+    cwd: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    network: bool = False
+    path: str = ""
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of a tool call. ``text`` is what the model reads; ``details`` is for people and programs."""
+    """The result of a tool call. ``text`` is what the model reads; ``details`` is for people and programs.
+
+    ``sources`` names where untrusted text in the result comes from; with any, the result taints the history.
+    """
 
     text: str
     is_error: bool = False
     images: tuple[Image, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
 
 
 class Tool(Protocol):
@@ -54,4 +84,13 @@ class Tool(Protocol):
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> Outcome:
         """Run with arguments that may be wrong: the tool checks them itself."""
+        ...
+
+
+@runtime_checkable
+class ActingTool(Tool, Protocol):
+    """A tool whose calls are judged before they run. Calls of a tool without ``act_of`` always run."""
+
+    def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
+        """Return what a call would do; None where there is nothing to judge, such as for arguments that ``run`` refuses anyway."""
         ...

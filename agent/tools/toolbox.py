@@ -11,7 +11,7 @@ from typing import TypeAlias
 from agent.messages import ToolCall, ToolMessage
 from agent.models.protocol import ToolSpec
 from agent.tools.arguments import failed
-from agent.tools.protocol import Effect, Outcome, Tool, ToolContext
+from agent.tools.protocol import Act, ActingTool, Effect, Outcome, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,11 @@ class Toolbox:
         tool = self._tools.get(name)
         return tool.effect if tool else "pure"
 
+    def act_of(self, call: ToolCall, context: ToolContext) -> Act | None:
+        """Return what a call would do, where its tool can say. Raises what the tool raises: a call that cannot be judged must not run."""
+        tool = self._tools.get(call.name)
+        return tool.act_of(call.arguments, context) if isinstance(tool, ActingTool) and call.arguments is not None else None
+
     async def run(
         self, call: ToolCall, context: ToolContext, *, permit: Permit | None = None, max_chars: int | None = None
     ) -> ToolMessage:
@@ -53,6 +58,7 @@ class Toolbox:
             is_error=outcome.is_error,
             images=outcome.images,
             details=outcome.details,
+            taint=outcome.sources,
         )
 
     async def _outcome(self, call: ToolCall, context: ToolContext, permit: Permit | None) -> Outcome:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, TypeAdapter, ValidationError
 
-from agent.messages import Message, Usage
+from agent.messages import Message, Taint, Usage
 
 VERSION = 1
 
@@ -90,7 +90,8 @@ class Compacted:
     """From here on the model sees ``summary``, ``pins``, the entries in ``waiting`` (ids) and those from ``first_kept`` on.
 
     ``waiting`` are messages before ``first_kept`` that had no answer yet. ``dropped`` counts messages that were left out without
-    being summarised, in this compaction and those before. Nothing is removed from disk.
+    being summarised, in this compaction and those before. Nothing is removed from disk. ``taint`` names the sources of the untrusted
+    text in what was summarised.
     """
 
     summary: str
@@ -103,6 +104,7 @@ class Compacted:
     usage: Usage | None = None
     waiting: tuple[str, ...] = ()
     dropped: int = 0
+    taint: Taint = ()
     kind: Literal["compacted"] = "compacted"
 
 

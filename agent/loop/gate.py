@@ -1,0 +1,38 @@
+"""The gate: decides before a tool call runs whether it may run, needs the owner's approval, or is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from agent.messages import ToolCall
+from agent.tools.protocol import Act, ToolContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the gate decides on one call.
+
+    ``reason`` says why a call is refused or asked about, in words for the model and for people. ``approval`` is the id of the approval
+    that an "ask" waits for.
+    """
+
+    decision: Literal["allow", "ask", "deny"]
+    reason: str = ""
+    approval: str = ""
+
+
+class Gate(Protocol):
+    """Judges the tool calls of one turn."""
+
+    async def judge(self, key: str, call: ToolCall, act: Act, context: ToolContext) -> Verdict:
+        """Decide on a call. ``key`` names it within the turn, as in the call log, so that a repeat after a crash asks no second time."""
+        ...
+
+
+class OpenGate:
+    """A gate that allows everything."""
+
+    async def judge(self, key: str, call: ToolCall, act: Act, context: ToolContext) -> Verdict:  # noqa: ARG002  (the protocol's parameters)
+        """Allow the call."""
+        return Verdict(decision="allow")

@@ -1,0 +1,1 @@
+"""Guarded access to the network: public addresses only, within limits."""

@@ -1,0 +1,1 @@
+"""The runner: the process that starts commands and ends them."""
