@@ -243,8 +243,28 @@ class ToolRules(Section):
     """Names of tools that may not be used, with `*`, or groups; this wins over `allow`."""
 
 
+class ExecSettings(Section):
+    """How commands run. What is not given for an agent is taken from ``agents.defaults.tools.exec``, then from ``tools.exec``."""
+
+    timeout_sec: Annotated[float, Field(ge=1, le=86_400)] = 1800.0
+    """Longest duration of one command, in seconds; a call may ask for less, not for more."""
+    background_ms: Annotated[int, Field(ge=100, le=600_000)] = 10_000
+    """How long a command is waited for before it goes on in the background, in milliseconds; a call may say otherwise."""
+    notify_on_exit: bool = True
+    """Say in the chat that a background command has ended, and tell the model with the next message."""
+    cleanup_ms: Annotated[int, Field(ge=60_000, le=86_400_000)] = 1_800_000
+    """How long a background command that has ended stays in the list of `process`, in milliseconds."""
+    path_prepend: tuple[str, ...] = ()
+    """Folders that commands search before the system's, such as `/opt/tools/bin`."""
+    max_jobs: Annotated[int, Field(ge=1, le=200)] = 16
+    """How many commands of one agent may run at once."""
+
+
 class GlobalToolsSettings(ToolRules):
     """Which tools there are for all agents. An agent's own rules can only narrow them."""
+
+    exec: ExecSettings = ExecSettings()
+    """How commands run."""
 
     by_provider: dict[str, ToolRules] = Field(default_factory=dict)
     """Further rules while a certain model answers, by provider (`ollama`) or model (`openai/gpt-5*`)."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 from zlib import crc32
 
 from pydantic import BaseModel, Field, PrivateAttr
 
-from agent.settings import AgentSettings, GlobalToolsSettings, ModelsSettings, ToolRules
+from agent.settings import AgentSettings, ExecSettings, GlobalToolsSettings, ModelsSettings, ToolRules
 from channels.built_in import PlatformSettings
 from channels.common.shared_settings import DmPolicy
 from channels.platform import Policy
@@ -84,7 +84,7 @@ class PluginsSettings(Section):
 class AgentProfile:
     """The effective settings of one agent: its entry merged over the defaults. ``workspace`` is absolute.
 
-    ``tools``: layers of tool rules; each can only restrict further.
+    ``tools``: layers of tool rules; each can only restrict further. ``exec``: how its commands run.
     """
 
     id: str
@@ -94,6 +94,7 @@ class AgentProfile:
     memory: MemorySettings
     blocks: BlockStreaming
     tools: tuple[ToolRules, ...] = ()
+    exec: ExecSettings = field(default_factory=ExecSettings)
 
 
 class PluginChannel(Section):
@@ -234,7 +235,16 @@ class Settings(Section):
             memory=resolved.memory_search,
             blocks=resolved,
             tools=self._tool_rules(entry),
+            exec=self._exec(entry),
         )
+
+    def _exec(self, entry: AgentEntry | None) -> ExecSettings:
+        """How an agent's commands run: its entry's settings over those of all agents, and those over the global ones."""
+        layers = [self.tools, self.agents.defaults.tools, *([entry.tools] if entry else [])]
+        merged: dict[str, Any] = {}
+        for layer in layers:
+            merged = laid_over(merged, _said(layer.exec))
+        return ExecSettings.model_validate(merged)
 
     def _tool_rules(self, entry: AgentEntry | None) -> tuple[ToolRules, ...]:
         """The global rules, those of all agents, and those of the agent's own entry."""
