@@ -24,7 +24,7 @@ from gateway.config.workspace_location import protected_inodes
 from gateway.ledger.protocol import Ledger
 from gateway.media.outgoing import OutgoingFiles
 from gateway.models.registry import ModelRegistry
-from gateway.outbound.startup_notices import StartupNotices
+from gateway.outbound.owner_notifications import StartupNotices
 from gateway.routing.group_tools import GroupToolRules
 from gateway.sessions.store import SessionStore
 from gateway.settings.root import AgentProfile, Settings

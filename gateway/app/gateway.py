@@ -38,12 +38,10 @@ from gateway.ledger.rows import ApprovedSender
 from gateway.ledger.sqlite import SqliteLedger, ledger_gone
 from gateway.media.service import MediaService
 from gateway.models.registry import ModelRegistry, open_registry
-from gateway.outbound.ack_reactions import AckReactions
 from gateway.outbound.delivery import Delivery
-from gateway.outbound.delivery_notices import DeliveryNotices
-from gateway.outbound.owner_notifications import OwnerNotifications
+from gateway.outbound.owner_notifications import DeliveryNotices, OwnerNotifications, StartupNotices
+from gateway.outbound.progress import AckReactions
 from gateway.outbound.secret_filter import SecretFilter
-from gateway.outbound.startup_notices import StartupNotices
 from gateway.queue.enqueue import Enqueuer
 from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue

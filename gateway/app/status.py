@@ -12,8 +12,8 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.app.reload import Reload
 from gateway.base.errors import UsageError
 from gateway.ledger.protocol import Ledger
-from gateway.outbound.account_health import AccountHealth
-from gateway.outbound.startup_notices import StartupNotices
+from gateway.outbound.failed_sends import AccountHealth
+from gateway.outbound.owner_notifications import StartupNotices
 from gateway.queue.lanes import Lanes
 from gateway.queue.pause import Pause
 from gateway.settings.store import SettingsStore

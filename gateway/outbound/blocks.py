@@ -2,7 +2,8 @@
 
 A sent block cannot be recalled, so it is written to the transcript before it is queued: text before tool calls when it is complete,
 and a part of an unfinished answer as such (``agent.loop.streaming``); after a crash, that part is what remains of the answer. The
-blocks are derived from the transcript (``gateway.outbound.pieces``) and keyed by the turn and their position in it.
+blocks are derived from the transcript (``pieces``) and keyed by the entry that completes each, so that a replay after a crash yields the
+same blocks and each is queued once.
 """
 
 from __future__ import annotations
@@ -10,23 +11,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 
+from agent import no_reply
 from agent.errors import TranscriptWriteError
 from agent.events import AnswerFinished, Event
 from agent.loop.streaming import AnswerStream
+from agent.messages import AssistantMessage
 from agent.timing import Clock
-from agent.transcript.entries import Entry, SentPart
+from agent.transcript.entries import Entry, Said, SentPart
 from agent.transcript.transcript import Transcript
+from channels.common.stream_splitter import Limits, alone, next_piece, reopening
 from channels.protocol import Channel
 from gateway.base.errors import StorageFailed
+from gateway.base.shield import finish_despite_cancel
+from gateway.base.wait import wait_until_set
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import NewOutbound
-from gateway.outbound.block_writer import BlockWriter
-from gateway.outbound.pieces import Piece, left_of, pieces
-from gateway.outbound.replying import replies
+from gateway.outbound.replying import LONGEST, may_end, replies, shown
 from gateway.outbound.secret_filter import SecretFilter
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.block_streaming import Manner
@@ -151,3 +155,172 @@ class Blocks:
 
     def _named(self, name: str, rows: list[NewOutbound]) -> list[NewOutbound]:
         return [replace(row, key=f"{self._arrived.row.uid}.{name}.{number}") for number, row in enumerate(rows)]
+
+
+_NO_ANSWERS = frozenset({"cut", "cancelled", "error", "overflow"})
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A block to send. ``place``: its entry's index in the turn; ``begins``: whether it is the first of an answer."""
+
+    place: str
+    text: str
+    begins: bool = True
+
+
+def pieces(entries: Iterable[Entry], least: int, *, finished: bool, whole: bool) -> list[Piece]:
+    """Return the blocks of a turn: stored parts of its answers and, with ``finished``, the text before tool calls.
+
+    Blocks shorter than ``least`` characters are joined with the next one, unless ``whole``. More entries only add blocks, as long as
+    ``whole`` is set only at the end.
+    """
+    found: list[Piece] = []
+    held, place, ahead = "", "0", ""
+    for entry in entries:
+        match entry.body:
+            case SentPart(text=text, opening=opening, closing=closing):
+                shown = _below(held, alone(text, opening, closing))
+                found.append(Piece(_place(entry), shown, begins=not ahead or bool(held)))
+                held, ahead = "", ahead + text
+            case Said(message=AssistantMessage() as message):
+                if finished and message.calls and message.failure is None and message.stop not in _NO_ANSWERS:
+                    begun, place = bool(ahead), _place(entry)
+                    held = _below(held, _rest(no_reply.without_no_reply(message.text), ahead).strip())
+                    if held and len(held) >= least:
+                        found.append(Piece(place, held, begins=not begun))
+                        held = ""
+                ahead = ""
+    return [*found, Piece(place, held)] if whole and held else found
+
+
+def left_of(reply: str, entries: Iterable[Entry], *, finished: bool) -> tuple[str, bool]:
+    """Return the unsent rest of a turn's last answer, and whether a part of it was sent."""
+    last, ahead, begun = None, "", ""
+    for entry in entries:
+        if isinstance(entry.body, SentPart):
+            ahead += entry.body.text
+        elif isinstance(entry.body, Said):
+            if isinstance(entry.body.message, AssistantMessage):
+                last, begun = entry.body.message, ahead
+            ahead = ""
+    if last is None or last.failure is not None or last.stop in _NO_ANSWERS:
+        return reply, False
+    if finished and last.calls:  # it ended for want of further calls, and was sent as what is said before tools
+        begun = no_reply.without_no_reply(last.text).strip()
+    return (_rest(reply, begun), True) if begun else (reply, False)
+
+
+def unsent(whole: str, sent: str) -> str:
+    """Return the part of a text after what was sent. The streamed text may differ from the whole in white space."""
+    if whole.startswith(sent):
+        return whole[len(sent) :]
+    end = 0
+    for letter in sent:
+        if letter.isspace():
+            continue
+        while end < len(whole) and whole[end].isspace():
+            end += 1
+        if end == len(whole) or whole[end] != letter:
+            break  # it was streamed otherwise than it was said: rather twice than never
+        end += 1
+    return whole[end:]
+
+
+def _rest(whole: str, sent: str) -> str:
+    """The same as a separate message: a code block that continues is opened again."""
+    left = unsent(whole, sent)
+    return alone(left, reopening(sent), "") if left.strip() else ""
+
+
+def _place(entry: Entry) -> str:
+    return entry.id.rpartition(":")[2]
+
+
+def _below(upper: str, lower: str) -> str:
+    return "\n\n".join(filter(None, [upper, lower]))
+
+
+class BlockWriter(AnswerStream):
+    """Splits streamed text into blocks. ``keep`` stores and sends a block; it does not raise, and returns whether it did.
+
+    The text comes from ``agent.no_reply.Gate``, so it can no longer become NO_REPLY, except after a tag.
+    """
+
+    def __init__(self, manner: Manner, clock: Clock, keep: Callable[[SentPart], Awaitable[bool]]) -> None:
+        self._manner = manner
+        self._clock = clock
+        self._keep = keep
+        self._text = ""
+        self._sent = 0
+        self._opening = ""
+        self._refused = False
+        self._news = asyncio.Event()
+        self._sending = asyncio.Lock()
+
+    def hear(self, text: str) -> None:
+        """See ``AnswerStream``."""
+        self._text += text
+        self._news.set()
+
+    async def stop(self) -> None:
+        """See ``AnswerStream``. A block that is being stored is finished first."""
+        async with self._sending:
+            self._text, self._sent, self._opening, self._refused = "", 0, "", False
+            self._news.clear()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            resting = not await self._heard_in_time()
+            async with self._sending:
+                while (piece := self._next(resting=resting)) is not None:
+                    if not await finish_despite_cancel(self._kept(piece)) or _cancelled():
+                        break
+            if resting:
+                await self._news.wait()
+
+    async def _heard_in_time(self) -> bool:
+        """Wait for more text; return whether it came before the idle time-out."""
+        if not self._text:
+            await self._news.wait()
+        try:
+            return await wait_until_set(self._news, self._clock, self._manner.idle)
+        finally:
+            self._news.clear()
+
+    async def _kept(self, piece: SentPart) -> bool:
+        if await self._keep(piece):
+            self._sent += len(piece.text)
+            self._opening = reopening(self._text[: self._sent])
+            return True
+        self._refused = True  # the rest of this answer comes when it is whole
+        return False
+
+    def _next(self, *, resting: bool) -> SentPart | None:
+        """Return the next block that can be sent."""
+        text = self._text[self._sent :]
+        limits = self._manner.limits
+        if resting:
+            limits = Limits(self._manner.resting, limits.most, limits.prefer)
+        if self._refused or len(text) < limits.least:
+            return None
+        before = min(self._sent, LONGEST)
+        may = may_end(self._text[self._sent - before :])
+        found = next_piece(
+            text,
+            limits,
+            self._opening,
+            resting=resting,
+            allowed=lambda place: may(before + place) and self._shows(place),
+        )
+        return None if found is None else SentPart(text=found.text, opening=found.opening, closing=found.closing)
+
+    def _shows(self, place: int) -> bool:
+        """Whether a block has visible text: a tag alone has none, and text after a tag may still become NO_REPLY."""
+        return bool(shown(self._text[: self._sent + place]).strip()) if self._sent == 0 else True
+
+
+def _cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -11,16 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from agent.timing import Clock
 from channels.errors import NotSent, Uncertain
+from channels.messages import Outbound
 from channels.protocol import Channel
 from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.base.wait import wait_until_set
 from gateway.ledger.protocol import OutboxLedger
 from gateway.ledger.rows import OutboxRow
 from gateway.ledger.values import account_of
-from gateway.outbound.account_health import AccountHealth
-from gateway.outbound.ambiguous_sends import AmbiguousSends, answers, is_safe
-from gateway.outbound.render import render
+from gateway.outbound.failed_sends import AccountHealth, AmbiguousSends, answers, is_safe
 from gateway.outbound.secret_filter import SecretFilter
 
 log = logging.getLogger(__name__)
@@ -33,22 +33,6 @@ LONGEST_BACKOFF = 60.0
 STORAGE_PAUSE = 5.0
 SET_BACK = 2.0
 """Seconds that the system clock may go back before the ledger's times are adjusted."""
-
-
-class Clock(Protocol):
-    """The clock that is needed here."""
-
-    def now(self) -> datetime:
-        """Return the current time in UTC."""
-        ...
-
-    def monotonic(self) -> float:
-        """Return monotonic seconds."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
 
 
 async def _nothing_to_do(_: Path) -> None:
@@ -86,7 +70,7 @@ class Delivery:
 
     Nothing is sent on an account before its channel is ready. A rejected chunk is retried with back-off until it expires, or given up
     if the rejection is permanent. A chunk with unknown outcome is resent where duplicates are impossible, otherwise according to
-    ``gateway.outbound.ambiguous_sends``, and only after the platform answers again. ``held`` redacts secrets. ``jitter`` returns a
+    ``gateway.outbound.failed_sends``, and only after the platform answers again. ``held`` redacts secrets. ``jitter`` returns a
     number from 0 to 1. ``delivered`` is called for files that arrived, ``telling`` for messages that cannot be delivered; neither may
     raise.
     """
@@ -347,3 +331,33 @@ class Delivery:
 
     def _shortened(self, seconds: float) -> float:
         return seconds * (0.5 + 0.5 * self._jitter())
+
+
+def render(channel: Channel, row: OutboxRow, *, restarted: bool = False) -> Outbound:
+    """Return a row in the form that its channel supports. Does blocking I/O: it checks that the file exists.
+
+    ``restarted``: the process was restarted since an attempt that may have arrived.
+    """
+    shows: Any = getattr(channel, "shows", ())
+    text, buttons, enclosure = row.text, row.buttons, row.enclosure
+    if enclosure is not None and ("files" not in shows or not enclosure.path.is_file()):
+        lost = "I cannot send files here; it is in my workspace" if "files" not in shows else "the file no longer exists"
+        text = "\n\n".join(filter(None, [text, f"📎 {enclosure.name} ({lost})"]))
+        enclosure = None
+    if buttons and "buttons" not in shows:
+        told = [button.value for button in buttons if button.value not in text]
+        text = "\n\n".join(filter(None, [text, " · ".join(f"`{value}`" for value in told)]))
+        buttons = ()
+    return Outbound(
+        key=row.key,
+        conversation=row.conversation,
+        text=text,
+        reply_to=row.reply_to,
+        buttons=buttons,
+        enclosure=enclosure,
+        attempt=row.attempt,
+        recorded=row.recorded,
+        uncertain=row.doubts > 0,
+        restarted=restarted,
+        turn=row.turn or "",
+    )

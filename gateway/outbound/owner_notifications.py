@@ -1,4 +1,4 @@
-"""Unprompted notifications to the owner: faults, recovered data, exceeded budgets."""
+"""Notices to the owner that nobody asked for: faults, recovered data, exceeded budgets, messages that cannot be delivered."""
 
 from __future__ import annotations
 
@@ -162,3 +162,58 @@ def read_address(address: str) -> ChatAddress | None:
         return ChatAddress.parse(address)
     except ValueError:
         return None
+
+
+class StartupNotices:
+    """The notices; each is kept once."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self._waiting: list[str] = []
+        self._say: Callable[[str], None] | None = None
+
+    def tell(self, notice: str) -> None:
+        """Add a notice for the log and the status."""
+        log.warning(notice)
+        if notice not in self.told:
+            self.told.append(notice)
+
+    def report(self, notice: str) -> None:
+        """Add a notice for the log, the status and the owner's chat."""
+        if notice in self.told:
+            return
+        self.tell(notice)
+        if self._say is None:
+            self._waiting.append(notice)
+        else:
+            self._say(f"⚠️ {notice}")
+
+    def begin(self, say: Callable[[str], None]) -> None:
+        """Send the notices that waited until the chat was available."""
+        self._say = say
+        for notice in self._waiting:
+            say(f"⚠️ {notice}")
+        self._waiting.clear()
+
+
+class DeliveryNotices:
+    """Listener of the delivery. ``owner`` sends a line to the owner, which itself needs the delivery."""
+
+    def __init__(self, notices: StartupNotices, owner: Callable[[], OwnerNotifications]) -> None:
+        self._notices = notices
+        self._owner = owner
+
+    def refused(self, address: str, reason: str) -> None:
+        """A message was rejected permanently. Told once per conversation: a group that removed the bot rejects everything."""
+        self._notices.report(f"My message to {address} was rejected: {reason}. `homebody outbox list` shows it.")
+
+    def given_up(self, address: str, how: str) -> None:
+        """A message could not be delivered. The conversation itself gets a list of missed messages later."""
+        text = f"My message to {address} {how}. `homebody outbox list` shows it."
+        self._notices.tell(text)
+        self._owner().say_elsewhere(f"⚠️ {text}", address)
+
+    def away(self, account: str, text: str) -> None:
+        """Sending on an account has been failing for a while; ``homebody channels status`` shows it as long as it lasts."""
+        log.warning(text)
+        self._owner().say_elsewhere(f"⚠️ {text}", account)

@@ -1,20 +1,24 @@
-"""Progress display of a turn: typing indicator, preview of the reply, and tool activity."""
+"""What people see while they wait: typing indicator, preview of the reply, tool activity, reactions to received messages."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from typing import Literal
 
-from agent.events import AnswerFinished, Event, Notice, Restarted, TextDelta, ToolFinished, ToolStarted
+from agent.events import AnswerFinished, Event, Notice, Restarted, TextDelta, ThinkingDelta, ToolFinished, ToolStarted
 from agent.messages import ToolCall
+from agent.settings import AgentSettings
+from agent.timing import Clock
 from channels.live import Activity, LiveEvent, Note
-from channels.messages import ChatAddress
-from channels.protocol import Channel, Drafts
-from gateway.outbound.reply_tags import shown
+from channels.messages import ChatAddress, Inbound
+from channels.protocol import Channel, Drafts, Reacts
+from gateway.outbound.replying import shown
 from gateway.outbound.secret_filter import SecretFilter
-from gateway.outbound.typing_indicator import TypingIndicator
+from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.block_streaming import Sending
+from gateway.settings.messages import AckScope, MessagesSettings
 
 _SHOWN = {"path": "", "query": "“{}”", "pattern": "“{}”"}
 _SHOWN_CHARS = 60
@@ -121,3 +125,104 @@ def describe(call: ToolCall) -> str:
             short = value if len(value) <= _SHOWN_CHARS else value[: _SHOWN_CHARS - 1] + "…"
             return f"{call.name} {form.format(short) if form else short}"
     return call.name
+
+
+TypingMode = Literal["never", "instant", "thinking", "message"]
+_FROM = {"thinking": (ThinkingDelta, ToolStarted, TextDelta), "message": (TextDelta,)}
+
+
+class TypingIndicator:
+    """Shows the indicator for one turn. In the mode ``message``, nothing is shown for an answer that is NO_REPLY."""
+
+    def __init__(self, channel: Channel, conversation: ChatAddress, clock: Clock, mode: TypingMode, seconds: float) -> None:
+        self._channel = channel
+        self._conversation = conversation
+        self._clock = clock
+        self._mode = mode
+        self._seconds = seconds
+        self._due = asyncio.Event()
+        if mode == "instant":
+            self._due.set()
+
+    def hear(self, event: Event) -> None:
+        """Handle one event of the turn."""
+        if isinstance(event, _FROM.get(self._mode, ())):
+            self._due.set()
+
+    async def show(self) -> None:
+        """Show it until cancelled, once it is due. Platforms hide it after five seconds or more."""
+        if self._mode == "never":
+            return
+        await self._due.wait()
+        while True:
+            await self._channel.typing(self._conversation)
+            await self._clock.sleep(self._seconds)
+
+
+def typing_mode(settings: AgentSettings, inbound: Inbound) -> TypingMode:
+    """Return the mode for a message: from the settings, else depending on whether the sender certainly expects an answer."""
+    if settings.typing_mode is not None:
+        return settings.typing_mode
+    return "instant" if inbound.conversation.kind == "direct" or inbound.mentioned else "message"
+
+
+AT_ONCE = 16
+"""Maximum number of concurrent reaction requests, to stay below the platform's rate limits in a flood."""
+
+
+class AckReactions:
+    """Sets and removes the emoji, if the channel can. Runs in the background; errors are ignored."""
+
+    def __init__(self, settings: Callable[[], MessagesSettings], channel: Callable[[ChatAddress], Channel]) -> None:
+        self._settings = settings
+        self._channel = channel
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    def taken(self, arrived: RoutedMessage) -> None:
+        """React to a message that was received."""
+        settings = self._settings()
+        if settings.ack_reaction and is_meant(arrived.inbound, settings.ack_reaction_scope):
+            self._react(arrived.inbound, settings.ack_reaction)
+
+    def answered(self, messages: Iterable[RoutedMessage]) -> None:
+        """Update the reactions of messages that were answered or dropped."""
+        settings = self._settings()
+        if not (settings.ack_reaction and settings.remove_ack_after_reply):
+            return
+        for one in messages:
+            if is_meant(one.inbound, settings.ack_reaction_scope):
+                self._react(one.inbound, None)
+
+    async def quiet(self) -> None:
+        """Wait until all requests are finished."""
+        while self._tasks:
+            await asyncio.wait(self._tasks.values())
+
+    def _react(self, inbound: Inbound, emoji: str | None) -> None:
+        channel: Reacts | None = self._channel(inbound.conversation)  # type: ignore[assignment]
+        if not hasattr(channel, "react") or channel is None or len(self._tasks) >= AT_ONCE:
+            return
+        where = (inbound.conversation.address, inbound.message_id)
+        task = asyncio.ensure_future(
+            _after(self._tasks.get(where), channel.react(inbound.conversation, inbound.message_id, emoji))
+        )
+        self._tasks[where] = task
+        task.add_done_callback(lambda done: self._tasks.pop(where) if self._tasks.get(where) is done else None)
+
+
+async def _after(before: asyncio.Task[None] | None, work: Coroutine[None, None, None]) -> None:
+    """Run ``work`` after earlier requests for the same message, so that a removal never overtakes its reaction."""
+    if before is not None:
+        await asyncio.wait([before])
+    await work
+
+
+def is_meant(inbound: Inbound, scope: AckScope) -> bool:
+    """Whether the settings want a reaction on a message. Button presses and edits get none."""
+    if inbound.event != "message" or scope == "off":
+        return False
+    if scope == "all":
+        return True
+    if inbound.conversation.kind == "direct":
+        return scope == "direct"
+    return scope == "group-all" or (scope == "group-mentions" and inbound.mentioned)

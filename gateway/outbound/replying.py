@@ -1,18 +1,22 @@
-"""Turns an agent's reply into outbox chunks."""
+"""Turns an agent's reply into outbox chunks: reply tags are read and removed, buttons are added."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 
+from agent import no_reply
+from agent.messages import FailureKind
 from channels.common.chunking import as_written, utf16_length
 from channels.messages import Button
 from channels.protocol import Channel
 from gateway.ledger.rows import NewOutbound
-from gateway.outbound.reply_tags import Tagged, untagged
 from gateway.outbound.secret_filter import SecretFilter
+from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage
 
 Knows = Callable[[str, str], Awaitable[bool]]
@@ -69,3 +73,103 @@ async def _target(arrived: RoutedMessage, said: Tagged, knows: Knows | None) -> 
     if said.target is None or knows is None:
         return None
     return said.target if await knows(arrived.inbound.conversation.address, said.target) else None
+
+
+_TAG: Final = re.compile(
+    r"\[\[\s{0,20}(?:reply_to_current|reply_to\s{0,20}:\s{0,20}(?P<id>[^\[\]\r\n]{1,120}?))\s{0,20}\]\][ \t]?", re.IGNORECASE
+)
+LONGEST: Final = 160
+"""Maximum length of a tag; longer unfinished text is not one."""
+_WORD: Final = "reply_to"
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A reply without its tags. ``current`` and ``target`` come from the last tag."""
+
+    text: str
+    current: bool = False
+    target: str | None = None
+
+
+def untagged(text: str) -> Tagged:
+    """Remove all tags from a finished reply."""
+    found = list(_TAG.finditer(text))
+    if not found:
+        return Tagged(text)
+    bare = text
+    while (shorter := _TAG.sub("", bare)) != bare:  # what closes around a tag that is gone is none that anybody should see
+        bare = shorter
+    target = found[-1]["id"]
+    bare = no_reply.without_no_reply(bare)  # a tag must not hide that nothing is to be said
+    return Tagged(bare.strip("\n") if bare.strip() else "", current=target is None, target=target)
+
+
+def shown(text: str) -> str:
+    """Return the part of an unfinished reply that can be shown: without tags, and without the possible start of a tag or of NO_REPLY."""
+    bare = untagged(text).text
+    if bare != text:
+        bare = no_reply.NoReplyFilter().feed(bare)
+    while (begun := _beginning(bare)) is not None:
+        bare = bare[:begun]
+    return bare
+
+
+def may_end(text: str) -> Callable[[int], bool]:
+    """Return a predicate: whether an unfinished reply may be split at an index, which is not inside a (possible) tag."""
+    spans = [match.span() for match in _TAG.finditer(text)]
+    begun = _beginning(text)
+    end = len(text) if begun is None else begun
+    return lambda place: place <= end and not any(start < place < stop for start, stop in spans)
+
+
+def _beginning(text: str) -> int | None:
+    """Return the index where an unfinished tag begins."""
+    for at in range(max(0, len(text) - LONGEST), len(text)):
+        if text[at] == "[" and _may_become_tag(text[at:]):
+            return at
+    return None
+
+
+def _may_become_tag(tail: str) -> bool:
+    if tail == "[":
+        return True
+    if not tail.startswith("[[") or "\n" in tail or "]]" in tail:
+        return False
+    word = tail[2:].lstrip().casefold()
+    return word.startswith(_WORD) or _WORD.startswith(word)
+
+
+_ABOUT_MODELS: Final = frozenset({"model", "models"})
+MOST: Final = 8
+LONGEST_VALUE: Final = 60
+"""Maximum UTF-8 bytes of a button's value that all platforms support."""
+
+_SWITCHES: Final = {
+    "verbose": (("On", "on"), ("Off", "off")),
+    "think": (("Off", "off"), ("Low", "low"), ("Medium", "medium"), ("High", "high")),
+}
+_UNDO: Final = Button(label="↩️ Undo", value="/undo")
+_ONCE: Final = Button(label="💸 Allow once", value="/budget once")
+
+
+def after_command(name: str, argument: str, models: Sequence[str] = ()) -> tuple[Button, ...]:
+    """Return the buttons for a command's reply. ``models`` are those named in the settings."""
+    if name in {"new", "reset"}:
+        return (_UNDO,)
+    if argument:
+        return ()
+    if name in _ABOUT_MODELS:
+        offered = [Button(label=model.rpartition("/")[2], value=f"/model {model}") for model in models]
+        return tuple(one for one in offered if len(one.value.encode()) <= LONGEST_VALUE)[:MOST]
+    return tuple(Button(label=label, value=f"/{name} {value}") for label, value in _SWITCHES.get(name, ()))
+
+
+async def offered(name: str, argument: str, models: Callable[[], Awaitable[Sequence[str]]]) -> tuple[Button, ...]:
+    """Return the same; ``models`` is called only if needed."""
+    return after_command(name, argument, await models() if name in _ABOUT_MODELS and not argument else ())
+
+
+def after_turn(failure: FailureKind | None, told: str, actor: Actor) -> tuple[Button, ...]:
+    """Return the buttons for an answer: if a budget blocked it, the owner can allow one message."""
+    return (_ONCE,) if failure == "billing" and "/budget once" in told and actor.owner else ()

@@ -8,9 +8,8 @@ from typing import Any
 from channels.live import Note
 from channels.messages import ChatAddress
 from channels.protocol import Channel
-from gateway.outbound.ack_reactions import AckReactions
 from gateway.outbound.owner_notifications import OwnerNotifications
-from gateway.outbound.progress import show_frame
+from gateway.outbound.progress import AckReactions, show_frame
 from gateway.queue.lanes import Lanes
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn

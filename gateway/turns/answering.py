@@ -24,11 +24,9 @@ from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import NewOutbound, Turn, TurnEnd
 from gateway.media.service import MediaService
 from gateway.outbound.blocks import Blocks
-from gateway.outbound.buttons import after_turn
-from gateway.outbound.progress import ProgressDisplay, show_frame
-from gateway.outbound.replying import replies
+from gateway.outbound.progress import ProgressDisplay, TypingIndicator, show_frame, typing_mode
+from gateway.outbound.replying import after_turn, replies
 from gateway.outbound.secret_filter import SecretFilter
-from gateway.outbound.typing_indicator import TypingIndicator, typing_mode
 from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn, Steering

@@ -29,8 +29,8 @@ from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.session_commands import SessionCommands
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Turn
-from gateway.outbound.buttons import offered
 from gateway.outbound.progress import show_frame
+from gateway.outbound.replying import offered
 from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue, QueuedMessage
 from gateway.queue.steering import RunningTurn

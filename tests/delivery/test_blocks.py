@@ -16,7 +16,7 @@ from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, ToolCall
 from agent.models.scripted import Stall
 from agent.transcript.entries import Entry, Said
-from gateway.outbound.pieces import pieces
+from gateway.outbound.blocks import pieces
 from tests.patience import PATIENCE
 from tests.peers.phone import Village
 

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from channels.messages import Button, ChatAddress, Inbound, Sender
 from gateway.commands.table import COMMANDS, parse
 from gateway.ledger.rows import InboxRow
-from gateway.outbound.buttons import LONGEST_VALUE, MOST, after_command, after_turn
-from gateway.outbound.reply_tags import may_end, shown, untagged
-from gateway.outbound.replying import replies
+from gateway.outbound.replying import LONGEST_VALUE, MOST, after_command, after_turn, may_end, replies, shown, untagged
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import Route

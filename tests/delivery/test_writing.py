@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from channels.common.stream_splitter import Limits
 from gateway.base.clock import ManualClock
-from gateway.outbound.block_writer import BlockWriter
-from gateway.outbound.pieces import unsent
+from gateway.outbound.blocks import BlockWriter, unsent
 from gateway.settings.block_streaming import Manner
 
 if TYPE_CHECKING:

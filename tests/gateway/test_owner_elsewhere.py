@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.base.clock import SystemClock
-from gateway.outbound import account_health
+from gateway.outbound import failed_sends
 from tests.gateway.test_telegram_house import ANNA, Home
 from tests.peers.telegram import TelegramPeer
 
@@ -53,7 +53,7 @@ async def test_what_could_not_be_delivered_is_told_on_another_account(peers: tup
         account = "telegram:default"
         while not house.delivery.troubles.failing(account):  # noqa: ASYNC110  (nobody announces it)
             await asyncio.sleep(0.02)
-        clock.ahead += account_health.TOLD_AFTER
+        clock.ahead += failed_sends.TOLD_AFTER
         await other.until(lambda: len(other.chats.said(ANNA)) == 2, seconds=60)
         told = other.chats.said(ANNA)[1]
         assert told.startswith(f"⚠️ Nothing could be sent on {account} since ")

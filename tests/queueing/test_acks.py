@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.outbound.ack_reactions import AT_ONCE, is_meant
+from gateway.outbound.progress import AT_ONCE, is_meant
 from tests.peers.wire import Wire
 
 if TYPE_CHECKING:

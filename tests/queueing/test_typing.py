@@ -12,7 +12,7 @@ from agent.events import TextDelta, ThinkingDelta, ToolStarted
 from agent.messages import ToolCall
 from agent.settings import AgentSettings
 from gateway.base.clock import ManualClock
-from gateway.outbound.typing_indicator import TypingIndicator, typing_mode
+from gateway.outbound.progress import TypingIndicator, typing_mode
 from tests.peers.wire import Wire
 
 if TYPE_CHECKING:

@@ -1,9 +1,13 @@
-"""Retry policy for sends with unknown outcome: when to retry, and when to give up."""
+"""Sends that fail: when those of unknown outcome are repeated and given up, and which accounts cannot send."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
+from agent.timing import Clock
 from channels.protocol import Channel
 from gateway.ledger.rows import OutboxRow
 
@@ -58,3 +62,52 @@ async def answers(channel: Channel, row: OutboxRow) -> bool:
     """Check whether the platform accepts messages now, if the channel can check without sending one."""
     ask: Any = getattr(channel, "answers", None)
     return ask is None or bool(await ask(row.conversation))
+
+
+AT_HOME = "terminal:"
+TOLD_AFTER = 60.0
+"""Seconds without a successful send after which the owner is told."""
+
+
+@dataclass
+class _Trouble:
+    since: datetime
+    began: float
+    why: str
+    told: bool = False
+
+
+class AccountHealth:
+    """The accounts whose latest sends all failed. ``tell`` is called with an account and a line, once per long outage."""
+
+    def __init__(self, clock: Clock, tell: Callable[[str, str], None]) -> None:
+        self._clock = clock
+        self._tell = tell
+        self._failing: dict[str, _Trouble] = {}
+
+    def failed(self, account: str, why: str) -> None:
+        """Record a failed attempt that is not the message's fault. A terminal that is not open does not count."""
+        if account.startswith(AT_HOME):
+            return
+        now = self._clock.monotonic()
+        trouble = self._failing.setdefault(account, _Trouble(self._clock.now(), now, why))
+        trouble.why = why
+        if not trouble.told and now - trouble.began >= TOLD_AFTER:
+            trouble.told = True
+            self._tell(account, f"Nothing could be sent on {account} {self.line(account)}")
+
+    def worked(self, account: str) -> None:
+        """Record that the platform answered."""
+        self._failing.pop(account, None)
+
+    def failing(self, account: str) -> bool:
+        """Whether the account's latest attempts failed."""
+        return account in self._failing
+
+    def line(self, account: str) -> str:
+        """Return since when and why sending fails; "" if it does not."""
+        trouble = self._failing.get(account)
+        if trouble is None:
+            return ""
+        since = trouble.since.isoformat(timespec="seconds")
+        return f"since {since}: {trouble.why.rstrip('.')}. Messages are kept and sent when the platform answers again."
