@@ -27,8 +27,7 @@ from gateway.models.registry import ModelRegistry
 from gateway.outbound.owner_notifications import StartupNotices
 from gateway.routing.group_tools import GroupToolRules
 from gateway.sessions.store import SessionStore
-from gateway.settings.root import AgentProfile, Settings
-from gateway.settings.store import SettingsStore
+from gateway.settings.root import AgentProfile, Settings, SettingsStore
 from gateway.tools.registry import ToolRegistry, tools_of
 from memory.protocol import KeptMemory
 

@@ -53,9 +53,8 @@ from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import router_of
 from gateway.settings.block_streaming import Manner, manner_of
-from gateway.settings.media import largest_file
-from gateway.settings.root import Settings
-from gateway.settings.store import SettingsStore
+from gateway.settings.messages import largest_file
+from gateway.settings.root import Settings, SettingsStore
 from gateway.supervision.channel_runner import ChannelRunner
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 from gateway.supervision.crash_loop import OFTEN_CRASHED, TOO_OFTEN, CrashLoopBreaker

@@ -27,8 +27,7 @@ from gateway.config.last_known_good import save_copy
 from gateway.config.load import load
 from gateway.queue.lanes import Lanes
 from gateway.routing.access import concerns
-from gateway.settings.root import ChannelsSettings, Settings
-from gateway.settings.store import SettingsStore
+from gateway.settings.root import ChannelsSettings, Settings, SettingsStore
 from gateway.supervision.broken_channel import BrokenChannel
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 from gateway.supervision.platforms import platforms

@@ -16,7 +16,7 @@ from gateway.outbound.failed_sends import AccountHealth
 from gateway.outbound.owner_notifications import StartupNotices
 from gateway.queue.lanes import Lanes
 from gateway.queue.pause import Pause
-from gateway.settings.store import SettingsStore
+from gateway.settings.root import SettingsStore
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 from memory.audience import Audience
 

@@ -1,4 +1,4 @@
-"""The gateway's errors, their exit codes and how they are printed.
+"""The gateway's errors, their exit codes, and how they are printed with the command that mends them.
 
 HomebodyError               1   the command failed
 ├── UsageError              2   wrong usage of a command
@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import re
+import shlex
+import shutil
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
-
-from gateway.base.file_access import access_hint
-from gateway.base.problem import Problem
-from gateway.base.program import as_started
 
 OK = 0
 FAILED = 1
@@ -152,3 +154,93 @@ def error_text(error: HomebodyError, *, as_json: bool) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error or a warning.
+
+    ``message``: what was found and what is allowed; never contains a secret. ``path``: the dotted key as written in the file.
+    ``line``: 1-based, 0 if unknown. ``environment``: the file is valid but something outside it is missing (a variable, a
+    secret's file), which does not prevent an edit of the file.
+    """
+
+    message: str
+    path: str = ""
+    file: str = ""
+    line: int = 0
+    hint: str = ""
+    environment: bool = False
+
+    @property
+    def place(self) -> str:
+        """``file:line``, as editors and terminals recognise it."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the error as JSON values."""
+        return {
+            "path": self.path or None,
+            "file": self.file or None,
+            "line": self.line or None,
+            "message": self.message,
+            "mend": self.hint or None,
+        }
+
+    def as_text(self) -> str:
+        """Return the problem as text for people."""
+        head = ": ".join(part for part in (self.place, self.path, self.message) if part)
+        return f"{head}\n  {self.hint}" if self.hint else head
+
+
+NAME = "homebody"
+_COMMAND = re.compile(rf"(?<![\w./~-]){NAME}(?= (?!{NAME} )(?:-{{1,2}}[a-z]|[a-z]+\b))")
+_NOT_A_COMMAND = re.compile(r" (?:is|was|runs|has|holds|will|may|can|and|or|process|processes|gateway runs)\b")
+
+
+def program_name(argv0: str | None = None, *, path: str | None = None, cwd: Path | None = None) -> str:
+    """Return ``homebody`` if the shell finds this program under that name, else the path by which it was started.
+
+    The path is relative if the program is inside the current folder. ``argv0``, ``path`` (the PATH) and
+    ``cwd`` are those of the process unless given. A program started as ``python -m gateway`` is called ``homebody``.
+    """
+    started = Path(sys.argv[0] if argv0 is None else argv0)
+    if started.name != NAME:
+        return NAME
+    found = shutil.which(NAME, path=path)
+    if found is not None and os.path.realpath(found) == os.path.realpath(started):
+        return NAME
+    absolute, here = started.absolute(), (cwd or Path.cwd()).absolute()
+    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
+
+
+def as_started(text: str, name: str | None = None) -> str:
+    """Return ``text`` with every ``homebody COMMAND`` written as this process was started (``name``: something else)."""
+    called = program_name() if name is None else name
+    if called == NAME:
+        return text
+    return _COMMAND.sub(lambda found: found[0] if _NOT_A_COMMAND.match(text, found.end()) else called, text)
+
+
+def access_hint(path: Path, rights: str = "u+rw", *, uid: int | None = None) -> str:
+    """Return the command that gives this user access to ``path``, which need not exist; "" if no safe one is known.
+
+    If another user owns it (as after a run with sudo), the command is ``sudo chown`` of the highest such folder below a folder
+    that we own, or of the path alone if we own none above it. Otherwise it is ``chmod`` with ``rights``. ``uid`` defaults to
+    that of the process.
+    """
+    us = os.geteuid() if uid is None else uid
+    there = [one for one in (path.absolute(), *path.absolute().parents) if _owner(one) is not None]
+    if not there or len(there[0].parts) <= 2:  # noqa: PLR2004 - "/" and what lies right below it are the system's
+        return ""
+    if _owner(there[0]) == us:
+        return f"Run: chmod {rights} {shlex.quote(str(there[0]))}"
+    ours = next((place for place, one in enumerate(there) if _owner(one) == us), 1)
+    return f'Another user owns it (this happens after a run with sudo). Run: sudo chown -R "$USER" {shlex.quote(str(there[ours - 1]))}'
+
+
+def _owner(path: Path) -> int | None:
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return None

@@ -18,8 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.base.errors import SettingsError, StorageFailed, UsageError
-from gateway.base.file_access import access_hint
+from gateway.base.errors import SettingsError, StorageFailed, UsageError, access_hint
 
 YAML_NAME = "homebody.yaml"
 JSON_NAME = "homebody.json"
@@ -93,7 +92,7 @@ class Paths:
             return self.chosen_config
         yaml, json = self.config_names()
         if os.path.lexists(yaml) and os.path.lexists(json):
-            from gateway.base.problem import Problem
+            from gateway.base.errors import Problem
 
             raise SettingsError(
                 [

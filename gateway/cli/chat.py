@@ -7,8 +7,7 @@ import sys
 
 import click
 
-from gateway.base.errors import UsageError
-from gateway.base.program import as_started
+from gateway.base.errors import UsageError, as_started
 from gateway.cli.invocation import Invocation, pass_invocation, warn
 from gateway.cli.streams import run_until_ended
 

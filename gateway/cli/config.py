@@ -14,7 +14,7 @@ from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.taken_over import outcome, taken_over
 
 if TYPE_CHECKING:
-    from gateway.base.problem import Problem
+    from gateway.base.errors import Problem
     from gateway.config.document import Document
     from gateway.config.key import KeyPath
     from gateway.config.store import Changed

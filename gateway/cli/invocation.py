@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from gateway.base.errors import as_started
 from gateway.base.paths import Paths
-from gateway.base.program import as_started
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.base.errors import SettingsError
-from gateway.base.file_access import access_hint
-from gateway.base.problem import Problem
+from gateway.base.errors import Problem, SettingsError, access_hint
 from gateway.config.key import KeyPath, dotted_key
 from gateway.config.syntax_tree import Node, TooManyValues, lines, plain
 

@@ -12,8 +12,7 @@ import unicodedata
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from gateway.base.errors import SettingsError
-from gateway.base.problem import Problem
+from gateway.base.errors import Problem, SettingsError
 from gateway.config.syntax_tree import Node, join_surrogates
 
 MAX_DEPTH = 100

@@ -10,9 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gateway.base.errors import SettingsError
+from gateway.base.errors import Problem, SettingsError
 from gateway.base.paths import Paths
-from gateway.base.problem import Problem
 from gateway.config.document import Tree, read_document, read_text
 from gateway.config.key import KeyPath
 from gateway.config.normalize import Normalizer, substitute

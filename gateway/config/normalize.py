@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway.base.problem import Problem
+from gateway.base.errors import Problem
 from gateway.config.document import Tree
 from gateway.config.field_types import FieldType, accepted_names, all_keys
 from gateway.config.key import KeyPath, dotted_key

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, SecretStr
 
-from gateway.base.file_access import access_hint
+from gateway.base.errors import access_hint
 
 MASK = "********"
 NAMES = re.compile(r"(?i)(token|secret|password|passphrase|credentials?|(api|access|private|signing)[-_]?key)$")

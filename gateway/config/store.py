@@ -12,8 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gateway.base.atomic_file import write_atomically
-from gateway.base.errors import SettingsError, StorageFailed
-from gateway.base.problem import Problem
+from gateway.base.errors import Problem, SettingsError, StorageFailed
 from gateway.config.document import Document, read_document, read_text
 from gateway.config.load import Checked, check
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from gateway.base.problem import Problem
+from gateway.base.errors import Problem
 from gateway.config.document import Tree
 from gateway.config.field_types import FieldType
 from gateway.config.key import KeyPath

@@ -12,8 +12,7 @@ from typing import Any
 
 import yaml
 
-from gateway.base.errors import SettingsError
-from gateway.base.problem import Problem
+from gateway.base.errors import Problem, SettingsError
 from gateway.config.syntax_tree import Node, join_surrogates
 
 _TAG = "tag:yaml.org,2002:"

@@ -12,8 +12,7 @@ from gateway.inbound.group_history import GroupHistory
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.values import account_of
 from gateway.routing.access import Access, Actor, Allowed, Pair
-from gateway.settings.root import Settings
-from gateway.settings.store import SettingsStore
+from gateway.settings.root import Settings, SettingsStore
 
 log = logging.getLogger(__name__)
 

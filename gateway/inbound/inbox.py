@@ -25,7 +25,7 @@ from gateway.routing.access import Access
 from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.routed_message import RoutedMessage, UnreadableMessage, decode_received
 from gateway.routing.router import Router
-from gateway.settings.store import SettingsStore
+from gateway.settings.root import SettingsStore
 
 log = logging.getLogger(__name__)
 

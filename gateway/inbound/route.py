@@ -17,7 +17,7 @@ from gateway.ledger.rows import ContextEvent, InboxRow
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import ReceivedMessage, RoutedMessage
 from gateway.routing.router import Route, Router
-from gateway.settings.store import SettingsStore
+from gateway.settings.root import SettingsStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

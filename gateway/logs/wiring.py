@@ -19,7 +19,7 @@ from gateway.base.paths import Paths
 from gateway.logs.lines import BOUND, chain, held_exception, json_line, readable
 from gateway.logs.redaction import Redactor
 from gateway.logs.rotated import RotatedFile
-from gateway.settings.logging import LoggingSettings
+from gateway.settings.root import LoggingSettings
 
 if TYPE_CHECKING:
     from structlog.typing import Processor

@@ -11,7 +11,7 @@ from typing import Final
 
 from agent.errors import WorkspaceFileError
 from agent.tools.workspace_sandbox import Stamp, WorkspaceSandbox
-from gateway.settings.media import AttachmentSettings
+from gateway.settings.messages import AttachmentSettings
 from memory.audience import INBOX
 
 log = logging.getLogger(__name__)

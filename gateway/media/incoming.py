@@ -24,7 +24,7 @@ from channels.protocol import Channel, Fetches
 from gateway.media.file_names import safe_name
 from gateway.media.file_types import TEXT, format_size, media_type
 from gateway.routing.routed_message import RoutedMessage
-from gateway.settings.media import AttachmentSettings
+from gateway.settings.messages import AttachmentSettings
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from channels.messages import OutboundFile
 from gateway.media.file_names import safe_name
 from gateway.media.file_types import media_type
-from gateway.settings.media import AttachmentSettings
+from gateway.settings.messages import AttachmentSettings
 
 log = logging.getLogger(__name__)
 

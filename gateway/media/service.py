@@ -18,7 +18,7 @@ from gateway.ledger.rows import NewOutbound
 from gateway.media.cleanup import sweep_inboxes, sweep_incoming
 from gateway.media.incoming import IncomingFiles
 from gateway.media.outgoing import OutgoingFiles
-from gateway.settings.media import AttachmentSettings
+from gateway.settings.messages import AttachmentSettings
 
 log = logging.getLogger(__name__)
 

@@ -26,8 +26,7 @@ from agent.transcript.transcript import Transcript
 from channels.common.stream_splitter import Limits, alone, next_piece, reopening
 from channels.protocol import Channel
 from gateway.base.errors import StorageFailed
-from gateway.base.shield import finish_despite_cancel
-from gateway.base.wait import wait_until_set
+from gateway.base.wait import finish_despite_cancel, wait_until_set
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import NewOutbound
 from gateway.outbound.replying import LONGEST, may_end, replies, shown

@@ -21,9 +21,8 @@ from gateway.queue.lanes import Lanes
 from gateway.queue.mode_choice import TOLD, QueueChoice, read_choice
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import agent_of
-from gateway.settings.messages import MessagesSettings
-from gateway.settings.queue import QueueMode
-from gateway.settings.store import SettingsStore
+from gateway.settings.messages import MessagesSettings, QueueMode
+from gateway.settings.root import SettingsStore
 
 PARTS_QUIET = 1.0
 """Seconds without a further part after which an album, or a text that the platform cut up, counts as complete."""

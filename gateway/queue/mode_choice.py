@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gateway.settings.queue import MODES, OLDER_NAMES, QueueMode
+from gateway.settings.messages import MODES, OLDER_NAMES, QueueMode
 
 MOST_SECONDS = 60.0
 MOST_TOGETHER = 1000

@@ -13,7 +13,7 @@ from gateway.ledger.protocol import OutboxLedger
 from gateway.ledger.rows import NewOutbound
 from gateway.queue.pause import Pause
 from gateway.routing.routed_message import RoutedMessage
-from gateway.settings.queue import QueueMode
+from gateway.settings.messages import QueueMode
 
 log = logging.getLogger(__name__)
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from agent.models.middleware.cooldown import Cooldowns
+from gateway.settings.section import Section
 
 Mode = Literal["api_key", "token"]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
-
-
-class ProfileSettings(_Section):
+class ProfileSettings(Section):
     """Facts about one saved key."""
 
     provider: str = Field(min_length=1)
@@ -27,7 +23,7 @@ class ProfileSettings(_Section):
     """The account's e-mail address; only informative."""
 
 
-class CooldownSettings(_Section):
+class CooldownSettings(Section):
     """How long a rejected key is not used."""
 
     first_minutes: float = Field(default=1.0, gt=0)
@@ -50,7 +46,7 @@ class CooldownSettings(_Section):
         )
 
 
-class AuthSettings(_Section):
+class AuthSettings(Section):
     """Keys saved by `homebody models auth add`, used in addition to those in `models.providers` and the environment."""
 
     profiles: dict[str, ProfileSettings] = Field(default_factory=dict)

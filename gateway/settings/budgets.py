@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
+
+from gateway.settings.section import Section
 
 
-class PurseSettings(BaseModel):
+class PurseSettings(Section):
     """A daily budget."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     tokens: int | None = Field(default=None, ge=0)
     """Tokens per day, including those read from a prompt cache. Unset: unlimited."""
@@ -35,10 +34,8 @@ class BackgroundPurse(PurseSettings):
     """USD per day. null: unlimited. Models without a known price are counted at a high estimate (see `homebody usage`)."""
 
 
-class BudgetSettings(BaseModel):
+class BudgetSettings(Section):
     """Daily limits on model costs. A day is from midnight to midnight in the owner's time zone."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     enabled: bool = True
     """Block model calls that could exceed a budget."""

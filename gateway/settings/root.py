@@ -1,10 +1,11 @@
-"""The root of the settings."""
+"""The root of the settings, and the store that holds the current ones and notifies subscribers of changes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from zlib import crc32
 
 from pydantic import BaseModel, Field, PrivateAttr
@@ -17,10 +18,8 @@ from gateway.base.errors import UsageError
 from gateway.settings.auth import AuthSettings
 from gateway.settings.block_streaming import BlockStreaming
 from gateway.settings.budgets import BudgetSettings
-from gateway.settings.group_chat import CallSettings
 from gateway.settings.http import GatewaySettings
-from gateway.settings.logging import LoggingSettings
-from gateway.settings.messages import MessagesSettings
+from gateway.settings.messages import CallSettings, MessagesSettings
 from gateway.settings.routing import Binding, Broadcast
 from gateway.settings.section import Section
 from gateway.settings.session import HooksSettings, SessionSettings
@@ -30,6 +29,25 @@ MAIN = "main"
 _PORTS = 999
 """Number of ports after the default one over which profiles are distributed by their name."""
 AGENT_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+
+Level = Literal["debug", "info", "warn", "warning", "error", "silent"]
+
+
+class LoggingSettings(Section):
+    """Log levels and the log file."""
+
+    level: Level = Field(default="info", json_schema_extra={"reload": "hot"})
+    """Minimum level of lines in the log file: debug, info, warn, error or silent."""
+    file: Path | None = Field(default=None, json_schema_extra={"reload": "restart"})
+    """Path of the log file. Unset: logs/homebody.jsonl in the home folder (~/.homebody)."""
+    console_level: Level = Field(default="info", json_schema_extra={"reload": "hot"})
+    """Minimum level of lines in the terminal."""
+    console_style: Literal["pretty", "json"] = Field(default="pretty", json_schema_extra={"reload": "restart"})
+    """Format of lines in the terminal: ``pretty`` for people, ``json`` for a log collector."""
+    max_bytes: Annotated[int, Field(ge=10_000)] = Field(default=10_000_000, json_schema_extra={"reload": "restart"})
+    """Size in bytes at which the log file is rotated."""
+    keep: Annotated[int, Field(ge=1, le=100)] = Field(default=5, json_schema_extra={"reload": "restart"})
+    """Number of rotated log files to keep."""
 
 
 class AgentDefaults(AgentSettings, BlockStreaming):
@@ -264,3 +282,32 @@ def laid_over(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 def _said(section: BaseModel) -> dict[str, Any]:
     return section.model_dump(by_alias=True, exclude_unset=True)
+
+
+Subscriber = Callable[[Settings, Settings], None]
+
+
+class SettingsStore:
+    """Holds the current settings. Read ``current`` at each use; subscribe only to act on a change.
+
+    Not thread-safe: read and replace on the event loop.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._current = settings
+        self._subscribers: list[Subscriber] = []
+
+    @property
+    def current(self) -> Settings:
+        """The current settings."""
+        return self._current
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Call ``subscriber(former, current)`` after each replacement, in the order of subscription."""
+        self._subscribers.append(subscriber)
+
+    def replace(self, settings: Settings) -> None:
+        """Replace the settings and call the subscribers. Their exceptions propagate to the caller."""
+        former, self._current = self._current, settings
+        for subscriber in self._subscribers:
+            subscriber(former, settings)

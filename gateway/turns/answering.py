@@ -19,7 +19,7 @@ from channels.protocol import Channel
 from gateway.agents.fallback_notice import with_asides
 from gateway.agents.running_agent import RunningAgent
 from gateway.base import errors
-from gateway.base.shield import finish_despite_cancel, run_despite_cancel
+from gateway.base.wait import finish_despite_cancel, run_despite_cancel
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import NewOutbound, Turn, TurnEnd
 from gateway.media.service import MediaService

@@ -23,7 +23,7 @@ from channels.messages import Button, ChatAddress
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.base import errors
-from gateway.base.shield import finish_despite_cancel, run_despite_cancel
+from gateway.base.wait import finish_despite_cancel, run_despite_cancel
 from gateway.command_handlers.model_commands import ModelCommands
 from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.session_commands import SessionCommands

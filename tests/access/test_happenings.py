@@ -24,9 +24,8 @@ from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Access
 from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.router import Route, Router
-from gateway.settings.root import Settings
+from gateway.settings.root import Settings, SettingsStore
 from gateway.settings.routing import Binding
-from gateway.settings.store import SettingsStore
 from gateway.turns.quoting import quoted
 from gateway.turns.user_message import with_context
 

@@ -23,8 +23,7 @@ from gateway.routing.access import Access, Actor
 from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.routed_message import decode_message, encode_message
 from gateway.routing.router import Route, Router
-from gateway.settings.root import Settings
-from gateway.settings.store import SettingsStore
+from gateway.settings.root import Settings, SettingsStore
 from memory.audience import Audience
 
 if TYPE_CHECKING:

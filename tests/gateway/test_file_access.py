@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.base.file_access import access_hint
+from gateway.base.errors import access_hint
 
 if TYPE_CHECKING:
     from pathlib import Path

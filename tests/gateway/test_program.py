@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.base.program import as_started, program_name
+from gateway.base.errors import as_started, program_name
 
 HOMEBODY = Path(__file__).resolve().parents[2] / ".venv/bin/homebody"
 

@@ -17,7 +17,7 @@ from gateway.base.paths import Paths
 from gateway.logs.redaction import REDACTED, Redactor
 from gateway.logs.rotated import RotatedFile
 from gateway.logs.wiring import Listener, configure
-from gateway.settings.logging import LoggingSettings
+from gateway.settings.root import LoggingSettings
 
 SECRET = "123456:secret/token"
 

@@ -22,8 +22,7 @@ from gateway.inbound.inbox import Inbox
 from gateway.routing.access import Access
 from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.router import router_of
-from gateway.settings.root import Settings
-from gateway.settings.store import SettingsStore
+from gateway.settings.root import Settings, SettingsStore
 from tests.peers.wire import NOON, Wire
 
 if TYPE_CHECKING:

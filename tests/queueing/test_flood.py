@@ -14,8 +14,7 @@ from gateway.queue.message_queue import MessageQueue, QueuedMessage
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import encode_message
 from gateway.routing.router import Route
-from gateway.settings.root import Settings
-from gateway.settings.store import SettingsStore
+from gateway.settings.root import Settings, SettingsStore
 from memory.audience import OWNER
 from tests.peers.wire import NOON, Wire
 from tests.queueing.conftest import Slow, inbox_of

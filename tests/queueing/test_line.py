@@ -19,7 +19,7 @@ from tests.queueing.conftest import Slow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.settings.queue import QueueMode
+    from gateway.settings.messages import QueueMode
     from tests.queueing.conftest import Town
 
     Make = Callable[..., Town]

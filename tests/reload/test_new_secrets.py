@@ -21,7 +21,7 @@ from gateway.logs.redaction import Redactor
 from gateway.logs.wiring import configure
 from gateway.models.key_profiles import Profile, Profiles
 from gateway.settings.auth import AuthSettings
-from gateway.settings.logging import LoggingSettings
+from gateway.settings.root import LoggingSettings
 from tests.models.conversation import ask, user
 from tests.patience import PATIENCE
 

@@ -19,8 +19,7 @@ from gateway.logs.redaction import Redactor
 from gateway.logs.wiring import configure
 from gateway.routing.access import Actor
 from gateway.sessions.record import SessionRecord
-from gateway.settings.logging import LoggingSettings
-from gateway.settings.root import Settings
+from gateway.settings.root import LoggingSettings, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from gateway.app.reload import EMPTY_SECONDS
 from gateway.base.clock import SystemClock
 from gateway.logs.redaction import Redactor
 from gateway.logs.wiring import configure
-from gateway.settings.logging import LoggingSettings
+from gateway.settings.root import LoggingSettings
 from tests.patience import PATIENCE
 from tests.reload.place import Place, ask, homebody, listening, until
 
