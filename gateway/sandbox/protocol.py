@@ -67,19 +67,20 @@ class Confined:
     """What to execute, and what to apply to the child between fork and exec. ``gateway/sandbox/restrict.py: apply`` does all of it.
 
     ``argv[0]`` is an absolute path, ``env`` the whole environment and ``cwd`` the folder to start in. ``files`` are contents that
-    the child finds behind those descriptor numbers. ``rlimits`` holds (name without ``RLIMIT_``, value). ``seccomp`` is a BPF program
-    to install. The child joins each of ``cgroups``, given as paths of ``cgroup.procs`` files.
+    the child finds behind descriptors 3, 4, ... ``rlimits`` holds (name without ``RLIMIT_``, value). ``seccomp`` is a BPF program
+    to install. The child joins each of ``cgroups``, given as paths of ``cgroup.procs`` files. ``drop`` gives up root's capabilities.
     """
 
     rung: Rung
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str
-    files: tuple[tuple[int, bytes], ...] = ()
+    files: tuple[bytes, ...] = ()
     landlock: LandlockRules | None = None
     seccomp: bytes | None = None
     rlimits: tuple[tuple[str, int], ...] = ()
     cgroups: tuple[str, ...] = ()
+    drop: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return this as JSON values, which is what ``restrict.apply`` takes."""
@@ -89,12 +90,13 @@ class Confined:
             "argv": list(self.argv),
             "env": dict(self.env),
             "cwd": self.cwd,
-            "files": [[number, base64.b64encode(data).decode()] for number, data in self.files],
+            "files": [base64.b64encode(data).decode() for data in self.files],
             "landlock": rules
             and {"fs": rules.fs, "net": rules.net, "scoped": rules.scoped, "paths": [list(path) for path in rules.paths]},
             "seccomp": self.seccomp and base64.b64encode(self.seccomp).decode(),
             "rlimits": [list(limit) for limit in self.rlimits],
             "cgroups": list(self.cgroups),
+            "drop": self.drop,
         }
 
 
