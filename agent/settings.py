@@ -1,4 +1,4 @@
-"""Settings sections of an agent: ``agents.defaults`` (which every entry of ``agents.list`` may override), ``tools`` and ``models``."""
+"""Settings sections of an agent: ``agents.defaults`` (which every entry of ``agents.list`` may override) and ``models``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
+from agent.section import Section
+from agent.tool_settings import ToolsSettings
 from memory.audience import SHARED
 
 Level = Literal["off", "minimal", "low", "medium", "high", "xhigh", "adaptive"]
@@ -31,12 +32,6 @@ def _path_to_share(path: str) -> str:
     if not path.strip() or pure.is_absolute() or any(part.startswith("..") for part in pure.parts) or path.startswith("~"):
         raise ValueError(f"{path!r} is not a path in the workspace (write it like recipes or docs/house.md)")
     return str(pure)
-
-
-class Section(BaseModel):
-    """A section of the settings: camelCase keys; unknown keys are ignored (the loader warns about them)."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "": 1}
@@ -199,82 +194,6 @@ class LimitSettings(Section):
     """Longest duration of one turn, in seconds."""
     tool_result_chars: Annotated[int, Field(ge=1000)] = 64_000
     """Longest tool result that a model is shown, in characters; at most 16,000 below a window of 100,000 tokens, 32,000 below 400,000."""
-
-
-GROUPS: dict[str, tuple[str, ...]] = {
-    "group:fs": ("read", "write", "edit", "apply_patch", "list", "grep"),
-    "group:memory": ("memory_search", "memory_get"),
-    "group:messaging": ("send_file", "message"),
-    "group:runtime": ("exec", "process"),
-    "group:web": ("web_search", "web_fetch"),
-    "group:sessions": ("sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "session_status"),
-    "group:automation": ("cron", "gateway"),
-}
-"""Names for several tools at once; a tool that this version does not have yet may be named already."""
-
-PROFILES: dict[str, tuple[str, ...]] = {
-    "minimal": ("group:memory",),
-    "coding": ("group:fs", "group:memory", "group:runtime", "group:web"),
-    "messaging": ("read", "write", "group:memory", "group:messaging"),
-    "full": ("*",),
-}
-"""What an agent of each kind needs."""
-
-
-def _known(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    for pattern in patterns:
-        if pattern.casefold().startswith("group:") and pattern.casefold() not in GROUPS:
-            raise ValueError(f"there is no {pattern!r}; there is {', '.join(GROUPS)}")
-    return patterns
-
-
-Patterns = Annotated[tuple[str, ...], AfterValidator(_known)]
-"""Names of tools, which may hold ``*``, and of groups of tools."""
-
-
-class ToolRules(Section):
-    """One layer of rules. A layer can only narrow what the layers before it left."""
-
-    profile: Literal["minimal", "coding", "messaging", "full"] | None = None
-    """A ready choice: minimal (search in the memory), coding (files, memory, programs, web), messaging (notes, memory, sending) or full."""
-    allow: Patterns = ("*",)
-    """Names of tools that may be used, with `*`, or groups such as `group:fs` and `group:memory`."""
-    deny: Patterns = ()
-    """Names of tools that may not be used, with `*`, or groups; this wins over `allow`."""
-
-
-class ExecSettings(Section):
-    """How commands run. What is not given for an agent is taken from ``agents.defaults.tools.exec``, then from ``tools.exec``."""
-
-    timeout_sec: Annotated[float, Field(ge=1, le=86_400)] = 1800.0
-    """Longest duration of one command, in seconds; a call may ask for less, not for more."""
-    background_ms: Annotated[int, Field(ge=100, le=600_000)] = 10_000
-    """How long a command is waited for before it goes on in the background, in milliseconds; a call may say otherwise."""
-    notify_on_exit: bool = True
-    """Say in the chat that a background command has ended, and tell the model with the next message."""
-    cleanup_ms: Annotated[int, Field(ge=60_000, le=86_400_000)] = 1_800_000
-    """How long a background command that has ended stays in the list of `process`, in milliseconds."""
-    path_prepend: tuple[str, ...] = ()
-    """Folders that commands search before the system's, such as `/opt/tools/bin`."""
-    max_jobs: Annotated[int, Field(ge=1, le=200)] = 16
-    """How many commands of one agent may run at once."""
-
-
-class GlobalToolsSettings(ToolRules):
-    """Which tools there are for all agents. An agent's own rules can only narrow them."""
-
-    exec: ExecSettings = ExecSettings()
-    """How commands run."""
-
-    by_provider: dict[str, ToolRules] = Field(default_factory=dict)
-    """Further rules while a certain model answers, by provider (`ollama`) or model (`openai/gpt-5*`)."""
-
-
-class ToolsSettings(GlobalToolsSettings):
-    """Which tools the agent has. An agent's own entry narrows what the defaults and the global rules allow."""
-
-    deny: Patterns = ("apply_patch",)
-    """Names of tools or groups that it does not have; this wins over `allow`. The default leaves out apply_patch, as edit does the same."""
 
 
 class AgentSettings(Section):

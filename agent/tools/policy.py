@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from agent.settings import GROUPS, PROFILES, GlobalToolsSettings, ToolRules
+from agent.tool_settings import GROUPS, PROFILES, GlobalToolsSettings, ToolRules
 
 
 @dataclass(frozen=True, slots=True)

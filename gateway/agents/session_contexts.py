@@ -12,8 +12,8 @@ from agent.context.workspace_files import Workspace
 from agent.errors import AgentError
 from agent.models.protocol import Model
 from agent.models.thinking import level_of
-from agent.settings import ToolRules
 from agent.timing import Clock
+from agent.tool_settings import ToolRules
 from agent.transcript.transcript import Transcript
 from gateway.budget.guard import BudgetGuard
 from gateway.models.registry import AgentModels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from agent.settings import ToolRules
+from agent.tool_settings import ToolRules
 from channels.messages import ChatAddress
 from channels.platform import GroupRule, Policy
 from gateway.sessions.record import SessionRecord

@@ -10,11 +10,13 @@ from zlib import crc32
 
 from pydantic import BaseModel, Field, PrivateAttr
 
-from agent.settings import AgentSettings, ExecSettings, GlobalToolsSettings, ModelsSettings, ToolRules
+from agent.settings import AgentSettings, ModelsSettings
+from agent.tool_settings import ExecSettings, GlobalToolsSettings, ToolRules
 from channels.built_in import PlatformSettings
 from channels.common.shared_settings import DmPolicy
 from channels.platform import Policy
 from gateway.base.errors import UsageError
+from gateway.settings.approvals import ApprovalsSettings
 from gateway.settings.auth import AuthSettings
 from gateway.settings.block_streaming import BlockStreaming
 from gateway.settings.budgets import BudgetSettings
@@ -195,6 +197,8 @@ class Settings(Section):
     """The HTTP API."""
     tools: GlobalToolsSettings = Field(default=GlobalToolsSettings(), json_schema_extra=_HOT)
     """Tools that agents may use; an agent's own settings can only restrict them further."""
+    approvals: ApprovalsSettings = Field(default=ApprovalsSettings(), json_schema_extra=_HOT)
+    """What agents may do without asking."""
     budgets: BudgetSettings = Field(default=BudgetSettings(), json_schema_extra=_HOT)
     """Daily limits on model costs."""
     plugins: PluginsSettings = Field(default=PluginsSettings(), json_schema_extra=_HOT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agent.context.workspace_files import Workspace
-from agent.settings import ToolRules
+from agent.tool_settings import ToolRules
 from agent.tools.apply_patch import ApplyPatch
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.settings import ToolRules
+from agent.tool_settings import ToolRules
 from agent.tools.policy import ToolPolicy
 from channels.messages import ChatAddress
 from channels.platform import GroupRule, Policy

@@ -34,6 +34,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "auth.profiles.<name>": {"provider": "openai"},
     "bindings[]": {"agentId": "main", "match": {"channel": "telegram", "peer": {"kind": "group", "id": "1"}}},
     "agents.defaults.model": {"primary": "a/b"},
+    "approvals.rules[]": {"decision": "ask"},
 }
 """What else a section must say before anything can be said there."""
 NAMES = {"groups": "*", "channels": "*", "guilds": "*", "topics": "1"}
@@ -43,7 +44,18 @@ BY_CHANNEL: tuple[Any, ...] = ({"telegram": "steer"}, {"telegram": 5}, {"telegra
 TRIED: dict[str, tuple[Any, ...]] = {
     "true or false": (True, False),
     "number": (1, 2, 0.3, 7, 30, 300, 2500, 5000, 100_000, 2_000_000),
-    "list": (["x"], ["read"], ["image"], ["sessions"], ["*"], ["127.0.0.1"], ["https://x.example"], [{"id": "x"}], BINDINGS),
+    "list": (
+        ["x"],
+        ["read"],
+        ["image"],
+        ["sessions"],
+        ["*"],
+        ["127.0.0.1"],
+        ["https://x.example"],
+        [{"id": "x"}],
+        [{"decision": "deny"}],
+        BINDINGS,
+    ),
     "table": (
         {"x": "y"},
         {"x": {}},
@@ -192,6 +204,12 @@ HOLDS: dict[str, Look] = {
         "followup",
     ),
     "tools": ({"tools": {"deny": ["*"]}}, lambda h: len(h.agents["main"].conversations.rack.box().specs) > 0, True, False),
+    "approvals": (
+        {"approvals": {"rules": [{"decision": "deny", "command": "rm"}]}},
+        lambda h: [rule.command for rule in h.inbox.settings.current.approvals.rules],
+        [],
+        ["rm"],
+    ),
     "budgets": ({"budgets": {"day": {"usd": 7}}}, lambda h: h.agents["main"].brake.settings.day.usd, 5.0, 7.0),
     "plugins": ({"plugins": {"slots": {"memory": "none"}}}, lambda h: h.agents["main"].memory is None, False, True),
     "logging": ({"logging": {"level": "debug"}}, lambda _: logging.getLogger("gateway").getEffectiveLevel(), 20, 10),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agent.settings import GROUPS, PROFILES, GlobalToolsSettings, ToolRules, ToolsSettings
+from agent.tool_settings import GROUPS, PROFILES, GlobalToolsSettings, ToolRules, ToolsSettings
 from agent.tools.policy import ToolPolicy, named
 from gateway.settings.root import Settings
 from gateway.tools.registry import ToolRegistry, tools_of
