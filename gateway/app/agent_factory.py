@@ -18,7 +18,7 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import SessionContexts
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
-from gateway.budget.embedding import BudgetEmbedder
+from gateway.budget.budgeted_calls import BudgetEmbedder
 from gateway.budget.guard import BudgetGuard
 from gateway.config.workspace_location import protected_inodes
 from gateway.ledger.protocol import Ledger

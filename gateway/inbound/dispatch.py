@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
 
 from channels.live import Done
 from channels.messages import ChatAddress, Inbound
 from channels.protocol import Channel
 from gateway.base.errors import StorageFailed, UsageError
+from gateway.commands.table import parse
 from gateway.inbound.group_history import GroupHistory
-from gateway.inbound.route import MessageRouting
-from gateway.inbound.unstored_commands import UnstoredCommands
+from gateway.inbound.route import MessageRouting, NewMessage
 from gateway.ledger.protocol import InboxLedger
 from gateway.ledger.rows import InboxEnd, InboxRow, NewOutbound
+from gateway.ledger.values import clean
 from gateway.outbound.progress import show_frame
 from gateway.routing.routed_message import ReceivedMessage, RoutedMessage, UnreadableMessage, decode_received
 from gateway.routing.router import Route
@@ -102,3 +104,42 @@ class Dispatcher:
             await self._inbox.settle([row.id], end, reason=reason, reply=reply)
         except StorageFailed as error:  # the message stays in the inbox: it is dispatched again after the next start
             log.warning("message %s could not be ended: %s", row.id, error)
+
+
+REMEMBERED: Final = 100
+"""Stops that are remembered until their messages could be stored."""
+
+
+class UnstoredCommands:
+    """Looks for ``/stop`` among messages that the ledger refused, and runs it at once.
+
+    The platform delivers such a message again until it is stored. By then it must not stop what was begun since, so it is remembered.
+    ``stop`` ends what runs and says so without the ledger.
+    """
+
+    def __init__(self, stop: Callable[[Inbound, Route], Awaitable[None]]) -> None:
+        self._stop = stop
+        self._done: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    async def run_stops(self, account: str, messages: Sequence[NewMessage]) -> None:
+        """Run the stops among these messages, each once however often it is delivered."""
+        for new in messages:
+            inbound, route = new.message.inbound, new.message.route
+            name = (account, clean(new.alias))
+            if name not in self._done and route is not None and _is_stop(new):
+                self._done[name] = None
+                while len(self._done) > REMEMBERED:
+                    self._done.popitem(last=False)
+                await self._stop(inbound, route)
+
+    def was_run(self, row: InboxRow) -> bool:
+        """Return whether a message that could be stored at last was run before. It answers yes once."""
+        return self._done.pop((row.account, row.alias), False) is None
+
+
+def _is_stop(new: NewMessage) -> bool:
+    inbound, actor = new.message.inbound, new.message.actor
+    if new.line is not None or (inbound.conversation.kind == "group" and not actor.owner):
+        return False  # in a group a member may stop only their own turn, and whose it is cannot be looked up now
+    command = parse(inbound.text)
+    return command is not None and command[0].name == "stop"

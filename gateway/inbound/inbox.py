@@ -5,25 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 
 from channels.messages import ChatAddress, Cursor, Inbound
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.inbound.authorise import Authoriser
-from gateway.inbound.dispatch import Dispatcher, Urgent
+from gateway.inbound.dispatch import Dispatcher, UnstoredCommands, Urgent
 from gateway.inbound.group_history import GroupHistory
 from gateway.inbound.normalise import normalise
 from gateway.inbound.route import MessageRouting, NewMessage
-from gateway.inbound.store import store
-from gateway.inbound.unstored_commands import UnstoredCommands
 from gateway.ledger.base import Clock
-from gateway.ledger.protocol import Ledger
-from gateway.ledger.rows import InboxRow
-from gateway.ledger.values import account_of
+from gateway.ledger.protocol import InboxLedger, Ledger
+from gateway.ledger.rows import Arrival, InboxRow
+from gateway.ledger.values import account_of, clean
 from gateway.routing.access import Access
 from gateway.routing.chat_migrations import ChatMigrations
-from gateway.routing.routed_message import RoutedMessage, UnreadableMessage, decode_received
+from gateway.routing.routed_message import (
+    ReceivedMessage,
+    RoutedMessage,
+    UnreadableMessage,
+    decode_received,
+    encode_message,
+    reworded,
+)
 from gateway.routing.router import Router
 from gateway.settings.root import SettingsStore
 
@@ -175,3 +181,40 @@ class AccountSink:
     def _check_account(self, inbound: Inbound) -> None:
         if account_of(inbound.conversation) != self._key:
             raise ValueError(f"a message of {account_of(inbound.conversation)} was given to the sink of {self._key}")
+
+
+async def store(
+    inbox: InboxLedger, account: str, messages: Sequence[NewMessage], cursor: Cursor | None, received_at: datetime
+) -> list[tuple[InboxRow, ReceivedMessage]]:
+    """Store what is new and the cursor, in one transaction; return the messages that are new, in the order of their rows.
+
+    Raises:
+        StorageFailed: nothing was stored.
+    """
+    arrivals = [to_arrival(one, received_at) for one in messages]
+    accepted = await inbox.accept(account, arrivals, cursor)
+    if accepted.renumbered:
+        log.warning("%s has started to number its messages anew", account)
+    by_alias: dict[str, ReceivedMessage] = {}
+    for arrival, one in zip(arrivals, messages, strict=True):
+        by_alias.setdefault(clean(arrival.alias), one.message)  # of two with one name the first is stored
+    return [(row, by_alias[row.alias]) for row in accepted.rows]
+
+
+def to_arrival(new: NewMessage, received_at: datetime) -> Arrival:
+    """Encode a message for its row."""
+    inbound, route, text = new.message.inbound, new.message.route, new.new_text
+    return Arrival(
+        key=new.key,
+        alias=new.alias,
+        conversation=inbound.conversation.address,
+        session=route.session if route else None,
+        sender=inbound.sender.id,
+        payload=encode_message(inbound, new.message.actor, route, before=new.message.before, asides=new.message.context_events),
+        received_at=received_at,
+        message=inbound.message_id if inbound.event == "message" else None,
+        takes=new.event_ids,
+        aside=new.line,
+        edits=None if text is None else inbound.target,
+        reword=None if text is None else lambda payload: reworded(payload, text),
+    )

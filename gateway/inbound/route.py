@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from channels.messages import Inbound
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import UsageError
 from gateway.commands.table import parse, parse_with_triggers
 from gateway.inbound.authorise import Authorised
-from gateway.inbound.edits_and_reactions import edited, pressed, reaction
 from gateway.inbound.group_history import GroupHistory
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import ContextEvent, InboxRow
@@ -18,6 +18,7 @@ from gateway.routing.access import Actor
 from gateway.routing.routed_message import ReceivedMessage, RoutedMessage
 from gateway.routing.router import Route, Router
 from gateway.settings.root import SettingsStore
+from gateway.turns.quoting import LONGEST_QUOTE, cut, name_of, one_line, quoted, unmarked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,3 +154,31 @@ class MessageRouting:
 
     def _context_event(self, inbound: Inbound, actor: Actor) -> ReceivedMessage:
         return ReceivedMessage(inbound=inbound, actor=actor, route=self._routes(inbound, actor)[0])
+
+
+LONGEST_EDIT: Final = 2000
+LONGEST_EMOJI: Final = 32
+
+
+def pressed(inbound: Inbound) -> Inbound:
+    """Return a pressed button as a message: a command as if it had been typed, anything else marked as a press."""
+    if parse(inbound.text) is not None:
+        return inbound
+    return replace(inbound, text=f"[pressed: {one_line(inbound.text, LONGEST_QUOTE)}]")
+
+
+def edited(inbound: Inbound) -> str:
+    """Return the line for a message that was edited after it was answered."""
+    who = f"{speaker(inbound)} " if inbound.conversation.kind == "group" else ""
+    return f"[{who}edited: {unmarked(cut(inbound.text.strip(), LONGEST_EDIT))}]"
+
+
+def reaction(inbound: Inbound, ours: str | None) -> str:
+    """Return the line for a reaction. ``ours`` is the text of the agent's message that it is under, None for another message."""
+    under = "an earlier message" if ours is None else f"your message {quoted(ours, 100)}"
+    return f"[{speaker(inbound)} put {one_line(inbound.text, LONGEST_EMOJI)} under {under}]"
+
+
+def speaker(inbound: Inbound) -> str:
+    """Return the name of the sender, who chose it, as one short plain line."""
+    return name_of(inbound.sender.name, inbound.sender.id)

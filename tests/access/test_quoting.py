@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from agent.messages import Text, UserMessage
 from agent.transcript.history_view import PINNED, SUMMARY_HEAD, stamped
 from channels.messages import ChatAddress, Inbound, Sender
-from gateway.inbound.edits_and_reactions import edited, reaction
 from gateway.inbound.group_history import GroupHistory
+from gateway.inbound.route import edited, reaction
 from gateway.ledger.rows import InboxRow
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage

@@ -15,8 +15,7 @@ import structlog
 
 from gateway.base.paths import Paths
 from gateway.logs.redaction import REDACTED, Redactor
-from gateway.logs.rotated import RotatedFile
-from gateway.logs.wiring import Listener, configure
+from gateway.logs.wiring import Listener, RotatedFile, configure
 from gateway.settings.root import LoggingSettings
 
 SECRET = "123456:secret/token"

@@ -20,11 +20,8 @@ from agent.models.scripted import ScriptedModel
 from agent.settings import ModelsSettings
 from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed
-from gateway.budget.booking import booked
-from gateway.budget.day import NEW_DATES, BookingDay
-from gateway.budget.embedding import BudgetEmbedder
-from gateway.budget.guard import BudgetGuard
-from gateway.budget.middleware import BudgetMiddleware
+from gateway.budget.budgeted_calls import BudgetEmbedder, BudgetMiddleware, booked
+from gateway.budget.guard import NEW_DATES, BookingDay, BudgetGuard
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.models.registry import ModelRegistry
 from gateway.settings.budgets import BudgetSettings

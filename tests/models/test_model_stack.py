@@ -17,7 +17,7 @@ from agent.models.notebook.notebook_model import NotebookModel
 from agent.models.scripted import ScriptedModel
 from agent.settings import ModelsSettings
 from gateway.base.clock import ManualClock
-from gateway.budget.middleware import BudgetMiddleware
+from gateway.budget.budgeted_calls import BudgetMiddleware
 from gateway.models.model_stack import StackParts, build_model
 from tests.models.conversation import ask, hear, user
 

@@ -1,0 +1,234 @@
+"""Calls of models and embedders within the budget: each is reserved before it is made, and booked afterwards."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Literal, cast
+
+from agent.events import Restarted, TextDelta, ThinkingDelta
+from agent.messages import AssistantMessage, Failure, FailureKind, Text, Thinking, Usage
+from agent.models import token_estimate
+from agent.models.catalog.prices import EMBEDDING_ESTIMATE, FREE, Price, is_own
+from agent.models.middleware.model_middleware import ModelMiddleware
+from agent.models.protocol import Model, Part, Request
+from agent.models.thinking import thinking_tokens
+from gateway.budget.guard import BudgetGuard
+from gateway.ledger.spending import Limit, Spent
+from memory.embedding.inputs import estimated_tokens
+from memory.embedding.protocol import Embedder
+from memory.errors import EmbeddingFailed
+
+
+class BudgetMiddleware(ModelMiddleware):
+    """Reserves the maximum cost before a call and books the actual cost afterwards. One per session."""
+
+    def __init__(self, model: Model, guard: BudgetGuard, session: str) -> None:
+        super().__init__(model)
+        self._session = session
+        self._guard = guard
+        self._price = guard.price
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """Make the call if the budgets allow it; otherwise return a failure that names the budget."""
+        sent, price = token_estimate.of_request(request), self._price(self.name)
+        most = min(request.max_output + thinking_tokens(request.thinking), self.max_output)
+        reserved = await self._guard.reserve(
+            self._session, self.name, tokens=sent + most, usd=price.at_most(sent, most), background=request.background
+        )
+        if reserved.broken is not None or reserved.row is None:
+            yield _held(self.name, reserved.broken)
+            return
+        said, before, settled = 0, Spent(cost=0.0), False
+        try:
+            stream = cast("AsyncGenerator[Part, None]", self._model.stream(request))  # every model's stream is a generator
+            async with aclosing(stream) as parts:  # who goes away leaves no connection open
+                async for piece in parts:
+                    if isinstance(piece, AssistantMessage):
+                        settled = True  # before it is handed on: who has the answer may never come back for more
+                        paid = price if piece.model == self.name else self._price(piece.model)  # another may have stood in
+                        spent = booked(piece, sent=sent, said=said, price=paid)
+                        self._guard.settle(reserved.row, added(before, spent))
+                    elif isinstance(piece, (TextDelta, ThinkingDelta)):
+                        said += len(piece.text)
+                    elif isinstance(piece, Restarted):  # the try that broke off is charged as well
+                        before, said = added(before, cut_off(sent=sent, said=said, price=price)), 0
+                    yield piece
+        finally:
+            if not settled:
+                self._guard.settle(reserved.row, added(before, cut_off(sent=sent, said=said, price=price)))
+
+    async def close(self) -> None:
+        """Do nothing: the wrapped model is shared and closed by its owner."""
+
+
+SESSION = "memory search"
+"""The name under which embeddings are booked."""
+LOCAL = frozenset({"local", "fake"})
+"""Providers that cost nothing."""
+
+
+class BudgetEmbedder:
+    """Wraps an ``Embedder``. Its calls count as background work; over budget they fail, and memory is searched by keyword only.
+
+    Tokens are estimated, because providers report them differently and embeddings cost little.
+    """
+
+    def __init__(self, embedder: Embedder, brake: BudgetGuard, price: Price | None) -> None:
+        self.within = embedder
+        self._brake = brake
+        address = getattr(getattr(embedder, "endpoint", None), "base_url", "")
+        self._price = FREE if is_own(address) else price or EMBEDDING_ESTIMATE
+
+    @property
+    def provider(self) -> str:
+        """See the protocol."""
+        return self.within.provider
+
+    @property
+    def model(self) -> str:
+        """See the protocol."""
+        return self.within.model
+
+    @property
+    def fingerprint(self) -> str:
+        """See the protocol."""
+        return self.within.fingerprint
+
+    @property
+    def max_batch_tokens(self) -> int:
+        """See the protocol."""
+        return self.within.max_batch_tokens
+
+    @property
+    def max_batch_texts(self) -> int:
+        """See the protocol."""
+        return self.within.max_batch_texts
+
+    @property
+    def stepped_in(self) -> str | None:
+        """The fallback in use, if the wrapped embedder has one."""
+        found: str | None = getattr(self.within, "stepped_in", None)
+        return found
+
+    async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
+        """See the protocol."""
+        if self.provider in LOCAL:
+            return await self.within.embed(texts, purpose=purpose)
+        sent = sum(map(estimated_tokens, texts))
+        usd = self._price.at_most(sent, 0)
+        reserved = await self._brake.reserve(SESSION, f"{self.provider}/{self.model}", tokens=sent, usd=usd, background=True)
+        if reserved.row is None:
+            name = reserved.broken.name if reserved.broken else "the budget"
+            raise EmbeddingFailed(
+                f"Today's budget ({name}) is used up, so no vectors are created.",
+                hint=f"Memory is searched by keyword meanwhile. To raise the budget: homebody config set {name} ...",
+            )
+        spent = Spent(cost=0.0)
+        try:
+            vectors = await self.within.embed(texts, purpose=purpose)
+            spent = Spent(input=sent, cost=usd, estimated=True)
+        finally:
+            self._brake.settle(reserved.row, spent)
+        return vectors
+
+    async def close(self) -> None:
+        """Close the wrapped embedder."""
+        await self.within.close()
+
+
+def _held(model: str, limit: Limit | None) -> AssistantMessage:
+    """The failure for a blocked call. Its hint suggests twice the limit, or a default if the limit is zero."""
+    name = "the budget" if limit is None else limit.name
+    used = "" if limit is None else f" (${limit.usd:.2f})" if limit.usd is not None else f" ({limit.tokens or 0:,} tokens)"
+    more = (
+        ""
+        if limit is None
+        else f"{limit.usd * 2 or 5:g}"
+        if limit.usd is not None
+        else f"{(limit.tokens or 0) * 2 or 1_000_000}"
+    )
+    told = f"Today's budget is used up: the next answer could exceed {name}{used}."
+    hint = f"Send /budget once, then your message again; or raise the budget: homebody config set {name} {more}"
+    return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, hint=hint))
+
+
+CHARS_A_TOKEN = 4
+"""Output tokens booked for an interrupted call."""
+PLAUSIBLE = 0.4
+"""Reported figures below this share of our estimate are considered wrong; the estimate is off by 36 % at the 95th percentile."""
+_CHARGED: frozenset[FailureKind] = frozenset({"timeout", "refusal"})
+"""Failures after the model was reached, so that the prompt may have been charged."""
+
+
+def booked(answer: AssistantMessage, *, sent: int, said: int, price: Price) -> Spent:
+    """Return the usage of a finished call.
+
+    ``sent``: our estimate of the prompt in tokens. ``said``: the number of streamed characters. A failure before the first
+    character used nothing, unless it was a time-out or a refusal.
+    """
+    usage = answer.usage
+    if usage is None and answer.failure is not None and not said and answer.failure.kind not in _CHARGED:
+        return Spent(cost=0.0)
+    ours = _estimate(answer, sent, said)
+    believed = ours if usage is None else _believed(usage, ours)
+    changed = usage is None or believed is not usage
+    told = usage.cost if usage is not None and usage.cost is not None and 0 <= usage.cost < math.inf else None
+    reckoned = price.of_usage(believed)
+    cost = reckoned if told is None else max(told, reckoned) if changed else told
+    return _spent(believed, cost, estimated=changed or (told is None and price.estimated))
+
+
+def cut_off(*, sent: int, said: int, price: Price) -> Spent:
+    """Return the usage of a call that was cancelled."""
+    usage = Usage(input=sent, output=said // CHARS_A_TOKEN)
+    return _spent(usage, price.of_usage(usage), estimated=True)
+
+
+def added(one: Spent, other: Spent) -> Spent:
+    """Add up two attempts of one call."""
+    return Spent(
+        input=one.input + other.input,
+        output=one.output + other.output,
+        cache_read=one.cache_read + other.cache_read,
+        cache_write=one.cache_write + other.cache_write,
+        cost=(one.cost or 0.0) + (other.cost or 0.0),
+        estimated=one.estimated or other.estimated,
+    )
+
+
+def _estimate(answer: AssistantMessage, sent: int, said: int) -> Usage:
+    words = [part.text for part in answer.content if isinstance(part, (Text, Thinking))]
+    asked = [call.raw or json.dumps(call.arguments, ensure_ascii=False, default=str) for call in answer.calls]
+    return Usage(input=sent, output=max(sum(map(token_estimate.estimate, (*words, *asked))), said // CHARS_A_TOKEN))
+
+
+def _believed(told: Usage, ours: Usage) -> Usage:
+    """Return the provider's usage, with implausible figures replaced by our estimate."""
+    figures = (told.input, told.output, told.cache_read, told.cache_write)
+    short = told.prompt < PLAUSIBLE * ours.prompt
+    silent = told.output < PLAUSIBLE * ours.output
+    if min(figures) >= 0 and not short and not silent:
+        return told
+    cached = () if short or min(figures) < 0 else (told.cache_read, told.cache_write)
+    read, written = cached or (0, 0)
+    prompt = max(ours.prompt, 0) if short or min(figures) < 0 else told.prompt
+    return Usage(
+        input=max(prompt - read - written, 0),
+        output=ours.output if silent else told.output,
+        cache_read=read,
+        cache_write=written,
+    )
+
+
+def _spent(usage: Usage, cost: float, *, estimated: bool) -> Spent:
+    return Spent(
+        input=usage.input,
+        output=usage.output,
+        cache_read=usage.cache_read,
+        cache_write=usage.cache_write,
+        cost=cost,
+        estimated=estimated,
+    )
