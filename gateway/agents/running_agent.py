@@ -18,8 +18,8 @@ from agent.transcript.entries import FlushReceipt, Pinned, Unpinned
 from gateway.agents.fallback_notice import fallback_of
 from gateway.agents.session_contexts import SessionContexts, main_key
 from gateway.base.errors import HomebodyError, StorageFailed
-from gateway.sessions.archive import Archive
 from gateway.sessions.freshness import Due, due, next_due
+from gateway.sessions.past_sessions import Archive
 from gateway.sessions.record import SessionRecord
 from gateway.sessions.repair import repair
 from gateway.settings.root import AgentProfile, Settings

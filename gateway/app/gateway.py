@@ -31,7 +31,7 @@ from gateway.base.state_lock import StateLock
 from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.urgent_commands import UrgentCommands
 from gateway.commands.table import MENU
-from gateway.config.compare import alike
+from gateway.config.effective import alike
 from gateway.inbound.inbox import Inbox
 from gateway.jobs.scheduler import Scheduler
 from gateway.ledger.rows import ApprovedSender
@@ -42,21 +42,17 @@ from gateway.outbound.delivery import Delivery
 from gateway.outbound.owner_notifications import DeliveryNotices, OwnerNotifications, StartupNotices
 from gateway.outbound.progress import AckReactions
 from gateway.outbound.secret_filter import SecretFilter
-from gateway.queue.enqueue import Enqueuer
-from gateway.queue.lanes import Lanes, Ticket
+from gateway.queue.enqueue import Enqueuer, WaitingNotices
+from gateway.queue.lanes import Lanes, Pause, Ticket
 from gateway.queue.message_queue import MessageQueue
-from gateway.queue.pause import Pause
 from gateway.queue.steering import RunningTurn
-from gateway.queue.waiting_notice import WaitingNotices
 from gateway.routing.access import Access, concerns
-from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.routed_message import RoutedMessage
-from gateway.routing.router import router_of
+from gateway.routing.router import ChatMigrations, router_of
 from gateway.settings.block_streaming import Manner, manner_of
 from gateway.settings.messages import largest_file
 from gateway.settings.root import Settings, SettingsStore
-from gateway.supervision.channel_runner import ChannelRunner
-from gateway.supervision.channel_supervisor import ChannelSupervisor
+from gateway.supervision.channel_supervisor import ChannelRunner, ChannelSupervisor
 from gateway.supervision.crash_loop import OFTEN_CRASHED, TOO_OFTEN, CrashLoopBreaker
 from gateway.turns.answering import Answering
 from gateway.turns.storage_retry import StorageRetry

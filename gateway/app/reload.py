@@ -22,15 +22,14 @@ from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError, SettingsError, UsageError, as_homebody_error
 from gateway.base.paths import Paths
-from gateway.config.compare import Difference, alike, compare
-from gateway.config.last_known_good import save_copy
+from gateway.config.effective import Difference, alike, compare
 from gateway.config.load import load
+from gateway.config.store import save_copy
 from gateway.queue.lanes import Lanes
 from gateway.routing.access import concerns
 from gateway.settings.root import ChannelsSettings, Settings, SettingsStore
-from gateway.supervision.broken_channel import BrokenChannel
 from gateway.supervision.channel_supervisor import ChannelSupervisor
-from gateway.supervision.platforms import platforms
+from gateway.supervision.platforms import BrokenChannel, platforms
 
 log = logging.getLogger(__name__)
 

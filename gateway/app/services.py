@@ -27,7 +27,7 @@ from gateway.base.state_lock import StateLock, describe
 from gateway.budget.report import facts
 from gateway.ledger.protocol import SpendingLedger
 from gateway.outbound.owner_notifications import OwnerNotifications
-from gateway.queue.pause import Pause
+from gateway.queue.lanes import Pause
 from gateway.settings.http import GatewaySettings
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 from gateway.supervision.disk_guard import DiskGuard

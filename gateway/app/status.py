@@ -14,8 +14,7 @@ from gateway.base.errors import UsageError
 from gateway.ledger.protocol import Ledger
 from gateway.outbound.failed_sends import AccountHealth
 from gateway.outbound.owner_notifications import StartupNotices
-from gateway.queue.lanes import Lanes
-from gateway.queue.pause import Pause
+from gateway.queue.lanes import Lanes, Pause
 from gateway.settings.root import SettingsStore
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 from memory.audience import Audience

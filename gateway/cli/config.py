@@ -16,8 +16,8 @@ from gateway.cli.taken_over import outcome, taken_over
 if TYPE_CHECKING:
     from gateway.base.errors import Problem
     from gateway.config.document import Document
-    from gateway.config.key import KeyPath
     from gateway.config.store import Changed
+    from gateway.config.syntax_tree import KeyPath
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _RESTART = "takes effect when the gateway restarts"
@@ -74,7 +74,7 @@ def get(invocation: Invocation, key: str | None, as_json: bool) -> None:
     elif not found:
         click.echo(f"({key} is not set)", err=True)
     else:
-        from gateway.config.key import dotted_key
+        from gateway.config.syntax_tree import dotted_key
 
         for answer in found:
             mark = "" if answer.origin == "file" else f"  ({answer.origin})"

@@ -127,9 +127,9 @@ def _profiles(invocation: Invocation) -> Profiles:
 def _health(invocation: Invocation) -> KeyHealth:
     from agent.models.middleware.key_health import KeyHealth
     from gateway.base.clock import SystemClock
-    from gateway.models.key_health_file import FILE_NAME, KeyHealthFile
+    from gateway.models.facts_cache import KEY_HEALTH_NAME, KeyHealthFile
 
-    return KeyHealth(SystemClock(), KeyHealthFile(invocation.paths.state / FILE_NAME))
+    return KeyHealth(SystemClock(), KeyHealthFile(invocation.paths.state / KEY_HEALTH_NAME))
 
 
 async def _status(settings: Settings, profiles: Profiles, health: KeyHealth) -> dict[str, Any]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from agent.messages import AssistantMessage, UserMessage
 from agent.transcript.entries import InvalidEntry, Said, decode
 from gateway.base.errors import StorageFailed, UsageError
-from gateway.sessions.lookup import find, left
+from gateway.sessions.past_sessions import find, left
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from zoneinfo import ZoneInfo
 
-    from gateway.sessions.lookup import Found
+    from gateway.sessions.past_sessions import Found
     from gateway.sessions.record import SessionRecord
     from gateway.sessions.store import SessionStore
 

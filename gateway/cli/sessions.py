@@ -16,7 +16,7 @@ from gateway.cli.invocation import Invocation, pass_invocation, say
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gateway.sessions.lookup import Found
+    from gateway.sessions.past_sessions import Found
     from gateway.sessions.store import SessionStore
 
 
@@ -34,7 +34,7 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
     """List the sessions of all agents, most recent first."""
     from gateway.agents.memory_stores import owner_zone
     from gateway.cli.resuming import told
-    from gateway.sessions.lookup import key_of, left
+    from gateway.sessions.past_sessions import key_of, left
 
     stores = stores_of(invocation, agent_id)
     rows = [
@@ -114,7 +114,7 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
     """
     from channels.terminal.control_characters import visible
     from gateway.agents.memory_stores import owner_zone
-    from gateway.sessions.export import page
+    from gateway.sessions.past_sessions import page
 
     found = _found(invocation, key)
     wanted = form or ("jsonl" if output is not None and output.suffix in {".jsonl", ".json"} else "md")
@@ -172,7 +172,7 @@ def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
 
 
 def _found(invocation: Invocation, key: str) -> Found:
-    from gateway.sessions.lookup import find
+    from gateway.sessions.past_sessions import find
 
     stores = stores_of(invocation, None)
     ends = [record.key for store in stores.values() for record in store.all() if record.key.endswith(f":{key.lower()}")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.queue.mode_choice import MEANT, TOLD, InvalidQueueChoice, read_choice
+from gateway.queue.message_queue import MEANT, TOLD, InvalidQueueChoice, read_choice
 from gateway.sessions.store import SessionStore
 
 BACK = frozenset({"default", "reset", "inherit"})

@@ -14,7 +14,7 @@ from gateway.command_handlers.model_commands import ModelCommands
 from gateway.command_handlers.queue_commands import choose
 from gateway.command_handlers.rights import CommandRights
 from gateway.commands.table import COMMANDS, told_unknown
-from gateway.queue.mode_choice import MEANT
+from gateway.queue.message_queue import MEANT
 from gateway.routing.routed_message import RoutedMessage
 from gateway.sessions.record import SessionRecord
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.base.errors import Problem, SettingsError, access_hint
-from gateway.config.key import KeyPath, dotted_key
-from gateway.config.syntax_tree import Node, TooManyValues, lines, plain
+from gateway.config.syntax_tree import KeyPath, Node, TooManyValues, dotted_key, lines, plain
 
 MAX_BYTES = 2_000_000
 AGENT_SHORTHAND = "agent"

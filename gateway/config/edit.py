@@ -13,8 +13,7 @@ from typing import Any
 
 from gateway.base.errors import HomebodyError, SettingsError
 from gateway.config.document import Document, is_json5, read_document
-from gateway.config.key import KeyPath, dotted_key
-from gateway.config.syntax_tree import Node, plain
+from gateway.config.syntax_tree import KeyPath, Node, dotted_key, plain
 from gateway.config.yaml_format import yaml_lines
 
 _REST_OF_LINE = re.compile(r"[ \t]*(?://[^\n]*|/\*[^\n]*?\*/[ \t]*|#[^\n]*)?(?=\n|\Z)")

@@ -20,8 +20,8 @@ from pydantic import BaseModel, SecretStr
 from pydantic.json_schema import GenerateJsonSchema
 
 from gateway.config.effective import reload_mode
-from gateway.config.field_types import FieldType, fields
-from gateway.config.key import KeyPath
+from gateway.config.normalize import FieldType, fields
+from gateway.config.syntax_tree import KeyPath
 from gateway.settings.root import AgentDefaults, AgentEntry, Settings
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Write the settings file: validated first, with a dated backup, replaced atomically, readable by its owner alone."""
+"""Writes the settings file: validated first, with dated backups, replaced atomically; and keeps the last copy that was valid."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pathlib import Path
 
 from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import Problem, SettingsError, StorageFailed
+from gateway.base.paths import Paths
 from gateway.config.document import Document, read_document, read_text
-from gateway.config.load import Checked, check
+from gateway.config.load import Checked, Loaded, check, load
 
 COPIES_KEPT = 20
 _NO_CHANGE = "Nothing was written."
@@ -105,3 +106,48 @@ def _dated_copy(target: Path, text: str, now: datetime) -> Path:
     for old in copies[:-COPIES_KEPT]:
         old.unlink(missing_ok=True)
     return copy
+
+
+NAME = "settings.last-good"
+
+
+def load_or_last_known_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loaded, str | None]:
+    """Load the settings, or those of the last good start together with a notice for the owner.
+
+    Raises:
+        SettingsError: the file is not valid, and there is no valid copy.
+    """
+    source = paths.config_file()
+    kept = _place(source, paths)
+    try:
+        loaded = load(paths, env)
+    except SettingsError as wrong:
+        try:
+            found = check(read_text(kept), source, env, paths)
+        except (OSError, SettingsError):
+            raise wrong from None
+        if found.settings is None or found.problems:
+            raise
+        first = wrong.problems[0].as_text().splitlines()[0] if wrong.problems else str(wrong)
+        notice = (
+            f"{source} cannot be used ({len(wrong.problems)} errors; the first: {first}). I am running with the settings of the last "
+            "good start. Fix the file (`homebody config validate` lists its errors) and restart me."
+        )
+        return Loaded(found.settings.of_profile(paths.profile), found.warnings, source, found.given), notice
+    save_copy(loaded, paths)
+    return loaded, None
+
+
+def save_copy(loaded: Loaded, paths: Paths) -> None:
+    """Copy the file, readable by its owner alone. A failure to copy is ignored: only the fallback is lost."""
+    if loaded.source is None:
+        return
+    kept = _place(loaded.source, paths)
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = loaded.source.read_bytes()
+        if not kept.exists() or kept.read_bytes() != text:
+            write_atomically(kept, text.decode())
+
+
+def _place(source: Path, paths: Paths) -> Path:
+    return paths.state / f"{NAME}{source.suffix}"

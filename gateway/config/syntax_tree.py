@@ -1,4 +1,4 @@
-"""Syntax tree of a settings file: every value with its position in the text, the same for YAML and JSON5."""
+"""Syntax tree of a settings file: every value with its key path and its position, the same for YAML and JSON5."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-
-from gateway.config.key import KeyPath
 
 MAX_VALUES = 50_000  # a settings file has hundreds; a YAML alias bomb has billions
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -75,3 +73,42 @@ def lines(node: Node) -> dict[KeyPath, int]:
 def join_surrogates(text: str) -> str:
     r"""Replace each escaped pair such as ``\ud83d\ude00`` by its one character; a lone surrogate stays."""
     return _SURROGATE_PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+
+
+KeyPath = tuple[str | int, ...]
+
+_STEP = re.compile(r"""\[(\d+)\] | \["((?:[^"\\]|\\.)*)"\] | (?:^|(?<!^)\.)([^.\[\]"]+)""", re.VERBOSE)
+_PLAIN = re.compile(r"""[^.\[\]"]+""")
+
+
+def parse_key(text: str) -> KeyPath:
+    """Parse a dotted key. In ``list.0`` the 0 stays text: only the models tell whether it is an index. Raises ValueError."""
+    path: list[str | int] = []
+    position = 0
+    while position < len(text):
+        step = _STEP.match(text, position)
+        if step is None or step.end() == position:
+            raise ValueError(f"{text!r} is not the name of a setting (at {text[position:]!r})")
+        index, quoted, plain = step.groups()
+        if index is not None:
+            path.append(int(index))
+        else:
+            path.append(plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
+        position = step.end()
+    if not path:
+        raise ValueError("the name of a setting is empty")
+    return tuple(path)
+
+
+def dotted_key(path: KeyPath) -> str:
+    """Return a path as text that ``parse_key`` reads back."""
+    parts: list[str] = []
+    for step in path:
+        if isinstance(step, int):
+            parts.append(f"[{step}]")
+        elif _PLAIN.fullmatch(step):
+            parts.append(f".{step}" if parts else step)
+        else:
+            escaped = step.replace("\\", "\\\\").replace('"', '\\"')
+            parts.append(f'["{escaped}"]')
+    return "".join(parts)

@@ -21,7 +21,6 @@ from gateway.ledger.protocol import InboxLedger, Ledger
 from gateway.ledger.rows import Arrival, InboxRow
 from gateway.ledger.values import account_of, clean
 from gateway.routing.access import Access
-from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.routed_message import (
     ReceivedMessage,
     RoutedMessage,
@@ -30,7 +29,7 @@ from gateway.routing.routed_message import (
     encode_message,
     reworded,
 )
-from gateway.routing.router import Router
+from gateway.routing.router import ChatMigrations, Router
 from gateway.settings.root import SettingsStore
 
 log = logging.getLogger(__name__)

@@ -21,8 +21,7 @@ from agent.tools.workspace_sandbox import WorkspaceSandbox
 from channels.errors import NotFetched
 from channels.messages import Attachment, ChatAddress
 from channels.protocol import Channel, Fetches
-from gateway.media.file_names import safe_name
-from gateway.media.file_types import TEXT, format_size, media_type
+from gateway.media.file_types import TEXT, format_size, media_type, safe_name
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.messages import AttachmentSettings
 

@@ -17,8 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from channels.messages import OutboundFile
-from gateway.media.file_names import safe_name
-from gateway.media.file_types import media_type
+from gateway.media.file_types import media_type, safe_name
 from gateway.settings.messages import AttachmentSettings
 
 log = logging.getLogger(__name__)

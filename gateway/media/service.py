@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from pathlib import Path
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path, PurePosixPath
+from typing import Final
 
 from agent.errors import WorkspaceFileError
 from agent.timing import Clock
-from agent.tools.workspace_sandbox import WorkspaceSandbox
+from agent.tools.workspace_sandbox import Stamp, WorkspaceSandbox
 from channels.messages import ChatAddress
 from channels.protocol import Channel
 from gateway.base.errors import StorageFailed
 from gateway.ledger.protocol import OutboxLedger
 from gateway.ledger.rows import NewOutbound
-from gateway.media.cleanup import sweep_inboxes, sweep_incoming
 from gateway.media.incoming import IncomingFiles
 from gateway.media.outgoing import OutgoingFiles
 from gateway.settings.messages import AttachmentSettings
+from memory.audience import INBOX
 
 log = logging.getLogger(__name__)
 
@@ -81,3 +84,57 @@ class MediaService:
                     log.info("%d old files were removed from the inbox folders of %s", gone, enclosure.root)
         except (OSError, WorkspaceFileError, StorageFailed) as error:
             log.warning("old files could not be swept: %s", error)
+
+
+_OURS: Final = re.compile(r"[0-9a-f]{16}-[0-9]+-.+")
+"""File names that ``gateway.media.incoming`` creates; no other file is deleted."""
+_LEFT_AFTER: Final = timedelta(days=1)
+
+
+def sweep_inboxes(enclosure: WorkspaceSandbox, settings: AttachmentSettings, now: datetime) -> int:
+    """Delete expired files, then the oldest while the total size is too large; return how many. Does blocking I/O."""
+    found = sorted((stamp.modified_ns, str(path), stamp.size) for path, stamp in _received(enclosure))
+    held, gone = sum(size for _, _, size in found), 0
+    oldest = (now - timedelta(days=settings.keep_days)).timestamp() * 1e9 if settings.keep_days else 0
+    for modified, path, size in found:
+        if modified >= oldest and (not settings.keep_bytes or held <= settings.keep_bytes):
+            break
+        if _removed(enclosure, PurePosixPath(path), size):
+            held, gone = held - size, gone + 1
+    return gone
+
+
+def sweep_incoming(folder: Path, now: datetime) -> None:
+    """Delete unfinished downloads of an earlier process. Does blocking I/O."""
+    if not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        if now.timestamp() - path.stat().st_mtime > _LEFT_AFTER.total_seconds():
+            path.unlink(missing_ok=True)
+
+
+def _received(enclosure: WorkspaceSandbox) -> Iterator[tuple[PurePosixPath, Stamp]]:
+    for folder in _inboxes(enclosure):
+        for entry in enclosure.scan(folder):
+            if entry.kind == "file" and _OURS.fullmatch(entry.name):
+                stamp = enclosure.stamp(folder / entry.name)
+                if stamp is not None:
+                    yield folder / entry.name, stamp
+
+
+def _inboxes(enclosure: WorkspaceSandbox) -> Iterator[PurePosixPath]:
+    parents = [PurePosixPath()]
+    for kind in ("groups", "peers"):
+        above = PurePosixPath("memory", kind)
+        if enclosure.kind(above) == "folder":
+            parents += [above / entry.name for entry in enclosure.scan(above) if entry.kind == "folder"]
+    yield from (parent / INBOX for parent in parents if enclosure.kind(parent / INBOX) == "folder")
+
+
+def _removed(enclosure: WorkspaceSandbox, path: PurePosixPath, size: int) -> bool:
+    try:
+        enclosure.remove(path, expected=enclosure.read(path, limit=size).data)
+    except WorkspaceFileError as trouble:
+        log.warning("an old file could not be deleted: %s", trouble)
+        return False
+    return True

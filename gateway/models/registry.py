@@ -26,9 +26,8 @@ from agent.timing import Clock
 from gateway.base.paths import Paths
 from gateway.budget.guard import BudgetGuard
 from gateway.models.facts_cache import FILE_NAME as LEARNT_FILE
-from gateway.models.facts_cache import ModelFactsCache
-from gateway.models.key_health_file import FILE_NAME as HEALTH_FILE
-from gateway.models.key_health_file import KeyHealthFile
+from gateway.models.facts_cache import KEY_HEALTH_NAME as HEALTH_FILE
+from gateway.models.facts_cache import KeyHealthFile, ModelFactsCache
 from gateway.models.key_profiles import Profiles
 from gateway.models.model_stack import StackParts, build_model
 from gateway.settings.auth import AuthSettings

@@ -1,20 +1,29 @@
-"""Puts a message in its queue, and shows its sender at once that it arrived and waits."""
+"""Puts a message in its queue, and shows its sender at once that it arrived and waits, and why."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
+from agent.timing import Clock
 from channels.live import Note
 from channels.messages import ChatAddress
 from channels.protocol import Channel
+from gateway.base.errors import StorageFailed
+from gateway.ledger.protocol import OutboxLedger
+from gateway.ledger.rows import NewOutbound
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.outbound.progress import AckReactions, show_frame
-from gateway.queue.lanes import Lanes
+from gateway.queue.lanes import Lanes, Pause
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn
-from gateway.queue.waiting_notice import WaitingNotices
 from gateway.routing.routed_message import RoutedMessage
+from gateway.settings.messages import QueueMode
+
+log = logging.getLogger(__name__)
 
 
 class Enqueuer:
@@ -55,3 +64,52 @@ class Enqueuer:
         if ahead and not self._queue.held(session):
             self._waiting_notices.note(message, ahead, mode)
             show_frame(self._channel(place), place, Note(f"⏳ {ahead} ahead ({mode})"))
+
+
+WORTH_TELLING = 5
+"""From so many messages ahead the sender is notified, and again whenever that number doubles."""
+TTL = timedelta(minutes=10)
+PAUSED = "⏸ Your message is kept, but I am paused and answer nothing at the moment; it is answered when that is over. /status says why."
+HOW: dict[QueueMode, str] = {
+    "collect": "I answer what waits together",
+    "steer": "I look at it between two steps",
+    "followup": "I take them one after the other",
+    "interrupt": "I answer what waits together",
+}
+
+
+class WaitingNotices:
+    """Sends "queued, N ahead", and a notice during a pause. ``pause`` returns the gateway's pause."""
+
+    def __init__(self, outbox: OutboxLedger, clock: Clock, pause: Callable[[], Pause | None] = lambda: None) -> None:
+        self._outbox = outbox
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pause = pause
+
+    def note(self, message: RoutedMessage, ahead: int, mode: QueueMode = "followup") -> None:
+        """Notify about a message that was put behind ``ahead`` others, unless it is older than ``TTL``."""
+        steps, rest = divmod(ahead, WORTH_TELLING)
+        if rest or steps.bit_count() != 1 or self._clock.now() - message.row.received_at > TTL:
+            return
+        self._say(message, f"⏳ Queued, {ahead} ahead. {HOW[mode]}; /stop ends what runs.")
+
+    def taken(self, message: RoutedMessage) -> bool:
+        """Notify the conversation of a new message about a pause, once; return whether there is one."""
+        pause = self._pause()
+        if pause is None or not pause.lasts:
+            return False
+        if pause.untold(message.inbound.conversation.address):
+            self._say(message, PAUSED)
+        return True
+
+    def _say(self, message: RoutedMessage, text: str) -> None:
+        task = asyncio.ensure_future(self._tell(NewOutbound(conversation=message.inbound.conversation, text=text, ttl=TTL)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _tell(self, notice: NewOutbound) -> None:
+        try:
+            await self._outbox.enqueue([notice])
+        except StorageFailed as error:  # the message itself is safe
+            log.warning("a notice could not be queued: %s", error)

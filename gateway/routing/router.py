@@ -1,19 +1,20 @@
-"""Router: selects agent, session and memory for a conversation."""
+"""Router: selects agent, session and memory for a conversation, by the bindings and by the ids that migrated groups had."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from channels.messages import ChatAddress, Inbound
 from gateway.base.errors import UsageError
+from gateway.ledger.protocol import ChatMigrationLedger
+from gateway.ledger.values import account_of
 from gateway.routing.access import Actor
-from gateway.routing.bindings import TIERS, audience_of_all, judge
 from gateway.settings.root import Settings
-from gateway.settings.routing import Binding, Broadcast
+from gateway.settings.routing import STRATEGY, Binding, BindingMatch, Broadcast
 from gateway.settings.session import DmScope
 from memory.audience import OWNER, Audience
 
@@ -262,3 +263,83 @@ def folder_key(name: str) -> str:
 
 def _mark(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK]
+
+
+TIERS = ("topic", "peer", "guild", "team", "account", "any account")
+"""How near a rule may be, the nearest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a rule is to a conversation: how near (0 is nearest), or None and why it does not hold."""
+
+    tier: int | None
+    reason: str = ""
+
+
+def judge(match: BindingMatch, conversation: ChatAddress) -> Judged:
+    """Judge a rule for a conversation."""
+    reason = _stranger(match, conversation)
+    if reason:
+        return Judged(None, reason)
+    account = match.account_id or "default"
+    said = (match.thread, match.peer, match.guild_id, match.team_id, None if account == "*" else account, True)
+    return Judged(next(tier for tier, value in enumerate(said) if value is not None))
+
+
+def _stranger(match: BindingMatch, conversation: ChatAddress) -> str:
+    """Say why a rule does not hold; an empty text where it does."""
+    account = match.account_id or "default"
+    if match.channel.lower() != conversation.channel:
+        return f"it is for the channel {match.channel}"
+    if account not in {"*", conversation.account}:
+        return f"it is for the account {account}"
+    if match.peer is not None:
+        kind = "direct" if match.peer.kind in {"dm", "direct"} else "group"
+        if (kind, match.peer.id) != (conversation.kind, conversation.id):
+            return f"it is for the {'person' if kind == 'direct' else 'group'} {match.peer.id}"
+    if match.thread is not None and match.thread != conversation.thread:
+        return f"it is for the topic {match.thread}"
+    for space, name in ((match.guild_id, "server"), (match.team_id, "workspace")):
+        if space is not None and space != conversation.space:
+            return f"it is for the {name} {space}"
+    return ""
+
+
+def audience_of_all(broadcast: Broadcast, conversation: ChatAddress) -> tuple[str, ...]:
+    """Return the agents that all answer a conversation, or nothing. It is named by its id, alone or behind its channel (and kind)."""
+    channel, kind, peer = conversation.channel, conversation.kind, conversation.id
+    for key in (f"{channel}:{kind}:{peer}", f"{channel}:{peer}", peer):
+        named = broadcast.get(key)
+        if key != STRATEGY and isinstance(named, tuple):
+            return tuple(dict.fromkeys(agent.lower() for agent in named))
+    return ()
+
+
+class ChatMigrations:
+    """Knows the former ids of groups. Sessions and memory stay under the first one, so that nothing on the disk has to move."""
+
+    def __init__(self) -> None:
+        self._formers: dict[tuple[str, str], list[str]] = {}
+        self._present: dict[tuple[str, str], str] = {}
+
+    async def load(self, migrations: ChatMigrationLedger) -> None:
+        """Take up what the ledger knows."""
+        formers: dict[tuple[str, str], list[str]] = {}
+        present: dict[tuple[str, str], str] = {}
+        for move in await migrations.all():
+            formers.setdefault((move.account, move.present), []).append(move.former)
+            present[move.account, move.former] = move.present
+        self._formers, self._present = formers, present
+
+    def formers(self, conversation: ChatAddress) -> tuple[ChatAddress, ...]:
+        """Return the conversation under the former ids of its group, the first one first."""
+        if conversation.kind != "group" or not self._formers:
+            return ()
+        account = account_of(conversation)
+        present = self._present.get((account, conversation.id), conversation.id)
+        return tuple(replace(conversation, id=former) for former in self._formers.get((account, present), ()))
+
+    def origin(self, conversation: ChatAddress) -> ChatAddress:
+        """Return the conversation under the first id that its group had."""
+        return next(iter(self.formers(conversation)), conversation)

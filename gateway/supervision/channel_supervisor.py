@@ -1,16 +1,19 @@
-"""Supervises all channels; one can be replaced while the others run."""
+"""Keeps all channels running: each is restarted with back-off when it fails, and can be replaced while the others run."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from random import Random
+from typing import Any, Literal, cast
 
+from channels.errors import ChannelBroken
 from channels.platform import Policy
-from channels.protocol import Channel
+from channels.protocol import Channel, Hooked, InboundSink, Menu, MenuEntry
+from gateway.base.clock import SystemClock
+from gateway.base.wait import wait_until_set
 from gateway.outbound.delivery import Delivery
-from gateway.supervision.channel_runner import ChannelRunner
 
 log = logging.getLogger(__name__)
 
@@ -96,3 +99,168 @@ async def _ended(channel: Channel, work: Awaitable[None]) -> None:
     except Exception:
         # the keeper restarts what fails; here it failed while it closed, and that must not take the house down
         log.exception("%s:%s did not close cleanly", channel.name, channel.account)
+
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 300.0
+BROKEN_PAUSE = 300.0
+"""Seconds between attempts of a channel that is off: the error may have been fixed at the platform, without notice to us."""
+SILENT = "Check the network (test now: `homebody channels status --probe`). The gateway keeps retrying."
+
+
+class ChannelRunner:
+    """One channel, its state, and its access policy.
+
+    ``menu``: the commands it may offer. ``before`` is awaited before each run, to reread the token file.
+    ``tell_owner`` gets a line for the owner when the channel is off; it is sent on another channel.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        policy: Policy,
+        door: InboundSink,
+        clock: SystemClock,
+        random: Random,
+        *,
+        menu: Sequence[MenuEntry] = (),
+        before: Callable[[], Awaitable[None]] | None = None,
+        tell_owner: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.channel = channel
+        self.policy = policy
+        self._menu = menu
+        self._tell_owner = tell_owner
+        self._before = before
+        self._running = False
+        self._again = asyncio.Event()
+        self._told_owner = ""
+        self._door = door
+        self._clock = clock
+        self._random = random
+        self._state = "starting"
+        self._trouble = ""
+        self._hint = ""
+        self._heard = ""
+        self._since = clock.monotonic()
+
+    def alive(self) -> None:
+        """Note that the platform sent something."""
+        if self._state != "connected" and self.channel.name != "terminal":
+            known_as = getattr(self.channel, "known_as", "")
+            name = f"{self.channel.name}:{self.channel.account}"
+            log.info("%s is connected%s", name, f" as {known_as}" if known_as else "")
+        self._state = "connected"
+        self._trouble = self._hint = self._told_owner = ""
+        self._heard = self._clock.now().isoformat(timespec="seconds")
+        self._since = self._clock.monotonic()
+
+    def facts(self) -> dict[str, Any]:
+        """The state as JSON values. It is "silent" if the platform sends regular heartbeats and they stopped."""
+        remarks: Any = getattr(self.channel, "remarks", list)
+        facts: dict[str, Any] = {"state": self._state, "heard": self._heard or None}
+        if told := list(remarks()):
+            facts["remarks"] = told
+        silent = self._clock.monotonic() - self._since
+        if self._state in {"starting", "connected"} and silent > getattr(self.channel, "silence", silent):
+            trouble = f"The platform has been silent for {silent:.0f} seconds; outgoing messages wait."
+            return facts | {"state": "silent", "trouble": trouble, "mend": SILENT}
+        trouble = self._trouble or getattr(self.channel, "trouble", "")
+        return facts | ({"trouble": trouble, "mend": self._hint} if trouble else {})
+
+    @property
+    def broken(self) -> bool:
+        """Whether it is off: its owner must act; until then it is retried at long intervals."""
+        return self._state == "broken"
+
+    @property
+    def hook(self) -> Hooked | Literal["unknown", "not running"]:
+        """The channel, if it receives webhooks and is running."""
+        hooked: Any = self.channel
+        if not getattr(hooked, "hooked", False):
+            return "unknown"
+        return cast("Hooked", hooked) if self._running else "not running"
+
+    def restart(self) -> None:
+        """Restart the channel, or end its pause."""
+        self._again.set()
+
+    async def run(self) -> None:
+        """Run the channel until cancelled."""
+        pause = FIRST_PAUSE
+        try:
+            await self._prepare()
+            await self._offer_menu()
+            while True:
+                began = self._clock.monotonic()
+                if await self._run_once():
+                    return
+                if self._clock.monotonic() - began > LONGEST_PAUSE:
+                    pause = FIRST_PAUSE
+                wait = BROKEN_PAUSE if self.broken else pause * (0.5 + self._random.random())
+                if await wait_until_set(self._again, self._clock, wait):
+                    self._again.clear()
+                    pause = FIRST_PAUSE
+                await self._prepare()
+                pause = min(LONGEST_PAUSE, pause * 2)
+        finally:
+            await self.channel.close()
+
+    async def _run_once(self) -> bool:
+        """Run it until it ends or is to be restarted. Returns whether it is finished for good."""
+        name = f"{self.channel.name}:{self.channel.account}"
+        self._running = True
+        try:
+            await self._until_asked_to_begin_anew()
+        except ChannelBroken as broken:
+            self._off(name, broken)
+            return bool(getattr(self.channel, "absent", False))
+        except Exception as error:
+            # a defect in one channel must not take the house down: it is told, and the channel begins anew
+            self._state, self._trouble = "restarting", f"{type(error).__name__}: {error}"
+            log.exception("%s failed and is being restarted", name)
+            task = asyncio.current_task()
+            return task is not None and task.cancelling() > 0  # what failed while it was ended is not begun anew
+        finally:
+            self._running = False
+        return False
+
+    async def _until_asked_to_begin_anew(self) -> None:
+        work = asyncio.ensure_future(self.channel.run(self._door))
+        again = asyncio.ensure_future(self._again.wait())
+        try:
+            await asyncio.wait((work, again), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            again.cancel()
+            if not work.done():
+                work.cancel()
+                await asyncio.wait((work,))
+        if not work.cancelled():
+            await work
+
+    def _off(self, name: str, broken: ChannelBroken) -> None:
+        """Report the error and its hint, once as long as they stay the same."""
+        again = f"It reconnects within {BROKEN_PAUSE / 60:.0f} minutes, or immediately with: homebody channels restart {name}"
+        hint = f"{broken.hint.rstrip('.')}. {again}" if broken.hint else again
+        if getattr(self.channel, "absent", False):
+            hint = broken.hint
+        self._state, self._trouble, self._hint = "broken", str(broken), hint
+        told = f"{name} is off: {ChannelBroken(str(broken), hint=hint).in_full()}"
+        if told != self._told_owner:
+            self._told_owner = told
+            log.error("%s", told)
+            self._tell_owner(f"⚠️ {told}")
+
+    async def _prepare(self) -> None:
+        if self._before is not None:
+            await self._before()
+
+    async def _offer_menu(self) -> None:
+        """Set the command menu of a channel that has one."""
+        offer: Any = getattr(self.channel, "menu", None)
+        if offer is None or not self._menu:
+            return
+        try:
+            await cast("Menu", self.channel).menu(self._menu)
+        except Exception as error:  # noqa: BLE001  (a menu is a convenience: whatever is wrong with it, messages go on)
+            log.warning("could not set the menu of %s:%s: %s", self.channel.name, self.channel.account, error)

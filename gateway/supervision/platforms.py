@@ -1,8 +1,8 @@
-"""Makes a channel for each account of a chat platform in the settings. Platforms load their libraries when a channel first runs."""
+"""Makes a channel for each account of a chat platform; a placeholder where that fails. Libraries are loaded when a channel first runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -11,15 +11,15 @@ import structlog
 from pydantic import SecretStr, ValidationError
 
 from channels.built_in import BUILT_IN
-from channels.errors import ChannelError
+from channels.errors import ChannelBroken, ChannelError, NotSent
+from channels.messages import ChatAddress, Outbound, Sent
 from channels.platform import GroupRule, Platform, Policy
-from channels.protocol import Channel
+from channels.protocol import Channel, InboundSink
 from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError
 from gateway.config.secrets import revealed
 from gateway.routing.group_tools import rules_of
 from gateway.settings.root import Settings
-from gateway.supervision.broken_channel import BrokenChannel
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -125,3 +125,38 @@ def _with_tokens(section: Any, platform: Platform, env: Mapping[str, str]) -> An
         return section
     found = {key: SecretStr(token) for key, name in platform.env.items() if (token := env.get(name, "").strip())}
     return section.model_copy(update=found) if found else section
+
+
+class BrokenChannel:
+    """A ``Channel`` that always fails with the reason. Its outgoing messages wait until the real channel exists."""
+
+    absent = True
+    """No retries: only a restart or changed settings create the real channel."""
+
+    def __init__(self, name: str, why: str, hint: str, *, account: str = "default") -> None:
+        self.name = name
+        self.account = account
+        self.why = why
+        self.hint = hint
+
+    async def run(self, door: InboundSink) -> None:  # noqa: ARG002 - it never opens
+        """Raise ``ChannelBroken``."""
+        raise ChannelBroken(self.why, hint=self.hint)
+
+    def chunks(self, markdown: str) -> list[str]:
+        """Return the reply uncut, because the platform's limits are unknown."""
+        return [markdown] if markdown.strip() else []
+
+    async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:  # noqa: ARG002 - for nobody
+        """Raise ``NotSent``."""
+        raise NotSent(self.why, hint=self.hint)
+
+    async def typing(self, conversation: ChatAddress) -> None:
+        """Show nothing."""
+
+    async def probe(self) -> str:
+        """Raise ``ChannelBroken``."""
+        raise ChannelBroken(self.why, hint=self.hint)
+
+    async def close(self) -> None:
+        """Nothing is open."""

@@ -16,9 +16,8 @@ from agent.timing import Clock
 from gateway.base.errors import StorageFailed
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Turn
-from gateway.queue.lanes import Lanes, Ticket
+from gateway.queue.lanes import Lanes, Pause, Ticket
 from gateway.queue.message_queue import QueuedMessage
-from gateway.queue.pause import Pause
 from gateway.turns.worker import InterruptedTurn
 
 log = logging.getLogger(__name__)

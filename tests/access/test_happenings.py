@@ -22,8 +22,7 @@ from gateway.inbound.route import edited, reaction
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Access
-from gateway.routing.chat_migrations import ChatMigrations
-from gateway.routing.router import Route, Router
+from gateway.routing.router import ChatMigrations, Route, Router
 from gateway.settings.root import Settings, SettingsStore
 from gateway.settings.routing import Binding
 from gateway.turns.quoting import quoted

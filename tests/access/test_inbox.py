@@ -20,9 +20,8 @@ from gateway.inbound.inbox import Inbox
 from gateway.ledger.rows import InboxRow
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Access, Actor
-from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.routed_message import decode_message, encode_message
-from gateway.routing.router import Route, Router
+from gateway.routing.router import ChatMigrations, Route, Router
 from gateway.settings.root import Settings, SettingsStore
 from memory.audience import Audience
 

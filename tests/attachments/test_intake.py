@@ -30,8 +30,7 @@ from channels.errors import NotFetched
 from channels.messages import Attachment, ChatAddress, Inbound, Sender
 from gateway.base.clock import ManualClock
 from gateway.ledger.rows import InboxRow
-from gateway.media.file_names import LONGEST, safe_name
-from gateway.media.file_types import media_type
+from gateway.media.file_types import LONGEST, media_type, safe_name
 from gateway.media.incoming import PICTURE_BYTES, IncomingFiles
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage

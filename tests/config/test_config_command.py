@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli import main
-from gateway.config.field_types import all_keys
+from gateway.config.normalize import all_keys
 from gateway.settings.root import Settings
 from tests.patience import PATIENCE
 

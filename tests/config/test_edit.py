@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from gateway.config.document import Document, read_document
 from gateway.config.edit import EditRefused, bracketed, with_value, without
-from gateway.config.key import parse_key
 from gateway.config.store import with_line_ends_of
-from gateway.config.syntax_tree import plain
+from gateway.config.syntax_tree import parse_key, plain
 from gateway.config.yaml_format import yaml_lines
 
 WORDS = st.sampled_from(["a", "b", "model", "off", "x-y", "12", "ü", "yes", "a b", "#c", "-"])

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.config.edit import bracketed
 from gateway.config.json5_format import read_json5
-from gateway.config.key import dotted_key, parse_key
-from gateway.config.syntax_tree import lines, plain
+from gateway.config.syntax_tree import dotted_key, lines, parse_key, plain
 from gateway.config.yaml_format import read_yaml, yaml_lines
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], max_codepoint=0xFFFF), max_size=10).filter(

@@ -370,8 +370,8 @@ def test_no_garbage_brings_the_loader_down(text, name):
 def test_what_needs_no_yaml_parser_imports_none(tmp_path, name, text):
     paths = written(tmp_path, text, name)
     script = (
-        "import pathlib, sys; from gateway.base.paths import Paths; from gateway.config.last_known_good import load_or_last_known_good;"
-        f"import gateway.config.compare; load_or_last_known_good(Paths(pathlib.Path({str(paths.home)!r})), {{}});"
+        "import pathlib, sys; from gateway.base.paths import Paths; from gateway.config.store import load_or_last_known_good;"
+        f"import gateway.config.effective; load_or_last_known_good(Paths(pathlib.Path({str(paths.home)!r})), {{}});"
         "sys.exit('yaml' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

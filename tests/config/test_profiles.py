@@ -12,7 +12,7 @@ import pytest
 from gateway.base.errors import UsageError
 from gateway.base.paths import Paths
 from gateway.cli import main
-from gateway.config.compare import compare
+from gateway.config.effective import compare
 from gateway.config.load import load
 from gateway.settings.root import Settings
 

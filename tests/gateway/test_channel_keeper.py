@@ -14,8 +14,8 @@ from channels.errors import ChannelBroken
 from channels.platform import Policy
 from gateway.base.clock import ManualClock
 from gateway.commands.table import COMMANDS, MENU
-from gateway.supervision.broken_channel import BrokenChannel
-from gateway.supervision.channel_runner import ChannelRunner
+from gateway.supervision.channel_supervisor import ChannelRunner
+from gateway.supervision.platforms import BrokenChannel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

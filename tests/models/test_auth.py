@@ -20,8 +20,8 @@ from gateway.base.clock import ManualClock, SystemClock
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.base.paths import Paths
 from gateway.cli import homebody
-from gateway.models.key_health_file import FILE_NAME as HEALTH
-from gateway.models.key_health_file import KeyHealthFile
+from gateway.models.facts_cache import KEY_HEALTH_NAME as HEALTH
+from gateway.models.facts_cache import KeyHealthFile
 from gateway.models.key_profiles import FILE_NAME, Profile, ProfileFile, Profiles
 from gateway.settings.auth import AuthSettings
 from gateway.settings.root import Settings

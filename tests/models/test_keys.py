@@ -22,7 +22,7 @@ from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.scripted import ScriptedModel
 from agent.settings import ModelsSettings
 from gateway.base.clock import TickingClock
-from gateway.models.key_health_file import KeyHealthFile
+from gateway.models.facts_cache import KeyHealthFile
 from tests.models.conversation import NOON, ask, hear, shown, user
 from tests.peers.anthropic import AnthropicPeer, Refuse
 

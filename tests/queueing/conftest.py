@@ -20,8 +20,7 @@ from gateway.base.clock import ManualClock, TickingClock
 from gateway.base.paths import Paths
 from gateway.inbound.inbox import Inbox
 from gateway.routing.access import Access
-from gateway.routing.chat_migrations import ChatMigrations
-from gateway.routing.router import router_of
+from gateway.routing.router import ChatMigrations, router_of
 from gateway.settings.root import Settings, SettingsStore
 from tests.peers.wire import NOON, Wire
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.messages import ChatAddress
-from gateway.queue.message_queue import QueuedMessage, Rule, to_coalesce
-from gateway.queue.mode_choice import InvalidQueueChoice, QueueChoice, read_choice
+from gateway.queue.message_queue import InvalidQueueChoice, QueueChoice, QueuedMessage, Rule, read_choice, to_coalesce
 from gateway.settings.messages import MessagesSettings
 from tests.peers.wire import picture
 from tests.queueing.conftest import Slow

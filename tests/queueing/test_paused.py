@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.queue.waiting_notice import PAUSED
+from gateway.queue.enqueue import PAUSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

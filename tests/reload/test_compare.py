@@ -7,9 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.compare import alike, compare
-from gateway.config.effective import reload_mode
-from gateway.config.key import parse_key
+from gateway.config.effective import alike, compare, reload_mode
+from gateway.config.syntax_tree import parse_key
 from gateway.settings.root import Settings
 
 KEYS: dict[tuple[str, ...], list[Any]] = {

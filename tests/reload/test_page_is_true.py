@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from agent.models.catalog.prices import ESTIMATE, Price
 from channels.messages import ChatAddress
-from gateway.config.compare import compare
+from gateway.config.effective import compare
 from gateway.config.reference import markdown_page
 from gateway.logs.redaction import Redactor
 from gateway.logs.wiring import configure
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gateway.app.gateway import Gateway
-    from gateway.config.compare import Difference
+    from gateway.config.effective import Difference
     from tests.reload.place import Place
 
 NEEDED: dict[str, dict[str, Any]] = {

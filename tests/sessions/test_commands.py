@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, ToolMessage, UserMessage
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, Opened, Said, WrittenNote
 from gateway.cli import main
-from gateway.sessions.export import RESULT_CHARS, page
+from gateway.sessions.past_sessions import RESULT_CHARS, page
 
 if TYPE_CHECKING:
     from collections.abc import Callable

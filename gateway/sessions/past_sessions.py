@@ -1,0 +1,189 @@
+"""Finds, exports and archives conversations by session key or id, ended ones included."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent.transcript.entries import Compacted, Entry, FlushReceipt, InvalidEntry, Opened, Pinned, Said, decode
+from gateway.base.errors import StorageFailed
+from gateway.sessions.record import SessionRecord
+from gateway.sessions.store import SessionStore
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A conversation on disk. ``record`` is what is remembered of it while it is the present one of its key."""
+
+    agent: str
+    session: str
+    path: Path
+    record: SessionRecord | None = None
+
+    def lines(self) -> list[bytes]:
+        """Return the lines of the transcript, as they are. Raises StorageFailed."""
+        try:
+            raw = self.path.read_bytes()
+            return (gzip.decompress(raw) if self.path.suffix == ".gz" else raw).splitlines()
+        except (OSError, EOFError) as error:
+            known = error if isinstance(error, OSError) else OSError(str(error))
+            raise StorageFailed.from_os(known, "read the transcript", self.path) from error
+
+    def entries(self) -> Iterator[Entry | None]:
+        """Yield the entries; None for a line that cannot be read."""
+        for line in self.lines():
+            try:
+                yield decode(line)
+            except InvalidEntry:
+                yield None
+
+
+def find(stores: Mapping[str, SessionStore], wanted: str) -> Found | None:
+    """Return the conversation of a key or an id; None when there is none."""
+    for agent, store in stores.items():
+        for record in store.all():
+            if wanted in {record.key, record.session} and store.transcript(record.session).exists():
+                return Found(agent, record.session, store.transcript(record.session), record)
+    return next((found for found in left(stores) if found.session == wanted), None)
+
+
+def left(stores: Mapping[str, SessionStore]) -> Iterator[Found]:
+    """Yield the conversations that were left and are still kept, the latest first."""
+    for agent, store in stores.items():
+        present = {record.session for record in store.all()}
+        places = [*store.folder.glob("*.jsonl"), *Archive(store.folder).folder.glob("*.jsonl.gz")]
+        for path in sorted(places, key=lambda place: place.stat().st_mtime, reverse=True):
+            session = path.name.removesuffix(".gz").removesuffix(".jsonl")
+            if session not in present:
+                yield Found(agent, session, path)
+
+
+def key_of(found: Found) -> str:
+    """Return the key under which a conversation was held, or nothing when it does not say."""
+    if found.record is not None:
+        return found.record.key
+    try:
+        first = next(iter(found.entries()), None)
+    except StorageFailed:
+        return ""
+    return first.body.key if first is not None and isinstance(first.body, Opened) else ""
+
+
+class Archive:
+    """The archive of one agent's sessions. Blocking; raises OSError as it comes."""
+
+    def __init__(self, sessions: Path) -> None:
+        self._sessions = sessions
+        self.folder = sessions / "archive"
+
+    def put_away(self, needed: Collection[str], before: datetime) -> int:
+        """Compress the transcripts of all sessions but the ``needed`` that were last written before an instant; say how many."""
+        count = 0
+        for path in sorted(self._sessions.glob("*.jsonl")):
+            if path.stem not in needed and path.stat().st_mtime < before.timestamp():
+                self._put_away(path)
+                count += 1
+        return count
+
+    def trim(self, most_bytes: int) -> list[str]:
+        """Delete the oldest archived transcripts until the rest fits; return the names of what was deleted."""
+        if not self.folder.is_dir():
+            return []
+        kept = sorted(((path.stat(), path) for path in self.folder.glob("*.jsonl.gz")), key=lambda found: found[0].st_mtime)
+        size = sum(found.st_size for found, _ in kept)
+        gone = []
+        for found, path in kept:
+            if size <= most_bytes:
+                break
+            path.unlink()
+            size -= found.st_size
+            gone.append(path.name)
+        return gone
+
+    def _put_away(self, path: Path) -> None:
+        """Copy durably, then remove: a crash in between leaves both, and the next run makes the copy again."""
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        times = path.stat()
+        target = self.folder / f"{path.name}.gz"
+        fresh = target.with_name(f".{target.name}.tmp")
+        with path.open("rb") as source, fresh.open("wb") as raw:
+            fresh.chmod(0o600)
+            with gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) as packed:
+                shutil.copyfileobj(source, packed)
+            raw.flush()
+            os.fsync(raw.fileno())
+        os.utime(fresh, ns=(times.st_atime_ns, times.st_mtime_ns))
+        fresh.replace(target)
+        path.unlink()
+
+
+RESULT_CHARS = 2000
+"""How much of a tool's result a page shows; the JSONL has all of it."""
+
+
+def page(entries: Iterable[Entry | None], zone: ZoneInfo) -> Iterator[str]:
+    """Yield the page in blocks, each a paragraph or more. A line of the transcript that cannot be read is told where it stands."""
+    day = ""
+    for entry in entries:
+        if entry is None:
+            yield "*(unreadable line)*"
+            continue
+        at = entry.at.astimezone(zone)
+        block = _block(entry, f"{at:%H:%M}")
+        if not block:
+            continue
+        if not isinstance(entry.body, Opened) and f"{at:%Y-%m-%d}" != day:
+            day = f"{at:%Y-%m-%d}"
+            yield f"## {day}"
+        yield block
+
+
+def _block(entry: Entry, time: str) -> str:
+    match entry.body:
+        case Opened(agent=agent, session=session, key=key):
+            return f"# {key}\n\nAgent {agent}, session {session}, begun {entry.at:%Y-%m-%d %H:%M} UTC."
+        case Said(message=message):
+            return _message(message, time)
+        case Compacted(summary=summary):
+            return f"*{time}: summary of the conversation so far, written for the model:*\n\n{_quoted(summary)}"
+        case FlushReceipt(written=written) if written:
+            return f"*{time}: noted in {', '.join(note.path for note in written)}*"
+        case Pinned(text=text):
+            return f"*{time}: pinned:* {text}"
+    return ""
+
+
+def _message(message: Message, time: str) -> str:
+    match message:
+        case UserMessage(sender=sender):
+            return f"**{sender or 'You'}** · {time}\n\n{message.text}".rstrip()
+        case AssistantMessage():
+            calls = [f"> 🔧 `{call.name}` {json.dumps(call.arguments, ensure_ascii=False)}" for call in message.calls]
+            trouble = f"*(no answer: {message.failure.message})*" if message.failure else ""
+            end = "*(interrupted)*" if message.stop == "cut" else ""
+            parts = [part for part in (message.text, "\n".join(calls), trouble, end) if part]
+            return "\n\n".join([f"**Agent** · {time} · {message.model}", *parts]) if parts else ""
+        case ToolMessage(name=name, text=text):
+            cut = f"\n[cut: {len(text):,} characters in all]" if len(text) > RESULT_CHARS else ""
+            return f"> {'✗' if message.is_error else '✓'} `{name}`\n\n{_fenced(text[:RESULT_CHARS] + cut)}"
+    return ""
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def _fenced(text: str) -> str:
+    """Fence a text so that nothing in it ends the fence."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
