@@ -28,7 +28,8 @@ _OURS_ALONE = 0o600
 _AT_ONCE = (
     "SELECT * FROM inbox WHERE state IN ('waiting', 'claimed')",
     "SELECT * FROM outbox WHERE state IN ('ready', 'sending', 'ambiguous')",
-    "SELECT * FROM turn WHERE state = 'running'",
+    "SELECT * FROM turn WHERE state IN ('running', 'suspended')",
+    "SELECT * FROM approval WHERE state = 'pending'",
     "SELECT * FROM approved",
     "SELECT * FROM cursor",
     "SELECT * FROM moved",
@@ -37,10 +38,15 @@ _OPEN_BY_INDEX = (
     ("inbox", "inbox_waiting", "state = 'waiting'"),
     ("outbox", "outbox_open", "state IN ('ready', 'sending', 'ambiguous')"),
     ("turn", "turn_running", "state = 'running'"),
+    ("turn", "turn_suspended", "state = 'suspended'"),
+    ("approval", "approval_pending", "state = 'pending'"),
 )
 """Tables, the index by which open rows are found, and the condition for such rows."""
 _CLAIMED_BY_NOBODY = """
-SELECT 1 FROM inbox WHERE state = 'claimed' AND (turn IS NULL OR turn NOT IN (SELECT id FROM turn WHERE state = 'running'))
+SELECT 1 FROM inbox WHERE state = 'claimed' AND (turn IS NULL OR turn NOT IN (SELECT id FROM turn WHERE state IN ('running', 'suspended')))
+"""
+_WAITS_FOR_NOTHING = """
+SELECT 1 FROM turn WHERE state = 'suspended' AND id NOT IN (SELECT turn FROM approval WHERE state = 'pending' AND turn IS NOT NULL)
 """
 _DISK_REFUSES = (apsw.FullError, apsw.IOError, apsw.BusyError, apsw.NoMemError)
 
@@ -168,9 +174,10 @@ def _open(path: Path, epoch: str, marked: str | None) -> apsw.Connection:
         _check(db, marked)
         db.pragma("journal_mode", "WAL")
         db.pragma("synchronous", "FULL")
-        db.pragma("foreign_keys", "ON")
+        db.pragma("foreign_keys", "OFF")
         db.pragma("journal_size_limit", 16 * 1024 * 1024)
         migrate(db, epoch, str(path))
+        db.pragma("foreign_keys", "ON")
         db.execute("UPDATE outbox SET state = 'ambiguous', doubts = doubts + 1 WHERE state = 'sending'")
         _read_through(db)
     except BaseException:  # also when interrupted: an open connection would hold the file
@@ -212,6 +219,8 @@ def _read_through(db: apsw.Connection) -> None:
             raise apsw.CorruptError(f"the index {index} does not fit its table")
     if db.execute(_CLAIMED_BY_NOBODY).fetchone():
         raise apsw.CorruptError("a message in it is being answered by no turn")
+    if db.execute(_WAITS_FOR_NOTHING).fetchone():
+        raise apsw.CorruptError("a suspended turn in it waits for no question")
 
 
 def _set_aside(path: Path, now: datetime) -> Path:

@@ -15,14 +15,19 @@ from agent.tools.protocol import Effect
 from channels.messages import ChatAddress, Cursor
 from gateway.ledger.rows import (
     Accepted,
+    Approval,
+    ApprovalState,
     ApprovedSender,
     Arrival,
     ChatMigration,
     ContextEvent,
+    Decided,
+    Decision,
     DueChunks,
     InboxEnd,
     InboxRow,
     InboxState,
+    NewApproval,
     NewOutbound,
     OutboxRow,
     OutboxState,
@@ -136,6 +141,18 @@ class TurnLedger(Protocol):
         """Take the last attempt back from the count, because the gateway itself ended it (a restart)."""
         ...
 
+    async def suspend(self, turn: str, approvals: Sequence[NewApproval], chunks: Sequence[NewOutbound]) -> Turn | None:
+        """Store questions, queue ``chunks`` that ask them, and suspend the turn until all are decided, in one transaction.
+
+        The attempt is taken back from the count. A question whose id and round are known stays as it is. Returns the turn, still
+        running, when none of its questions is open any more; otherwise None. Raises InvalidTransition when it is not running.
+        """
+        ...
+
+    async def get(self, turn: str) -> Turn | None:
+        """Return a turn, in whatever state."""
+        ...
+
     async def finish(
         self,
         turn: str,
@@ -147,7 +164,7 @@ class TurnLedger(Protocol):
     ) -> list[str]:
         """End the turn and its messages and queue the reply, in one transaction; return the keys of the reply's chunks.
 
-        The messages ``returned`` (ids) wait again instead, with their attempts counted.
+        Its open questions are withdrawn. The messages ``returned`` (ids) wait again instead, with their attempts counted.
 
         Raises InvalidTransition when the turn is not running.
         """
@@ -167,6 +184,47 @@ class TurnLedger(Protocol):
 
     async def tool_call(self, turn: str, call_id: str) -> ToolRecord | None:
         """Return what is recorded of a call, or None when it was never begun."""
+        ...
+
+
+class ApprovalLedger(Protocol):
+    """Questions to owners about tool calls, and their decisions. ``TurnLedger.suspend`` asks."""
+
+    async def get(self, approval: str) -> Approval | None:
+        """Return a question by its id."""
+        ...
+
+    async def of_turn(self, turn: str) -> list[Approval]:
+        """Return all questions of a turn, oldest first."""
+        ...
+
+    async def latest(self, states: Collection[ApprovalState], *, limit: int = 100) -> list[Approval]:
+        """Return the newest questions in these states, oldest first."""
+        ...
+
+    async def overdue(self) -> list[Approval]:
+        """Return the open questions whose time is over."""
+        ...
+
+    async def decide(
+        self,
+        approval: str,
+        number: int,
+        decision: Decision,
+        *,
+        always: bool = False,
+        by: str = "",
+        reply: Sequence[NewOutbound] = (),
+    ) -> Decided | None:
+        """Decide an open question of this round, and let its turn run again once none of its questions is open.
+
+        A yes that comes after the question's time is over is stored as "expired". ``reply`` is queued if the question was open. ``by``
+        says who decided. Returns None for an id that is not known.
+        """
+        ...
+
+    async def withdraw(self, session: str, reason: str) -> list[str]:
+        """Withdraw the open questions of a session; return the turns that run again, whose work is only to end."""
         ...
 
 
@@ -350,6 +408,11 @@ class Ledger(Protocol):
         ...
 
     @property
+    def approvals(self) -> ApprovalLedger:
+        """Questions to owners and their decisions."""
+        ...
+
+    @property
     def outbox(self) -> OutboxLedger:
         """Messages to send."""
         ...
@@ -365,7 +428,7 @@ class Ledger(Protocol):
         ...
 
     async def tally(self) -> Tally:
-        """Count waiting messages, running turns, and the outbox by state."""
+        """Count waiting messages, running and suspended turns, and the outbox by state."""
         ...
 
     async def sweep(self) -> int:

@@ -29,6 +29,8 @@ SHAPES: Final = {
     "spending": "id:k day:t at:i agent:t session:t model:t background:i settled:i tokens:i cost:r? input:i output:i cache_read:i "
     "cache_write:i",
     "aside": "id:k conversation:t line:t noted_at:i",
+    "approval": "id:t round:i turn:t? session:t transcript:t agent:t target:t call:t payload:t fingerprint:t state:t reason:t? "
+    "always:i decided_by:t? asked_at:i expires:i decided_at:i?",
     "moved": "account:t former:t present:t moved_at:i",
 }
 """The tables to recover and their columns: text, integer, real, the row's key (k), and which may be NULL (?)."""

@@ -31,6 +31,8 @@ _EARLIEST, _LATEST = 1_400_000_000_000_000, 4_100_000_000_000_000
 _MOST_ROWS: Final = 1 << 40
 _MOST_DOLLARS: Final = 100_000.0
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_OPEN_APPROVAL = ("pending", "approved")
+"""An approved act may have been done or not."""
 _OPEN_INBOX, _OPEN_OUTBOX = ("waiting", "claimed"), ("ready", "sending", "ambiguous")
 
 
@@ -110,7 +112,7 @@ def _add_copy(tables: dict[str, list[Row]], copy: dict[str, list[Row]]) -> None:
     believed then, if the file is lost altogether.
     """
     lost = not any(row.sure for row in tables["meta"])
-    for table in ("inbox", "outbox", "spending"):
+    for table in ("inbox", "outbox", "spending", "approval"):
         tables[table] += copy[table]
     tables["moved"] += [replace(row, sure=True) for row in copy["moved"]]
     if not any(row.sure for row in tables["approved"]):
@@ -139,6 +141,8 @@ class _Recovery:
         self._plain("aside", lambda row: self._believed(row) and _timely(row.values["noted_at"]))
         self._plain("meta", lambda row: self._believed(row) and row.values["name"].startswith(("noted:", "allowed:")))
         self._plain("spending", lambda row: _plausible(row.values))
+        for row in _final_first(self._tables["approval"], _OPEN_APPROVAL):
+            self._approval(dict(row.values))
 
     def _believed(self, row: Row) -> bool:
         return row.sure and self._ending == "closed"
@@ -177,6 +181,14 @@ class _Recovery:
         if self._insert("outbox", row | {"epoch": epoch}) and was_open:
             self.result.to_send += goes_on
             self.result.doubtful_replies += not goes_on and row["created_at"] >= self._young
+
+    def _approval(self, row: dict[str, Any]) -> None:
+        """Insert a question as one that cannot be decided any more: its turn is gone, and a yes must not hold for another one."""
+        if not all(_timely(row[name]) for name in ("asked_at", "expires", "decided_at")):
+            return
+        if row["state"] in _OPEN_APPROVAL:
+            row |= {"state": "withdrawn", "reason": IN_DOUBT, "always": 0}
+        self._insert("approval", row | {"turn": None, "decided_at": row["decided_at"] or self._now})
 
     def _people(self) -> None:
         """Insert approved senders. Whoever was revoked must stay so, and an older version of a page may hold a revoked sender."""

@@ -11,12 +11,15 @@ from typing import Final, Literal
 from agent.tools.protocol import Effect
 from channels.messages import Button, ChatAddress, OutboundFile
 
-TurnState = Literal["running", "done", "failed", "stopped"]
+TurnState = Literal["running", "suspended", "done", "failed", "stopped"]
+"""A suspended turn waits for an owner's decision; nothing runs it until then."""
 TurnEnd = Literal["done", "failed", "stopped"]
 InboxState = Literal["waiting", "claimed", "answered", "ignored", "failed"]
 InboxEnd = Literal["answered", "ignored", "failed"]
 ToolState = Literal["planned", "started", "done", "unknown"]
 """How far a tool call got. "planned" is written by earlier versions only: the call was not run yet."""
+ApprovalState = Literal["pending", "approved", "denied", "expired", "withdrawn"]
+Decision = Literal["approved", "denied", "expired"]
 OutboxState = Literal["ready", "sending", "sent", "ambiguous", "dead"]
 Role = Literal["owner", "peer"]
 
@@ -133,6 +136,49 @@ class ToolRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewApproval:
+    """A question to an owner about one tool call. ``id`` follows from the turn and the call, so that a repeat asks once.
+
+    ``round`` is 1, and one more each time that the same call has to be asked about again. ``session`` is the session key, ``transcript``
+    the id of the session in which the turn runs. ``place`` is where the question is asked. ``call`` names the call within the turn;
+    ``payload`` is JSON that the ledger does not read; ``fingerprint`` is a digest of what would run.
+    """
+
+    id: str
+    round: int
+    session: str
+    transcript: str
+    agent: str
+    place: ChatAddress
+    call: str
+    payload: str
+    fingerprint: str
+    expires: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval(NewApproval):
+    """A question that was asked, and its decision. ``always``: the owner's yes holds for calls like it from now on."""
+
+    turn: str | None
+    state: ApprovalState
+    reason: str | None
+    always: bool
+    decided_by: str | None
+    asked_at: datetime
+    decided_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """The result of a decision. ``changed`` is False when the question was not open any more; ``resumed``: its turn runs again."""
+
+    approval: Approval
+    changed: bool
+    resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutbound:
     """One chunk to send. After ``ttl`` it is not sent any more but listed in a notice; None means a week.
 
@@ -216,4 +262,5 @@ class Tally:
 
     waiting: int
     running: int
+    suspended: int = 0
     outbox: dict[OutboxState, int] = field(default_factory=dict)

@@ -166,12 +166,57 @@ UPDATE inbox SET attempts = (SELECT attempt FROM turn WHERE turn.id = inbox.turn
 
 _EDITED = "ALTER TABLE inbox ADD COLUMN edited INTEGER;"
 
-STEPS: Final = (_FIRST, _SPENDING, _RICH, _ATTEMPTS, _EDITED)
+_APPROVALS = """
+CREATE TABLE turn_with_suspension (
+    id TEXT PRIMARY KEY,
+    session TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('running', 'suspended', 'done', 'failed', 'stopped')),
+    attempt INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    reason TEXT,
+    suspended_at INTEGER
+) STRICT;
+INSERT INTO turn_with_suspension SELECT id, session, agent, state, attempt, started_at, ended_at, reason, NULL FROM turn ORDER BY rowid;
+DROP TABLE turn;
+ALTER TABLE turn_with_suspension RENAME TO turn;
+CREATE INDEX turn_running ON turn (started_at) WHERE state = 'running';
+CREATE INDEX turn_suspended ON turn (session) WHERE state = 'suspended';
+CREATE INDEX turn_ended ON turn (ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE TABLE approval (
+    id TEXT PRIMARY KEY,
+    round INTEGER NOT NULL,
+    turn TEXT REFERENCES turn (id) ON DELETE CASCADE,
+    session TEXT NOT NULL,
+    transcript TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    target TEXT NOT NULL,
+    call TEXT NOT NULL,
+    payload TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('pending', 'approved', 'denied', 'expired', 'withdrawn')),
+    reason TEXT,
+    always INTEGER NOT NULL,
+    decided_by TEXT,
+    asked_at INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    decided_at INTEGER
+) STRICT;
+CREATE INDEX approval_pending ON approval (expires) WHERE state = 'pending';
+CREATE INDEX approval_of_turn ON approval (turn) WHERE turn IS NOT NULL;
+"""
+
+STEPS: Final = (_FIRST, _SPENDING, _RICH, _ATTEMPTS, _EDITED, _APPROVALS)
 """Step n migrates version n to n+1. Released steps are never edited; a change is a new step."""
 
 
 def migrate(db: apsw.Connection, new_epoch: str, where: str) -> None:
-    """Bring the tables to the newest version, in one transaction. Raises StorageFailed for a file of a later version."""
+    """Bring the tables to the newest version, in one transaction. Raises StorageFailed for a file of a later version.
+
+    Foreign keys must be off: a step that makes a table anew drops the old one, whose rows others refer to.
+    """
     version = int(db.pragma("user_version") or 0)
     if version > len(STEPS):
         raise StorageFailed(

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.ledger.approvals import SqliteApprovals
 from gateway.ledger.backup import LedgerBackup
 from gateway.ledger.base import Clock, LedgerConnection
 from gateway.ledger.chat_migrations import SqliteChatMigrations
@@ -66,6 +67,7 @@ class SqliteLedger:
         self.inbox = SqliteInbox(connection, self.context_events.known)
         self.chat_migrations = SqliteChatMigrations(connection, self.context_events.known)
         self.turns = SqliteTurns(connection)
+        self.approvals = SqliteApprovals(connection)
         self.outbox = SqliteOutbox(connection)
         self.pairing = SqlitePairing(connection)
         self.spending = SqliteSpending(connection)
@@ -94,10 +96,13 @@ class SqliteLedger:
 
     async def tally(self) -> Tally:
         def work(db: apsw.Connection) -> Tally:
-            counts = "SELECT (SELECT count(*) FROM inbox WHERE state = 'waiting'), (SELECT count(*) FROM turn WHERE state = 'running')"
+            counts = (
+                "SELECT (SELECT count(*) FROM inbox WHERE state = 'waiting'), (SELECT count(*) FROM turn WHERE state = 'running'), "
+                "(SELECT count(*) FROM turn WHERE state = 'suspended')"
+            )
             found: Any = db.execute(counts).fetchone()
             outbox: Any = db.execute("SELECT state, count(*) FROM outbox GROUP BY state").fetchall()
-            return Tally(waiting=found[0], running=found[1], outbox=dict(outbox))
+            return Tally(waiting=found[0], running=found[1], suspended=found[2], outbox=dict(outbox))
 
         return await self._connection.run(work)
 
@@ -158,6 +163,11 @@ def _forget_turns(db: apsw.Connection, before: int) -> int:
     db.execute(
         "DELETE FROM spending WHERE id IN (SELECT id FROM spending WHERE at < ? LIMIT ?)",
         (before - KEEP_SPENDING // timedelta(microseconds=1), _SWEEP),
+    )
+    count += db.changes()
+    db.execute(
+        "DELETE FROM approval WHERE id IN (SELECT id FROM approval WHERE turn IS NULL AND decided_at < ? LIMIT ?)",
+        (before, _SWEEP),
     )
     count += db.changes()
     db.execute(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent.tools.protocol import Effect
 from gateway.base.errors import InvalidTransition
+from gateway.ledger.approvals import ask, close_questions, resume_turn
 from gateway.ledger.base import LedgerConnection
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.rows import NewOutbound, ToolRecord, ToolState, Turn, TurnEnd
+from gateway.ledger.rows import NewApproval, NewOutbound, ToolRecord, ToolState, Turn, TurnEnd
 from gateway.ledger.values import clean, instant, listed, stamp
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ class SqliteTurns:
         turn, now = self._connection.new_id(), self._connection.now()
 
         def work(db: apsw.Connection) -> Turn:
-            db.execute("INSERT INTO turn VALUES (?, ?, ?, 'running', 1, ?, NULL, NULL)", (turn, session, agent, stamp(now)))
+            db.execute(
+                "INSERT INTO turn (id, session, agent, state, attempt, started_at) VALUES (?, ?, ?, 'running', 1, ?)",
+                (turn, session, agent, stamp(now)),
+            )
             db.execute(
                 "UPDATE inbox SET state = 'claimed', turn = ?, session = ?, attempts = coalesce(attempts, 0) + 1 "
                 "WHERE state = 'waiting' AND id IN (SELECT value FROM json_each(?))",
@@ -102,6 +106,32 @@ class SqliteTurns:
 
         await self._connection.run(work)
 
+    async def get(self, turn: str) -> Turn | None:
+        def work(db: apsw.Connection) -> Turn | None:
+            found = db.execute(f"{_TURN} WHERE id = ?", (turn,)).fetchone()
+            return None if found is None else _read_turn(found)
+
+        return await self._connection.run(work)
+
+    async def suspend(self, turn: str, approvals: Sequence[NewApproval], chunks: Sequence[NewOutbound]) -> Turn | None:
+        now = self._connection.now()
+
+        def work(db: apsw.Connection) -> Turn | None:
+            db.execute(
+                "UPDATE turn SET state = 'suspended', suspended_at = ?, attempt = max(attempt - 1, 0) WHERE id = ? AND state = 'running'",
+                (stamp(now), turn),
+            )
+            _must_have_changed(db, turn)
+            _count_attempt(db, turn, -1)
+            waits = ask(db, turn, approvals, now)
+            enqueue(db, chunks, now=now, token=self._connection.new_id, turn=turn)
+            if waits:
+                return None
+            resume_turn(db, turn, now)
+            return _turn(db, turn)
+
+        return await self._connection.run(work, self._connection.notify_outbound)
+
     async def finish(
         self,
         turn: str,
@@ -125,6 +155,7 @@ class SqliteTurns:
                 (_END_OF_MESSAGES[state], clean(reason) or None, stamp(now), turn, listed(returned)),
             )
             db.execute(_WAIT_AGAIN, (turn,))
+            close_questions(db, turn, reason, now)
             return [key for _, key in enqueue(db, chunks, now=now, token=self._connection.new_id, turn=turn)]
 
         return await self._connection.run(work, self._connection.notify_outbound if chunks else None)

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from channels.messages import ChatAddress, Cursor
 from gateway.base.clock import ManualClock
 from gateway.base.errors import InvalidTransition
-from gateway.ledger.rows import Arrival, NewOutbound
+from gateway.ledger.rows import Arrival, NewApproval, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 
 if TYPE_CHECKING:
@@ -57,6 +57,16 @@ class Under:
     attempts: int = 1
 
 
+@dataclass
+class Asked:
+    """A question, in the model."""
+
+    turn: str
+    round: int
+    expires: datetime
+    state: str = "pending"
+
+
 class LedgerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -69,6 +79,8 @@ class LedgerMachine(RuleBasedStateMachine):
         self.taken: list[tuple[int, str]] = []  # in the order of arrival
         self.waiting: list[tuple[int, str]] = []
         self.turns: dict[str, Under] = {}
+        self.suspended: dict[str, Under] = {}
+        self.asked: dict[str, Asked] = {}
         self.out: list[list[Chunk]] = [[] for _ in CHATS]
         self.effects: Counter[str] = Counter()
         self.cursor = 0
@@ -132,7 +144,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def claim(self, chat: int, together: bool) -> None:
         """The lane of a session: one turn at a time, for the oldest message or for all that wait."""
         if any(under.chat == chat for under in self.turns.values()):
-            return
+            return  # one that is suspended holds nobody up
         rows = [row for row in self.do(self.ledger.inbox.waiting()) if row.session == f"s{chat}"]
         rows = rows if together else rows[:1]
         if rows:
@@ -166,6 +178,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def end(self, turn: str, pieces: int, state: Any) -> None:
         under = self.turns.pop(turn)
+        for one in self.asked.values():
+            if one.turn == turn and one.state == "pending":
+                one.state = "withdrawn"
         texts = [f"{'+'.join(under.messages)}/{piece}" for piece in range(pieces)]
         self.do(
             self.ledger.turns.finish(turn, state, [NewOutbound(conversation=CHATS[under.chat], text=text) for text in texts])
@@ -177,6 +192,103 @@ class LedgerMachine(RuleBasedStateMachine):
             except InvalidTransition:
                 continue
             raise AssertionError("a turn ended twice")
+
+    # Approvals
+
+    @precondition(lambda self: self.turns)
+    @rule(data=st.data(), calls=st.sets(st.integers(0, 2), min_size=1), minutes=st.integers(0, 2))
+    def suspend(self, data: st.DataObject, calls: set[int], minutes: int) -> None:
+        """Ask about some calls of a turn, of which some may be known already: those are asked about anew, or as they were."""
+        turn = data.draw(st.sampled_from(sorted(self.turns)))
+        under, questions = self.turns[turn], []
+        for call in calls:
+            name = f"{turn}-{call}"
+            known = self.asked.get(name)
+            number = 1 if known is None else known.round + data.draw(st.integers(0, 1))
+            question = NewApproval(
+                id=name,
+                round=number,
+                session=f"s{under.chat}",
+                transcript="t",
+                agent="main",
+                place=CHATS[under.chat],
+                call=str(call),
+                payload="{}",
+                fingerprint=f"f{number}",
+                expires=self.clock.now() + timedelta(seconds=minutes),
+            )
+            questions.append(question)
+            if known is None or number > known.round:
+                self.asked[name] = Asked(turn, number, question.expires)
+        text = f"may I {len(self.out[under.chat])}"
+        chunk = NewOutbound(conversation=CHATS[under.chat], text=text)
+        running = self.do(self.ledger.turns.suspend(turn, questions, [chunk]))
+        self.out[under.chat].append(Chunk(text, not_before=self.clock.now()))
+        under.attempts = max(under.attempts - 1, 0)
+        assert (running is None) == self.is_asked(turn)
+        if running is None:
+            self.suspended[turn] = self.turns.pop(turn)
+
+    def is_asked(self, turn: str) -> bool:
+        return any(one.turn == turn and one.state == "pending" for one in self.asked.values())
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data(), decision=st.sampled_from(["approved", "denied", "expired"]), stale=st.booleans())
+    def decide(self, data: st.DataObject, decision: Any, stale: bool) -> None:
+        """Decide anything, also what was decided already, or what was asked anew since."""
+        name = data.draw(st.sampled_from(sorted(self.asked)))
+        one = self.asked[name]
+        number = one.round - 1 if stale else one.round
+        counts = one.state == "pending" and not stale
+        result = self.do(self.ledger.approvals.decide(name, number, decision, by="somebody"))
+        assert result.changed == counts
+        if counts:
+            one.state = "expired" if decision == "approved" and one.expires <= self.clock.now() else decision
+        assert result.approval.state == one.state
+        assert result.resumed == self.resumed(one.turn)
+
+    @rule(chat=st.integers(0, len(CHATS) - 1))
+    def withdraw(self, chat: int) -> None:
+        concerned = {turn: under for turn, under in self.suspended.items() if under.chat == chat}
+        for one in self.asked.values():
+            owner = {**self.turns, **self.suspended}.get(one.turn)
+            if one.state == "pending" and owner is not None and owner.chat == chat:
+                one.state = "withdrawn"
+        assert sorted(self.do(self.ledger.approvals.withdraw(f"s{chat}", "stopped"))) == sorted(concerned)
+        for turn in concerned:
+            assert self.resumed(turn)
+
+    def resumed(self, turn: str) -> bool:
+        """Take a turn that waits for nothing any more for one that runs."""
+        if turn not in self.suspended or self.is_asked(turn):
+            return False
+        self.turns[turn] = self.suspended.pop(turn)
+        return True
+
+    @invariant()
+    def the_state_of_each_question_is_known(self) -> None:
+        for name, one in self.asked.items():
+            found = self.do(self.ledger.approvals.get(name))
+            assert (found.state, found.round) == (one.state, one.round)
+        overdue = {one.id for one in self.do(self.ledger.approvals.overdue())}
+        now = self.clock.now()
+        assert overdue == {name for name, one in self.asked.items() if one.state == "pending" and one.expires <= now}
+
+    @invariant()
+    def a_suspended_turn_can_do_nothing(self) -> None:
+        for turn in self.suspended:
+            assert self.do(self.ledger.turns.get(turn)).state == "suspended"
+            for forbidden in (
+                self.ledger.turns.begin_call(turn, "x", "tool", "hash", "effect"),
+                self.ledger.turns.finish(turn, "done"),
+                self.ledger.turns.retry(turn),
+                self.ledger.turns.release(turn),
+            ):
+                try:
+                    self.do(forbidden)
+                except InvalidTransition:
+                    continue
+                raise AssertionError("a suspended turn went on")
 
     # The way out
 
@@ -254,6 +366,9 @@ class LedgerMachine(RuleBasedStateMachine):
         """Let the dust settle, and look at what a person saw."""
         if self.written:
             self.do(self.ledger.inbox.accept(ACCOUNT, [self.arrival(*one) for one in self.written]))
+        for chat in range(len(CHATS)):
+            self.withdraw(chat)
+        assert not self.suspended
         self.reopen()
         for turn in list(self.turns):
             self.end(turn, 1, "done")
@@ -268,7 +383,7 @@ class LedgerMachine(RuleBasedStateMachine):
             for row in self.do(self.ledger.outbox.due([ACCOUNT])):
                 self.attempt(row, "sent")
         tally = self.do(self.ledger.tally())
-        assert (tally.waiting, tally.running) == (0, 0)
+        assert (tally.waiting, tally.running, tally.suspended) == (0, 0, 0)
         assert set(tally.outbox) <= {"sent"}
         for chunk in (one for out in self.out for one in out):
             assert 1 <= chunk.shown <= 1 + chunk.doubts

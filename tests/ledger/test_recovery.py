@@ -19,7 +19,7 @@ from channels.messages import ChatAddress, Cursor
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
-from gateway.ledger.rows import IN_DOUBT, Arrival, NewOutbound
+from gateway.ledger.rows import IN_DOUBT, Arrival, NewApproval, NewOutbound
 from gateway.ledger.spending import NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
 
@@ -64,6 +64,8 @@ async def lived(path: Path, *, messages: int = 60, before_end: Callable[[], None
             continue
         turn = await ledger.turns.claim(f"s{number % 5}", "main", [row.id])
         if number >= messages - 7:  # being answered
+            if number > messages - 7:  # and waiting for its owner, who has decided one of the two
+                await ledger.turns.suspend(turn.id, [question(number, clock)], [])
             continue
         text = f"answer {number} {WORDS * 10 if number % 7 == 0 else WORDS}"
         await ledger.turns.finish(turn.id, "done", [NewOutbound(conversation=place(number), text=text, ttl=timedelta(days=1))])
@@ -75,6 +77,9 @@ async def lived(path: Path, *, messages: int = 60, before_end: Callable[[], None
             for out in await ledger.outbox.due([ACCOUNT]):
                 await ledger.outbox.sending(out.id)
                 await ledger.outbox.sent(out.id, f"p{out.id}")
+    decided = await ledger.approvals.decide(f"q{messages - 5}", 1, "approved", by="owner")
+    assert decided is not None
+    assert decided.resumed
     (first, *_) = await ledger.outbox.due([ACCOUNT])
     await ledger.outbox.sending(first.id)  # and nobody knows whether it arrived
     for name in ("anna", "ben"):
@@ -84,6 +89,21 @@ async def lived(path: Path, *, messages: int = 60, before_end: Callable[[], None
     await ledger.chat_migrations.record(ACCOUNT, "-1", "-2")
     before_end()
     await ledger.close()
+
+
+def question(number: int, clock: ManualClock) -> NewApproval:
+    return NewApproval(
+        id=f"q{number}",
+        round=1,
+        session=f"s{number % 5}",
+        transcript="t",
+        agent="main",
+        place=place(number),
+        call="1/c",
+        payload='{"summary": "run rm"}',
+        fingerprint="f",
+        expires=clock.now() + timedelta(minutes=30),
+    )
 
 
 def table(path: Path, query: str) -> dict[Any, tuple[Any, ...]]:
@@ -117,6 +137,7 @@ class Original:
         self.files = {one.name: one.read_bytes() for one in path.parent.iterdir()}
         self.messages, self.replies = table(path, MESSAGES), table(path, REPLIES)
         self.people = table(path, "SELECT sender, role FROM approved")
+        self.questions = table(path, "SELECT id, state FROM approval")
         self.spent = table(path, "SELECT id, tokens, cost FROM spending")
         self.pages = len(self.files["ledger.sqlite"]) // PAGE
 
@@ -153,6 +174,7 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Original:
     original = Original.__new__(Original)
     original.messages, original.replies = table(path, MESSAGES), table(path, REPLIES)
     original.people = table(path, "SELECT sender, role FROM approved")
+    original.questions = table(path, "SELECT id, state FROM approval")
     original.spent = table(path, "SELECT id, tokens, cost FROM spending")
     original.files, original.pages = keep, len(keep["ledger.sqlite"]) // PAGE
     assert "ledger.sqlite-wal" in keep
@@ -203,6 +225,10 @@ def nothing_twice(path: Path, was: Original) -> None:
         if before[0] in {"sending", "ambiguous"}:
             assert state != "ready"
             assert doubts or state == "dead"
+    saved = not list(path.parent.glob("ledger.sqlite.bad-*"))
+    for name, (state,) in table(path, "SELECT id, state FROM approval").items():
+        assert name in was.questions
+        assert state == was.questions[name][0] if saved else state not in {"pending", "approved"}, f"{name}: its turn is gone"
     assert table(path, "SELECT sender, role FROM approved").items() <= was.people.items()
     assert table(path, "SELECT id, tokens, cost FROM spending").items() <= was.spent.items()
 
