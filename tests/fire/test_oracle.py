@@ -21,12 +21,23 @@ if TYPE_CHECKING:
 
 
 class ForgetfulTelegram(WatchedTelegram):
-    """Takes whatever it hands out for confirmed: as if the house confirmed before it stored."""
+    """Takes whatever it hands out for confirmed: as if the house confirmed before it stored.
+
+    ``unconfirmed`` counts it until the next request all the same: a house that still stores it is not told to end.
+    """
+
+    _handed_out = 0
 
     async def _updates(self, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        self._handed_out = 0
         updates = await super()._updates(arguments)
         self._pending = []
+        self._handed_out = len(updates)
         return updates
+
+    @property
+    def unconfirmed(self) -> int:
+        return super().unconfirmed + self._handed_out
 
 
 class ForgetfulCaller(CallingTelegram):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tests.fire.platforms import WatchedDiscord
+from tests.fire.platforms import WatchedDiscord, WatchedSlack
 from tests.fire.scenarios import SCENARIOS
 from tests.fire.test_oracle import ForgetfulTelegram, meddling
-from tests.fire.world import Kill
+from tests.fire.world import QUIET_SECONDS, Kill
+from tests.peers.mood import Mood
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,16 +85,28 @@ async def test_a_file_that_is_written_in_place_or_named_anew_at_each_try_is_seen
     assert "an-earlier-" in words
 
 
+class OrderlySlack(WatchedSlack):
+    """Tells everything once and in order, and the next thing when this one was acknowledged.
+
+    The model answers when all was told, so that what is said meanwhile still waits for its turn.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(mood=Mood(calm=True))
+
+    async def emit(self, event: dict[str, Any]) -> None:
+        await super().emit(event)
+        async with asyncio.timeout(QUIET_SECONDS):
+            while self.waiting and self.delivery.sockets:  # until it is acknowledged, or the house is killed
+                await asyncio.sleep(0.01)
+
+
 async def test_a_change_that_is_acknowledged_before_it_is_stored_or_both_answered_and_told_is_seen(fire: Fire) -> None:
+    """A change is both answered and told when its message still waits, and its line is kept for the next message nevertheless."""
     kinds, words = await told(fire, "changed before the answer", "before-accept:2", platform=ForgetfulTelegram)
     assert kinds == {"lost", "order", "transcript"}
     assert "'heard peach' was never said" in words
     keep = "INSERT INTO aside (conversation, line, noted_at) SELECT conversation, '[edited: tell me peach]', received_at FROM inbox"
-    for kill in (
-        "after-accept:3",
-        "after-accept:2",
-    ) * TRIES:  # the next message may have been accepted before the line is there
-        kinds, words = await told(fire, CHANGED_ON_SLACK, kill, between=meddling(f"{keep} LIMIT 1"))
-        if kinds:
-            break
+    between = meddling(f"{keep} LIMIT 1")
+    _, words = await told(fire, CHANGED_ON_SLACK, "after-accept:3", platform=OrderlySlack, between=between)
     assert "'tell me peach' is in it 2 times" in words
