@@ -167,27 +167,25 @@ def local_embedder(local: LocalSettings, *, cache_dir: Path, progress: DownloadP
     the command that installs it.
     """
     from memory.embedding.engines.gguf import GgufEmbedder
+    from memory.embedding.engines.local_engine import LocalOptions
     from memory.embedding.engines.onnx import OnnxEmbedder
 
     folder = Path(local.model_cache_dir).expanduser() if local.model_cache_dir else cache_dir
+    options = LocalOptions(cache_dir=folder, hub_url=local.hub_url, threads=local.threads, progress=progress)
     path = local.model_path
     if not path:
         if not _installed("llama_cpp") and _installed("fastembed"):
-            return OnnxEmbedder(
-                DEFAULT_ONNX_MODEL, cache_dir=folder, hub_url=local.hub_url, threads=local.threads, progress=progress
-            )
+            return OnnxEmbedder(DEFAULT_ONNX_MODEL, **options)
         path = DEFAULT_LOCAL_MODEL
     if path.startswith("hf:"):
-        return GgufEmbedder(
-            HubFile.parse(path), cache_dir=folder, hub_url=local.hub_url, threads=local.threads, progress=progress
-        )
+        return GgufEmbedder(HubFile.parse(path), **options)
     place = Path(path).expanduser()
     if place.is_dir():
-        return OnnxEmbedder(place, cache_dir=folder, hub_url=local.hub_url, threads=local.threads, progress=progress)
+        return OnnxEmbedder(place, **options)
     if place.is_file():
-        return GgufEmbedder(place, cache_dir=folder, hub_url=local.hub_url, threads=local.threads, progress=progress)
+        return GgufEmbedder(place, **options)
     if path.count("/") == 1 and not path.startswith((".", "/", "~")) and place.suffix != ".gguf":
-        return OnnxEmbedder(path, cache_dir=folder, hub_url=local.hub_url, threads=local.threads, progress=progress)
+        return OnnxEmbedder(path, **options)
     raise EmbeddingFailed(
         f"There is no model at {path} (memorySearch.local.modelPath).",
         hint=f"Give a .gguf file, a folder with an ONNX model, or an address such as {DEFAULT_LOCAL_MODEL}.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -96,9 +95,7 @@ class OrderlySlack(WatchedSlack):
 
     async def emit(self, event: dict[str, Any]) -> None:
         await super().emit(event)
-        async with asyncio.timeout(QUIET_SECONDS):
-            while self.waiting and self.delivery.sockets:  # until it is acknowledged, or the house is killed
-                await asyncio.sleep(0.01)
+        await self.until(lambda: not self.waiting or not self.delivery.sockets, QUIET_SECONDS)  # else the house was killed
 
 
 async def test_a_change_that_is_acknowledged_before_it_is_stored_or_both_answered_and_told_is_seen(fire: Fire) -> None:

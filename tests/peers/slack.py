@@ -169,6 +169,7 @@ class SlackPeer(SlackPeople):
                 await self._changed()
         finally:
             sockets.remove(socket)
+            await self._changed()
         return socket
 
     # -- Web API -----------------------------------------------------------------------------------------------------

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib
-import importlib.util
-import os
-import shlex
 import struct
-import sys
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Unpack
 
-from memory.embedding.engines.model_download import DownloadProgress, HubFile, download
-from memory.embedding.identity import file_identity, fingerprint
-from memory.embedding.inputs import clean_input, prompted
-from memory.embedding.vector_checks import unit_vectors
+from memory.embedding.engines.local_engine import LocalEngine, LocalOptions
+from memory.embedding.engines.model_download import HubFile
+from memory.embedding.identity import file_identity
 from memory.errors import EmbeddingFailed
-
-INSTALL = f"{shlex.quote(sys.executable)} -m pip install 'llama-cpp-python>=0.3.16,<0.4'"
 
 _CONTEXT = 2048
 """Maximum tokens of one text; less if the model was trained for less."""
@@ -29,66 +18,24 @@ _USUAL_CONTEXT = 512
 """Context length of a model whose file does not state one: that of the original BERT."""
 
 
-class GgufEmbedder:
-    """A GGUF file, or one at a hub that is downloaded on the first call.
+class GgufEmbedder(LocalEngine):
+    """A GGUF file, or one at a hub, run by llama.cpp."""
 
-    llama.cpp runs in a thread of its own: a context must not be used by two threads at once, and calls are slow.
-    """
-
-    provider = "local"
+    KIND = "GGUF"
+    MODULE = "llama_cpp"
+    REQUIREMENT = "llama-cpp-python>=0.3.16,<0.4"
+    MAX_TEXT_TOKENS = _CONTEXT * 2
     max_batch_tokens = 4_000
     max_batch_texts = 16
 
-    def __init__(
-        self,
-        source: HubFile | Path,
-        *,
-        cache_dir: Path,
-        hub_url: str,
-        threads: int | None = None,
-        progress: DownloadProgress | None = None,
-    ) -> None:
+    def __init__(self, source: HubFile | Path, **options: Unpack[LocalOptions]) -> None:
         self._source = source
-        self._cache_dir = cache_dir
-        self._hub_url = hub_url
-        self._progress = progress
-        self._threads = threads or max(1, (os.cpu_count() or 2) // 2)
-        self.model = source.path.rpartition("/")[2] if isinstance(source, HubFile) else source.name
-        self.fingerprint = fingerprint(
-            self.provider, self.model, file=str(source) if isinstance(source, HubFile) else file_identity(source)
-        )
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="llama")
-        self._loading = asyncio.Lock()
-        self._llama: Any = None
+        model = source.path.rpartition("/")[2] if isinstance(source, HubFile) else source.name
+        super().__init__(model, str(source) if isinstance(source, HubFile) else file_identity(source), **options)
 
-    @property
-    def trouble(self) -> str:
-        """A sentence about a missing package, or ""."""
-        return "" if importlib.util.find_spec("llama_cpp") else f"The package llama-cpp-python is not installed. Run: {INSTALL}"
-
-    async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
-        """Return one unit-length vector per text, in order. The first call loads the model, and downloads it if needed."""
-        if not texts:
-            return []
-        await self._load()
-        ready = [clean_input(prompted(text, model=self.model, purpose=purpose), max_tokens=_CONTEXT * 2) for text in texts]
-        raw = await asyncio.get_running_loop().run_in_executor(self._worker, self._run, ready)
-        return await unit_vectors(raw, count=len(ready), dims=None, who=self.model)
-
-    async def close(self) -> None:
-        """Unload the model after the running call has ended."""
-        await asyncio.get_running_loop().run_in_executor(self._worker, self._unload)
-        await asyncio.to_thread(self._worker.shutdown)
-
-    async def _load(self) -> None:
-        async with self._loading:
-            if self._llama is not None:
-                return
-            package = await asyncio.to_thread(_llama_cpp)
-            path = self._source
-            if isinstance(path, HubFile):
-                path = await download(path, cache_dir=self._cache_dir, hub_url=self._hub_url, progress=self._progress)
-            self._llama = await asyncio.get_running_loop().run_in_executor(self._worker, self._open, package, path)
+    async def _loaded(self, package: Any) -> Any:
+        path = await self._download(self._source) if isinstance(self._source, HubFile) else self._source
+        return await self._in_worker(self._open, package, path)
 
     def _open(self, package: Any, path: Path) -> Any:
         try:
@@ -119,14 +66,14 @@ class GgufEmbedder:
 
     def _run(self, texts: list[str]) -> list[list[float]]:
         try:
-            return [_pooled(vector) for vector in self._llama.embed(texts, normalize=False, truncate=True)]
+            return [_pooled(vector) for vector in self._engine.embed(texts, normalize=False, truncate=True)]
         except (RuntimeError, ValueError) as error:
             raise EmbeddingFailed(f"{self.model} failed on a text: {error}", about_text=True) from error
 
     def _unload(self) -> None:
-        if self._llama is not None:
-            self._llama.close()
-            self._llama = None
+        if self._engine is not None:
+            self._engine.close()
+        super()._unload()
 
 
 def _pooled(vector: Any) -> list[float]:
@@ -134,13 +81,6 @@ def _pooled(vector: Any) -> list[float]:
     if vector and isinstance(vector[0], list):
         return [sum(column) / len(vector) for column in zip(*vector, strict=True)]
     return list(vector)
-
-
-def _llama_cpp() -> Any:
-    try:
-        return importlib.import_module("llama_cpp")
-    except ImportError as error:
-        raise EmbeddingFailed("Local GGUF models need the package llama-cpp-python.", hint=f"Run: {INSTALL}") from error
 
 
 MAGIC = b"GGUF"
