@@ -1,16 +1,31 @@
-"""The command line's side of the API: requests to the gateway that runs, over its unix socket."""
+"""The command line's side of the API: requests to the gateway that runs, and a terminal's connection to it, over its unix socket."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import secrets
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 
+from channels.errors import ChannelError, LinkLost
+from channels.live import LiveEvent, Reply, from_json
 from gateway.api import unix_socket
 from gateway.base.errors import AlreadyRunning, GatewayNotResponding, HomebodyError, NoModel, StorageFailed, UsageError
+
+MESSAGE_BYTES = 8 * 1024 * 1024
+"""The largest message, as JSON; the gateway takes no larger body."""
+EVENT_BYTES = 64 * 1024 * 1024
+"""The longest event that is taken: replies are not cut for a terminal."""
+CLOSING_SECONDS = 5.0
+"""Given to confirmations of replies that are still under way when the conversation ends."""
+_START = "homebody gateway"
+_OK, _NOT_FOUND, _GONE, _NOT_NOW = 200, 404, 410, 503
+_DATA = b"data: "
 
 OTHER_VERSION = "the gateway that runs is of another version than this command, and does not understand it"
 RESTART = "Stop the gateway and start it again: homebody gateway"
@@ -69,3 +84,140 @@ def answered(answer: httpx.Response) -> dict[str, Any]:
     except ValueError:
         return {}
     return told if isinstance(told, dict) else {}
+
+
+class ChatConnection:
+    """A ``Link`` to a gateway in another process. Made by ``open``."""
+
+    def __init__(self, path: Path, client: httpx.AsyncClient, name: str, stream: httpx.Response) -> None:
+        self._path = path
+        self._client = client
+        self._name = name
+        self._stream = stream
+        self._events: asyncio.Queue[LiveEvent | None] = asyncio.Queue()
+        self._acks: set[asyncio.Task[None]] = set()
+        self._lost = LinkLost("the gateway stopped", hint=f"start it again ({_START}), then say it again")
+        self._closed = False
+        self._reading = asyncio.ensure_future(self._read_all())
+
+    @classmethod
+    async def open(cls, path: Path, conversation: str = "local") -> ChatConnection:
+        """Attach to the gateway that serves ``path``.
+
+        Raises:
+            LinkLost: nobody serves it.
+            ChannelError: the gateway refused, or is of another version.
+        """
+        client, name = connection(path), secrets.token_hex(16)
+        try:
+            asked = client.build_request("GET", "/chat/events", params={"conversation": conversation, "connection": name})
+            try:
+                stream = await client.send(asked, stream=True)
+                if stream.status_code != _OK:
+                    await stream.aread()
+                    if stream.status_code == _NOT_NOW:
+                        raise LinkLost("the gateway is stopping", hint=_START)
+                    _refused(stream)
+            except httpx.TransportError as error:
+                if await is_other_version(path):
+                    raise ChannelError(OTHER_VERSION, hint=RESTART) from error
+                raise LinkLost(f"no gateway answers at {path}: {error}", hint=_START) from error
+        except BaseException:  # also when cancelled: nobody else knows of this client yet
+            await client.aclose()
+            raise
+        return cls(path, client, name, stream)
+
+    async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None) -> None:
+        """Send a message; see ``Link.say``."""
+        message = {"text": text, "key": key, "hints": dict(hints or {})}
+        body = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
+        if len(body) > MESSAGE_BYTES:
+            raise ChannelError(
+                f"the message is {len(body) / 2**20:.1f} MiB, and {MESSAGE_BYTES >> 20} MiB is the limit",
+                hint="put the text into a file in the workspace, and name the file",
+            )
+        await self._post("messages", body)
+
+    async def stop(self) -> None:
+        """Stop the running turn."""
+        await self._post("stop")
+
+    async def frames(self) -> AsyncIterator[LiveEvent]:
+        """Yield what arrives; see ``Link.frames``."""
+        while (event := await self._events.get()) is not None:
+            if isinstance(event, Reply):
+                acknowledging = asyncio.ensure_future(self._acknowledge(event.key))
+                self._acks.add(acknowledging)
+                acknowledging.add_done_callback(self._acks.discard)
+            yield event
+        self._events.put_nowait(None)
+        if not self._closed:
+            raise self._lost
+
+    async def close(self) -> None:
+        """Detach; see ``Link.close``."""
+        self._closed = True
+        if self._acks:
+            await asyncio.wait(self._acks, timeout=CLOSING_SECONDS)
+        ending = [*self._acks, self._reading]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+        await self._stream.aclose()
+        await self._client.aclose()
+
+    async def _acknowledge(self, key: str) -> None:
+        with contextlib.suppress(ChannelError, RuntimeError):  # then the gateway asks whether it was taken, or sends it again
+            await self._post("acks", key=key)
+
+    async def _post(self, what: str, body: bytes = b"", **params: str) -> None:
+        if self._reading.done():
+            raise self._lost
+        try:
+            answer = await self._client.post(f"/chat/{self._name}/{what}", content=body, params=params)
+        except httpx.TransportError:
+            raise self._lost from None
+        if answer.status_code == _GONE:
+            raise self._lost
+        if answer.is_error:
+            _refused(answer)
+
+    async def _read_all(self) -> None:
+        """Read events until the stream ends; a line is one event."""
+        read = bytearray()
+        searched = 0
+        try:
+            async for chunk in self._stream.aiter_raw():
+                read += chunk
+                while (end := read.find(b"\n", searched)) >= 0:
+                    line = bytes(read[:end])
+                    del read[: end + 1]
+                    searched = 0
+                    if line.startswith(_DATA):
+                        self._hear(json.loads(line[len(_DATA) :]))
+                searched = len(read)
+                if searched > EVENT_BYTES:
+                    self._broken("an event is too long")
+                    return
+        except httpx.TransportError:
+            pass  # it stopped
+        except (ValueError, RecursionError, ChannelError) as error:
+            self._broken(str(error))
+        finally:
+            self._events.put_nowait(None)
+
+    def _broken(self, why: str) -> None:
+        self._lost = LinkLost(f"the connection to the gateway was lost: {why}", hint=self._lost.hint)
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        if "frame" in event:
+            self._events.put_nowait(from_json(event))
+        elif "closing" in event:
+            self._lost = LinkLost(f"the gateway closed the connection: {event['closing']}", hint=self._lost.hint)
+
+
+def _refused(answer: httpx.Response) -> NoReturn:
+    told = answered(answer)
+    if "error" not in told or answer.status_code == _NOT_FOUND:
+        raise ChannelError(OTHER_VERSION, hint=RESTART)
+    raise ChannelError(str(told["error"]), hint=str(told.get("mend", "")))

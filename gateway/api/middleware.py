@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LARGEST_HEAD: Final = 32 * 1024
 LARGEST_BODY: Final = 1024 * 1024
 LARGEST_LOCAL_BODY: Final = 8 * 1024 * 1024
-"""On the unix socket; messages of the terminal are as large (``gateway.api.chat_client.MESSAGE_BYTES``)."""
+"""On the unix socket; messages of the terminal are as large (``gateway.api.client.MESSAGE_BYTES``)."""
 HOOKS: Final = "/hooks/"
 """Platforms call below this path, under whatever name they were given; their channels trust nothing but signatures."""
 FORWARDING = frozenset(

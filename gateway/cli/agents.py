@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.base.errors import UsageError
+from gateway.cli.gateway_calls import outcome, taken_over
 from gateway.cli.invocation import Invocation, pass_invocation, tell
-from gateway.cli.taken_over import outcome, taken_over
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

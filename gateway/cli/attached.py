@@ -44,7 +44,7 @@ async def attached(invocation: Invocation, conversation: str = "local") -> Async
 
 async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
     """Return a link to the gateway that is running or starting; None if there is none."""
-    from gateway.cli.starting import once_it_listens
+    from gateway.cli.gateway_calls import once_it_listens
 
     lock = invocation.paths.state / "gateway.lock"
 
@@ -60,7 +60,7 @@ async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
                 where=str(invocation.paths.home),
                 hint="End that conversation first. To use several at once, run `homebody gateway` and connect to it.",
             )
-        from gateway.api.chat_client import ChatConnection
+        from gateway.api.client import ChatConnection
 
         return await ChatConnection.open(Path(holder.socket), conversation)
 
@@ -73,7 +73,7 @@ def lasting(invocation: Invocation, link: Link, clock: Clock, conversation: str 
     if holder is None or not holder.socket or holder.pid == os.getpid():
         return link
     from channels.terminal.reconnecting import ReconnectingLink
-    from gateway.api.chat_client import ChatConnection
+    from gateway.api.client import ChatConnection
 
     path = Path(holder.socket)
     return ReconnectingLink(link, lambda: ChatConnection.open(path, conversation), clock)
@@ -110,7 +110,7 @@ async def _embedded(invocation: Invocation, conversation: str) -> AsyncIterator[
 
 def begin_logging(invocation: Invocation, *, console: bool) -> Closer:
     """Set up logging for this process, with all known secrets redacted."""
-    from gateway.app.known_secrets import known_secrets
+    from gateway.app.dependencies import known_secrets
     from gateway.logs.redaction import Redactor
     from gateway.logs.wiring import configure
 

@@ -81,12 +81,12 @@ async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
 async def _running(invocation: Invocation) -> dict[str, Any] | None:
     """Return the state of the running gateway's channels; None if no gateway is running."""
     from gateway.base.state_lock import describe
-    from gateway.cli import starting
+    from gateway.cli import gateway_calls
 
     holder = describe(invocation.paths.state / "gateway.lock")
     if holder is None or not holder.socket:
         return None
-    facts: dict[str, Any] = (await starting.ask(invocation.paths.state, "status"))["channels"]
+    facts: dict[str, Any] = (await gateway_calls.ask(invocation.paths.state, "status"))["channels"]
     return facts
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.base.errors import OK, SETTINGS_WRONG, HomebodyError, UsageError
+from gateway.cli.gateway_calls import outcome, taken_over
 from gateway.cli.invocation import Invocation, pass_invocation, say, warn
-from gateway.cli.taken_over import outcome, taken_over
 
 if TYPE_CHECKING:
     from gateway.base.errors import Problem

@@ -1,4 +1,4 @@
-"""``homebody gateway``: runs the gateway."""
+"""``homebody gateway`` and ``homebody resume``: run the gateway, and resume one that pauses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation, warn
+from gateway.cli.invocation import Invocation, pass_invocation, tell, warn
 
 if TYPE_CHECKING:
     from gateway.logs.wiring import Closer
@@ -89,3 +89,19 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
         log.info("gateway stopped")
     finally:
         await house.close()
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_invocation
+def resume(invocation: Invocation, as_json: bool) -> None:
+    """Resume the gateway after it paused itself (`homebody status` shows why it paused)."""
+    from gateway.cli import gateway_calls
+
+    facts = asyncio.run(gateway_calls.ask(invocation.paths.state, "resume"))
+    was = " and ".join(facts["was"])
+    tell(
+        facts,
+        f"The gateway is running again (it was paused: {was})." if was else "The gateway was not paused.",
+        as_json=as_json,
+    )

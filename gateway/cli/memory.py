@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.base.errors import UsageError
-from gateway.cli.bar import Bar
 from gateway.cli.invocation import Invocation, pass_invocation, tell
-from gateway.cli.notes import as_json, opened
+from gateway.cli.notes import Bar, as_json, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

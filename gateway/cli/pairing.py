@@ -59,7 +59,7 @@ def revoke(invocation: Invocation, channel: str, sender: str, as_json: bool) -> 
 def _ask(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
     from gateway.api.handlers.pairing_requests import PairingHandlers
     from gateway.base.clock import SystemClock
-    from gateway.cli.ledger_call import call_ledger
+    from gateway.cli.gateway_calls import call_ledger
     from gateway.routing.access import Access
     from gateway.supervision.platforms import platforms
 

@@ -32,7 +32,7 @@ def route() -> None:
 @pass_invocation
 def explain(invocation: Invocation, /, *, as_json: bool, **given: Any) -> None:
     """Show which agent answers, in which session and with which memory, the rule behind it, and whether the sender has access."""
-    from gateway.cli.ledger_call import call_ledger
+    from gateway.cli.gateway_calls import call_ledger
 
     facts = call_ledger(invocation, lambda ledger: _desk(invocation, ledger), "route.explain", **given)
     tell(facts, _told(facts), as_json=as_json)

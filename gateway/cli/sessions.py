@@ -138,12 +138,12 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
 def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
     """Repair a session's transcript: unreadable lines are removed, and the original file is kept beside it."""
     from gateway.base.state_lock import StateLock, describe
-    from gateway.cli import starting
+    from gateway.cli import gateway_calls
 
     state = invocation.paths.state
     holder = describe(state / "gateway.lock")
     if holder is not None and holder.socket:
-        facts = asyncio.run(starting.ask(state, "sessions.repair", key=key))
+        facts = asyncio.run(gateway_calls.ask(state, "sessions.repair", key=key))
     else:
         invocation.paths.prepare()
         lock = StateLock.acquire(state / "gateway.lock")

@@ -1,8 +1,10 @@
-"""``homebody status``: shows the state of the gateway, its agents and channels."""
+"""``homebody status``, ``usage`` and ``context``: what runs, what models cost, and what fills the context window."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +14,8 @@ from gateway.cli.invocation import Invocation, pass_invocation, tell
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gateway.ledger.protocol import Ledger
+
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -19,14 +23,14 @@ if TYPE_CHECKING:
 def status(invocation: Invocation, as_json: bool) -> int:
     """Show whether the gateway is running, and the state of its agents and channels. Exit code 1 if it is not running."""
     from gateway.base.state_lock import describe
-    from gateway.cli import starting
+    from gateway.cli import gateway_calls
 
     holder = describe(invocation.paths.state / "gateway.lock")
     paths = invocation.paths
     facts: dict[str, Any] = {"home": str(paths.home), "profile": paths.profile or None, "running": holder is not None}
     if holder is not None and holder.socket:
         facts |= {"started": holder.started, "httpPort": holder.http_port}
-        facts |= asyncio.run(starting.ask(invocation.paths.state, "status"))
+        facts |= asyncio.run(gateway_calls.ask(invocation.paths.state, "status"))
     tell(facts, _told(facts, invocation.local_time), as_json=as_json)
     return 0 if holder is not None else 1
 
@@ -54,3 +58,75 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     lines += [f"  PAUSED: {cause}" for cause in facts["paused"]]
     lines += [f"  ! {notice}" for notice in facts["notices"]]
     return "\n".join(lines)
+
+
+@click.command()
+@click.option("--days", type=click.IntRange(1, 400), default=7, show_default=True, help="Number of days, including today.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_invocation
+def usage(invocation: Invocation, days: int, as_json: bool) -> None:
+    """Show tokens and cost by day, agent and model, with the share read from the provider's prompt cache."""
+    from gateway.agents.memory_stores import owner_zone
+    from gateway.budget.report import facts, first_day, told
+    from gateway.cli.gateway_calls import call_ledger
+
+    settings = invocation.loaded.settings
+    since = first_day(datetime.now(UTC), owner_zone(settings.agent(settings.default_agent)), days)
+
+    def desk(ledger: Ledger) -> Any:
+        async def look(since: str) -> dict[str, Any]:
+            return facts(await ledger.spending.usage(since))
+
+        return {"usage": look}
+
+    found = call_ledger(invocation, desk, "usage", since=since)
+    tell(found, told(found), as_json=as_json)
+
+
+@click.command()
+@click.option("--agent", "agent_id", help="The agent (default: the default agent).")
+@click.option("--session", help="The session key (default: the owner's main session).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_invocation
+def context(invocation: Invocation, agent_id: str | None, session: str | None, as_json: bool) -> None:
+    """Show each part of the next model request: characters, tokens and share."""
+    facts = asyncio.run(_window_facts(invocation, agent_id, session))
+    tell(facts, _window_table(facts), as_json=as_json)
+
+
+async def _window_facts(invocation: Invocation, agent_id: str | None, session: str | None) -> dict[str, Any]:
+    from gateway.base.state_lock import describe
+    from gateway.cli import gateway_calls
+
+    if describe(invocation.paths.state / "gateway.lock") is not None:
+        found: dict[str, Any] = await gateway_calls.ask(invocation.paths.state, "context", agent=agent_id, session=session)
+        return found
+    from gateway.app.dependencies import Dependencies
+    from gateway.app.gateway import Gateway
+
+    house = await Gateway.open(Dependencies(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
+    try:
+        return await house.status.context(agent_id, session)
+    finally:
+        await house.close()
+
+
+def _window_table(facts: dict[str, Any]) -> str:
+    total = sum(part["tokens"] for part in facts["parts"]) or 1
+    rows = [f"{'part':24} {'characters':>10} {'tokens':>8} {'share':>6}  cached"]
+    rows += [
+        f"{part['name'][:24]:24} {part['chars']:>10,} {part['tokens']:>8,} {part['tokens'] / total:>6.0%}  "
+        f"{'yes' if part['cached'] else 'no'}"
+        for part in facts["parts"]
+    ]
+    left = facts["turns_left"]
+    obstacle = facts["flush_obstacle"]
+    rows += [
+        "",
+        f"{facts['tokens']:,} of {facts['window']:,} tokens; memory is "
+        + (f"not flushed: {obstacle}" if obstacle else f"flushed at {facts['flush_at']:,}")
+        + ("" if left is None or obstacle else f", in about {left} turns")
+        + f"; history is compacted above {facts['compact_above']:,}.",
+    ]
+    rows += [facts["too_small"]] if facts["too_small"] else []
+    return "\n".join(rows)

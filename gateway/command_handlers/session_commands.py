@@ -11,12 +11,12 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.budget.report import facts as usage_facts
 from gateway.budget.report import told as usage_told
 from gateway.command_handlers.model_commands import ModelCommands
-from gateway.command_handlers.queue_commands import choose
 from gateway.command_handlers.rights import CommandRights
 from gateway.commands.table import COMMANDS, told_unknown
-from gateway.queue.message_queue import MEANT
+from gateway.queue.message_queue import MEANT, TOLD, InvalidQueueChoice, read_choice
 from gateway.routing.routed_message import RoutedMessage
 from gateway.sessions.record import SessionRecord
+from gateway.sessions.store import SessionStore
 
 MOST_DAYS = 400
 _YES, _NO = frozenset({"on", "yes", "true", "1", "full"}), frozenset({"off", "no", "false", "0"})
@@ -230,3 +230,26 @@ def told_reasons(found: Explanation) -> str:
     if not found.looked:
         lines.append("- No searches.")
     return "\n".join(lines)
+
+
+BACK = frozenset({"default", "reset", "inherit"})
+
+
+async def choose(store: SessionStore, session: str, argument: str) -> str:
+    """Apply the argument of ``/queue`` and return the reply; "" without an argument.
+
+    Raises:
+        StorageFailed: the choice could not be stored.
+    """
+    if not argument:
+        return ""
+    if argument.casefold() in BACK:
+        await store.change(session, queue="")
+        return "This conversation uses the queue mode from the settings."
+    try:
+        choice = read_choice(argument)
+    except InvalidQueueChoice as error:
+        return f"{error} {MEANT}"
+    await store.change(session, queue=choice.written())
+    meaning = f": {TOLD[choice.mode]}" if choice.mode else ""
+    return f"📥 {choice.written() or 'Queue mode from the settings'}{meaning}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from agent.context.context_budget import short
 from agent.transcript.unused_tools import asked_in_vain
@@ -15,19 +15,17 @@ from channels.messages import ChatAddress, Inbound, Outbound
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed
-from gateway.command_handlers.missed_replies import bring_missed
-from gateway.command_handlers.queue_commands import choose
 from gateway.command_handlers.rights import CommandRights
-from gateway.command_handlers.session_commands import counted, flushed
+from gateway.command_handlers.session_commands import choose, counted, flushed
 from gateway.commands.table import COMMANDS, says_stop
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.rows import NewOutbound
+from gateway.ledger.rows import InboxRow, NewOutbound
 from gateway.outbound.progress import show_frame
 from gateway.queue.lanes import Lanes
 from gateway.queue.message_queue import MessageQueue, QueuedMessage
 from gateway.queue.steering import RunningTurn
 from gateway.routing.access import Actor
-from gateway.routing.routed_message import RoutedMessage
+from gateway.routing.routed_message import RoutedMessage, UnreadableMessage, decode_message, words_of
 from gateway.routing.router import Route
 from gateway.sessions.record import SessionRecord
 
@@ -205,3 +203,30 @@ def _chosen(record: SessionRecord) -> str:
             f"; {record.fallback_of} answered last, as its fallback" if record.fallback_of else "",
         ]
     )
+
+
+MOST_NAMED: Final = 10
+SHOWN: Final = 80
+_UNSURE: Final = (
+    "My database was damaged, so I do not know whether I answered {count}. Please send again what still needs an answer:"
+)
+
+
+async def bring_missed(ledger: Ledger, conversation: str) -> str:
+    """Resend what a conversation missed, and return the reply. Raises StorageFailed.
+
+    A message with unknown state is only listed: answering it again could repeat its effects.
+    """
+    sent, unsure = await ledger.outbox.revive_expired(conversation), await ledger.inbox.in_doubt(conversation)
+    told = [f"📬 {counted(sent, 'message')} that had not reached you, or may not have."] if sent else []
+    if unsure:
+        told.append("\n".join([_UNSURE.format(count=counted(len(unsure), "message")), *map(_named, unsure[-MOST_NAMED:])]))
+    return "\n\n".join(told) or "There are no missed replies here."
+
+
+def _named(row: InboxRow) -> str:
+    try:
+        text = " ".join(words_of(decode_message(row)[0]).split())
+    except UnreadableMessage:
+        text = "(no longer readable)"
+    return f"- {text if len(text) <= SHOWN else text[: SHOWN - 1].rstrip() + '…'}"

@@ -16,7 +16,7 @@ import pytest
 import gateway
 from gateway.base.errors import STATE_HELD, AlreadyRunning, GatewayNotResponding, StorageFailed
 from gateway.base.state_lock import Holder, StateLock, boot_id, describe
-from gateway.cli.starting import once_it_listens
+from gateway.cli.gateway_calls import once_it_listens
 
 ROOT = Path(gateway.__file__).parents[1]
 HOLD = """

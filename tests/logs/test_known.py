@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.app.known_secrets import known_secrets
+from gateway.app.dependencies import known_secrets
 from gateway.base.api_token import FILE_NAME, token_from_file
 from gateway.base.paths import Paths
 from gateway.logs.redaction import Redactor

@@ -1,4 +1,4 @@
-"""``homebody outbox``: lists unsent and failed replies, retries and drops them."""
+"""``homebody inbox`` and ``homebody outbox``: messages that wait for an answer or failed, and replies that were not sent."""
 
 from __future__ import annotations
 
@@ -13,6 +13,50 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
+def inbox() -> None:
+    """Show messages that wait for an answer, and messages that failed."""
+
+
+@inbox.command(name="list")
+@_JSON
+@pass_invocation
+def list_(invocation: Invocation, as_json: bool) -> None:
+    """List messages that are waiting or being answered."""
+    _tell(invocation, "inbox.list", "No messages are waiting.", as_json=as_json)
+
+
+@inbox.command()
+@_JSON
+@pass_invocation
+def missed(invocation: Invocation, as_json: bool) -> None:
+    """List recent messages that failed or were skipped, with the reason."""
+    _tell(invocation, "inbox.missed", "No recent message failed.", as_json=as_json)
+
+
+@inbox.command()
+@click.argument("number", type=int)
+@_JSON
+@pass_invocation
+def retry(invocation: Invocation, number: int, as_json: bool) -> None:
+    """Answer message NUMBER, whose state is unknown since the ledger was damaged."""
+    facts = _call(invocation, "inbox.retry", row=number)
+    tell(facts, f"Message {number} is queued and will be answered.", as_json=as_json)
+
+
+def _tell(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> None:
+    rows = _call(invocation, call)["inbox"]
+    if as_json:
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    for row in rows:
+        why = f" ({row['reason']})" if row["reason"] else ""
+        when = invocation.local_time(row["receivedAt"])
+        click.echo(f"{row['id']:>6}  {when}  {row['state']}{why}  {row['conversation']}  {shown(row['text'])}")
+    if not rows:
+        click.echo(nothing)
+
+
+@click.group()
 def outbox() -> None:
     """List undelivered replies, retry failed ones, drop waiting ones."""
 
@@ -21,7 +65,7 @@ def outbox() -> None:
 @click.option("--all", "everything", is_flag=True, help="Include sent messages.")
 @_JSON
 @pass_invocation
-def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
+def list_unsent(invocation: Invocation, everything: bool, as_json: bool) -> None:
     """List replies that wait to be sent or failed, oldest first."""
     rows = _call(invocation, "outbox.list", everything=everything)["outbox"]
     if as_json:
@@ -34,11 +78,11 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
         click.echo("No replies are waiting, and none failed.")
 
 
-@outbox.command()
+@outbox.command(name="retry")
 @click.argument("number", type=int)
 @_JSON
 @pass_invocation
-def retry(invocation: Invocation, number: int, as_json: bool) -> None:
+def send_again(invocation: Invocation, number: int, as_json: bool) -> None:
     """Send message NUMBER again."""
     facts = _call(invocation, "outbox.retry", row=number)
     tell(facts, f"Message {number} will be sent again.", as_json=as_json)
@@ -62,6 +106,6 @@ def shown(text: str) -> str:
 
 def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
     from gateway.api.handlers.queues import QueueHandlers
-    from gateway.cli.ledger_call import call_ledger
+    from gateway.cli.gateway_calls import call_ledger
 
     return call_ledger(invocation, lambda ledger: QueueHandlers(ledger).calls(), call, **arguments)

@@ -1,0 +1,123 @@
+"""Calls of commands: to the gateway that runs or is starting, or to the ledger itself if none runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from channels.errors import LinkLost
+from gateway.base.errors import GatewayNotResponding, HomebodyError
+from gateway.base.state_lock import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from gateway.cli.invocation import Invocation
+    from gateway.ledger.protocol import Ledger
+
+    Calls = Mapping[str, Callable[..., Awaitable[dict[str, Any]]]]
+
+Answer = TypeVar("Answer")
+LONGEST = 60.0
+"""Maximum seconds that a command waits for a gateway that holds the lock and does not listen yet."""
+TOLD_AFTER = 1.0
+_EVERY = 0.1
+
+
+async def once_it_listens(
+    lock: Path,
+    attempt: Callable[[], Awaitable[Answer]],
+    *,
+    longest: float = LONGEST,
+    tell: Callable[[str], None] = lambda text: click.echo(text, err=True),
+) -> Answer:
+    """Return the result of ``attempt``. If it reaches nobody, it is retried as long as a process holds ``lock``.
+
+    Raises:
+        HomebodyError, ChannelError: raised by ``attempt``; ``GatewayNotResponding`` or ``LinkLost`` after ``longest`` seconds.
+    """
+    began, told = time.monotonic(), False
+    while True:
+        try:
+            return await attempt()
+        except (LinkLost, GatewayNotResponding):
+            waited = time.monotonic() - began
+            holder = describe(lock)
+            if holder is None or waited >= longest:
+                raise
+        if waited >= TOLD_AFTER and not told:
+            told = True
+            tell(f"The gateway (process {holder.pid or 'unknown'}) is starting; waiting up to {longest:.0f} seconds for it.")
+        await asyncio.sleep(_EVERY)
+
+
+async def ask(state: Path, call: str, **arguments: Any) -> Any:
+    """Make a call to the gateway that holds ``state``, or is about to; see ``gateway.api.client.ask``."""
+    from gateway.api import client
+
+    return await once_it_listens(state / "gateway.lock", lambda: client.ask(state, call, **arguments))
+
+
+def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: str, **arguments: Any) -> dict[str, Any]:
+    """Make one call of an API handler and return its answer.
+
+    Raises:
+        HomebodyError: raised by the call; ``AlreadyRunning`` if a conversation in a terminal uses the state folder.
+    """
+    from gateway.base.errors import AlreadyRunning
+
+    state = invocation.paths.state
+    holder = describe(state / "gateway.lock")
+    if holder is None:
+        return asyncio.run(_without_gateway(invocation, desk, call, arguments))
+    if not holder.socket:
+        hint = "End it (Ctrl-D), then run the command again."
+        raise AlreadyRunning("a conversation in a terminal is using this folder", where=str(state), hint=hint)
+    answer: dict[str, Any] = asyncio.run(ask(state, call, **arguments))
+    return answer
+
+
+async def _without_gateway(
+    invocation: Invocation, desk: Callable[[Ledger], Calls], call: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    from gateway.base.clock import SystemClock
+    from gateway.base.state_lock import StateLock
+    from gateway.ledger.sqlite import SqliteLedger
+
+    invocation.paths.prepare()
+    lock = StateLock.acquire(invocation.paths.state / "gateway.lock")
+    try:
+        ledger = await SqliteLedger.open(invocation.paths.state / "ledger.sqlite", SystemClock())
+        try:
+            return await desk(ledger)[call](**arguments)
+        finally:
+            await ledger.close()
+    finally:
+        lock.release()
+
+
+def taken_over(invocation: Invocation) -> dict[str, Any] | None:
+    """Let the running gateway reload its settings, and return the result; None if no gateway is running."""
+    holder = describe(invocation.paths.state / "gateway.lock")
+    if holder is None or not holder.socket:
+        return None
+    try:
+        came: dict[str, Any] = asyncio.run(ask(invocation.paths.state, "settings.reload"))
+    except HomebodyError as error:
+        return {"taken": [], "waiting": [], "complaint": error.as_text()}
+    return came
+
+
+def outcome(came: dict[str, Any] | None) -> str:
+    """Return the result as a sentence."""
+    if came is None:
+        return "No gateway is running; the change applies when one starts."
+    if came["complaint"]:
+        return f"The running gateway keeps its previous settings: {came['complaint']}"
+    taken = f"Applied in the running gateway: {', '.join(came['taken'])}." if came["taken"] else ""
+    waiting = f"Takes effect when the gateway restarts: {', '.join(came['waiting'])}." if came["waiting"] else ""
+    return f"{taken} {waiting}".strip() or "Nothing changes for the running gateway."
