@@ -6,6 +6,8 @@ AgentError
 ├── InvalidPriceFile         the price file cannot be read or holds no price
 ├── ScriptExhausted          a scripted model has no answer left
 ├── InvalidImage             not a picture, broken, or too large to be unpacked
+├── FetchFailed              a web page could not be had
+│   └── FetchRefused           its address, or one that it leads to, may not be fetched
 ├── TranscriptWriteError     the transcript could not be written; the turn cannot go on
 └── WorkspaceFileError       a workspace file could not be read or changed
     ├── PathNotAllowed         the path leaves the workspace, or is not a plain file or folder
@@ -47,6 +49,14 @@ class ScriptExhausted(AgentError):
 
 class InvalidImage(AgentError):
     """A picture cannot be shown to a model. The message continues after the picture's name: "it is ..."."""
+
+
+class FetchFailed(AgentError):
+    """A web page could not be had. The message names the address where that is not the one that was asked for."""
+
+
+class FetchRefused(FetchFailed):
+    """An address may not be fetched, whoever asks: it is not public, or no web address. It was not connected to."""
 
 
 class TranscriptWriteError(AgentError):

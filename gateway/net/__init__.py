@@ -1,1 +1,1 @@
-"""Guarded access to the network: public addresses only, within limits."""
+"""HTTP requests to addresses that somebody else chose: the guarded fetcher."""

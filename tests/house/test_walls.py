@@ -56,6 +56,9 @@ def test_the_walls_stand() -> None:
         ("gateway/turns/worker.py", "import gateway.app.gateway", "each knows only those below it"),
         ("gateway/base/clock.py", "import telegram", "chat SDKs only in channels"),
         ("gateway/base/clock.py", "import starlette", "web server packages only in gateway.api"),
+        ("gateway/media/incoming.py", "import httpx", "HTTP clients only in gateway.net"),
+        ("agent/tools/send_file.py", "import httpcore2", "HTTP clients only in gateway.net"),
+        ("memory/notes/sources.py", "import aiohttp", "HTTP clients only in gateway.net"),
     ],
 )
 def test_a_hole_is_seen(tmp_path: Path, file: str, line: str, contract: str) -> None:

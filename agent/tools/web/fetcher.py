@@ -1,0 +1,59 @@
+"""What the web tools need from a fetcher."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+SECONDS = 30.0
+MAX_REDIRECTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest:
+    """One request. It is sent without cookies, and without any credentials but those in ``headers``.
+
+    ``limit_of`` says for a media type such as "text/html" how many bytes of a body, unpacked, are read at most; 0 refuses the type.
+    ``seconds`` bounds all of it: names, redirects and body. ``own_hosts`` are hosts (``host:port``) that may be asked although they are not
+    public; a page elsewhere cannot redirect to them.
+    """
+
+    url: str
+    limit_of: Callable[[str], int]
+    accept: str = "*/*"
+    seconds: float = SECONDS
+    max_redirects: int = MAX_REDIRECTS
+    method: str = "GET"
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    own_hosts: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """An answer. ``url`` is where it came from, after redirects; ``media_type`` and ``charset`` are in small letters, "" if not said.
+
+    ``cut`` says why the body is not whole, or is empty. ``wait`` is what a ``Retry-After`` header says, in seconds; None without one.
+    """
+
+    url: str
+    status: int
+    media_type: str = ""
+    charset: str = ""
+    body: bytes = b""
+    cut: str = ""
+    wait: int | None = None
+
+
+class Fetcher(Protocol):
+    """Fetches from addresses that a model or a stranger chose, and keeps to public ones."""
+
+    async def fetch(self, request: FetchRequest) -> Fetched:
+        """Send a request and follow redirects.
+
+        Raises:
+            FetchRefused: an address may not be fetched.
+            FetchFailed: there was no complete answer in time, or it is of a type or size that is refused.
+        """
+        ...

@@ -1,0 +1,95 @@
+"""The guarded fetcher: the one way in which the program requests a web address that somebody else chose.
+
+Redirects are followed here and judged like the first address. Nothing is kept between requests: no cookies, no connections. Proxies of the
+environment are not used, as they would resolve names themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from agent.errors import FetchFailed
+from agent.tools.web.fetcher import Fetched, FetchRequest
+from gateway.net.urls import Target, joined, target_of
+
+if TYPE_CHECKING:  # the HTTP library takes 15 MB, and is loaded with the first request
+    from gateway.net.guard import Judge
+    from gateway.net.network import Network
+
+AT_ONCE: Final = 8
+"""Requests of the whole program that run at the same time."""
+
+
+class GuardedFetcher:
+    """Fetches from public addresses, and from the owner's own hosts where a request allows them. Implements ``Fetcher``.
+
+    ``network`` and ``tls`` are the system's unless given. ``judge`` replaces the judgement of addresses, in tests only.
+    """
+
+    def __init__(
+        self,
+        network: Callable[[], Network] | None = None,
+        *,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        judge: Judge | None = None,
+    ) -> None:
+        self._network_of = network
+        self._tls_of = tls
+        self._judge = judge
+        self._parts: tuple[Network, ssl.SSLContext] | None = None
+        self._loading = asyncio.Lock()
+        self._free = asyncio.Semaphore(AT_ONCE)
+
+    async def fetch(self, request: FetchRequest) -> Fetched:
+        """Send a request and follow redirects. See ``Fetcher``."""
+        target = target_of(request.url, request.own_hosts)
+        async with self._free:
+            try:
+                async with asyncio.timeout(request.seconds):
+                    return await self._followed(request, target)
+            except TimeoutError:
+                raise FetchFailed(f"{target.place} did not answer completely within {request.seconds:g} seconds") from None
+
+    async def _followed(self, request: FetchRequest, target: Target) -> Fetched:
+        network, tls = await self._loaded()
+        from gateway.net.exchange import exchange
+
+        seen = {str(target)}
+        for _ in range(request.max_redirects + 1):
+            answer, location = await exchange(request, target, network=network, tls=tls, judge=self._judge)
+            if not location:
+                return answer
+            target = _next(request, target, location)
+            if str(target) in seen:
+                raise FetchFailed(f"it redirects in a circle, back to {target}")
+            seen.add(str(target))
+        raise FetchFailed(f"it redirects more than {request.max_redirects} times, at last to {target}")
+
+    async def _loaded(self) -> tuple[Network, ssl.SSLContext]:
+        """Load the HTTP library and the certificates in a thread, with the first request."""
+        async with self._loading:
+            if self._parts is None:
+                self._parts = await asyncio.to_thread(self._load)
+        return self._parts
+
+    def _load(self) -> tuple[Network, ssl.SSLContext]:
+        library, network = (importlib.import_module(name) for name in ("httpcore2", "gateway.net.network"))
+        importlib.import_module("gateway.net.exchange")
+        return (self._network_of or network.SystemNetwork)(), (self._tls_of or library.default_ssl_context)()
+
+
+def _next(request: FetchRequest, target: Target, location: str) -> Target:
+    """Judge where an answer redirects. A host that the owner allowed is reached from itself only, never from a page elsewhere."""
+    if request.method != "GET" or not request.max_redirects:
+        raise FetchFailed(f"{target.place} answers with a redirect to {location[:200]!r}, which is not followed")
+    own = frozenset({target.place}) if target.own else frozenset[str]()
+    try:
+        return target_of(joined(target, location), own)
+    except FetchFailed as error:
+        raise type(error)(f"it redirects to an address that is refused: {error}", hint=error.hint) from error
+    except ValueError as error:
+        raise FetchFailed(f"it redirects to {location[:200]!r}, which is no address") from error
