@@ -5,6 +5,8 @@ HomebodyError               1   the command failed
 ├── SettingsError           3   invalid settings; lists all errors
 ├── NoModel                 4   no language model is configured, or its key was rejected
 ├── InvalidTransition       1   a ledger row is not in the state that the operation needs (a bug, or the operation was repeated)
+├── RunnerGone              1   the process that runs commands is not there
+├── NotStarted              1   a command could not be executed
 ├── GatewayNotResponding    1   a gateway holds the state lock but does not listen (yet)
 ├── AlreadyRunning          5   another process holds the state lock
 └── StorageFailed           6   the disk is full, read-only or unreadable

@@ -1,1 +1,1 @@
-"""The runner: the process that starts commands and ends them."""
+"""The runner: a small process that starts the commands of agents and ends them, and the gateway's client for it."""
