@@ -12,8 +12,7 @@ import httpcore2
 
 from agent.errors import FetchFailed
 from agent.tools.web.fetcher import Fetched, FetchRequest
-from gateway.net.guard import GuardedBackend, Judge
-from gateway.net.network import Network
+from gateway.net.guard import GuardedBackend, Judge, Network
 from gateway.net.urls import Target
 
 USER_AGENT: Final = "Mozilla/5.0 (compatible; Homebody/0.1; a personal agent)"

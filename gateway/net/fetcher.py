@@ -17,8 +17,7 @@ from agent.tools.web.fetcher import Fetched, FetchRequest
 from gateway.net.urls import Target, joined, target_of
 
 if TYPE_CHECKING:  # the HTTP library takes 15 MB, and is loaded with the first request
-    from gateway.net.guard import Judge
-    from gateway.net.network import Network
+    from gateway.net.guard import Judge, Network
 
 AT_ONCE: Final = 8
 """Requests of the whole program that run at the same time."""
@@ -77,9 +76,9 @@ class GuardedFetcher:
         return self._parts
 
     def _load(self) -> tuple[Network, ssl.SSLContext]:
-        library, network = (importlib.import_module(name) for name in ("httpcore2", "gateway.net.network"))
+        library, guard = (importlib.import_module(name) for name in ("httpcore2", "gateway.net.guard"))
         importlib.import_module("gateway.net.exchange")
-        return (self._network_of or network.SystemNetwork)(), (self._tls_of or library.default_ssl_context)()
+        return (self._network_of or guard.SystemNetwork)(), (self._tls_of or library.default_ssl_context)()
 
 
 def _next(request: FetchRequest, target: Target, location: str) -> Target:

@@ -43,7 +43,7 @@ class WebPeer:
     """Set when a client has closed a connection before its answer was complete."""
     port: int = 0
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             method, target, _ = head[0].split(" ")
@@ -74,7 +74,7 @@ class WebPeer:
 async def web_peer(answers: Mapping[str, Answer] | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[WebPeer]:
     """Serve on a port of loopback."""
     peer = WebPeer(dict(answers or {}))
-    server = await asyncio.start_server(peer._serve, "127.0.0.1", 0, ssl=tls)
+    server = await asyncio.start_server(peer.serve, "127.0.0.1", 0, ssl=tls)
     peer.port = server.sockets[0].getsockname()[1]
     try:
         yield peer
