@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import Discriminator, Field, TypeAdapter
 
@@ -93,13 +93,14 @@ class Failure:
 class UserMessage:
     """A message of a person, or of the runtime in a person's place. ``at`` has a zone: the owner's.
 
-    ``taint`` names the sources of the untrusted text in it.
+    ``taint`` names the sources of the untrusted text in it. ``runtime``: the runtime says it, and no person did.
     """
 
     content: tuple[Annotated[Text | Image, Discriminator("type")], ...]
     at: datetime
     sender: str = ""
     taint: Taint = ()
+    runtime: Annotated[bool, Field(exclude_if=lambda runtime: not runtime)] = False
     role: Literal["user"] = "user"
 
     @property
@@ -150,6 +151,11 @@ class ToolMessage:
 
 Message = Annotated[UserMessage | AssistantMessage | ToolMessage, Discriminator("role")]
 MESSAGE: TypeAdapter[UserMessage | AssistantMessage | ToolMessage] = TypeAdapter(Message)
+
+
+def is_of_a_person(message: UserMessage | AssistantMessage | ToolMessage) -> TypeGuard[UserMessage]:
+    """Return whether a person said it, not the runtime in a person's place."""
+    return isinstance(message, UserMessage) and not message.runtime
 
 
 def with_distinct_call_ids(answer: AssistantMessage) -> AssistantMessage:

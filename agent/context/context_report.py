@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from agent.context.prefix import PrefixWatch
 from agent.context.session_context import SessionContext
-from agent.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
+from agent.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, is_of_a_person
 from agent.models import token_estimate
 from agent.transcript.history_view import SUMMARY_HEAD
 
@@ -96,7 +96,7 @@ def _told_parting(watch: PrefixWatch) -> str:
 
 def _kind(message: Message) -> str:
     if isinstance(message, UserMessage):
-        return "summary" if message.text.startswith(SUMMARY_HEAD) else "people"
+        return "summary" if message.text.startswith(SUMMARY_HEAD) else "tool results" if message.runtime else "people"
     return "tool results" if isinstance(message, ToolMessage) else "answers"
 
 
@@ -110,7 +110,7 @@ def chars_of(message: Message) -> int:
 def _turns_left(context: SessionContext, messages: Sequence[Message], room: int) -> int | None:
     """Forecast by the turns so far, without the summary; nothing is forecast where the line is passed already."""
     turns = [message for message in messages if _kind(message) != "summary"]
-    count = sum(isinstance(message, UserMessage) for message in turns)
+    count = sum(is_of_a_person(message) for message in turns)
     size = context.calibration.apply(token_estimate.weight_of_messages(turns))
     return room * count // size if count and size and room > 0 else None
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.context.session_context import SessionContext
-from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, Message, ToolMessage, is_of_a_person
 from agent.models.token_estimate import weight_of
 from agent.transcript.entries import Entry, Said, TurnEnded, Unanswered
 from agent.transcript.history_view import views_of_results
@@ -49,7 +49,7 @@ def find_cut(context: SessionContext, keep_tokens: int, keep_turns: int) -> Cut 
         if start < len(said) and size + weight > most:
             break
         size += weight
-        turns += isinstance(message, UserMessage)
+        turns += is_of_a_person(message)
         start = index
     while start < len(said) and isinstance(message_of(said[start]), ToolMessage):
         start += 1
@@ -82,7 +82,7 @@ def _unanswered(entries: Sequence[Entry]) -> list[Entry]:
             isinstance(entry.body, Said) and _ends_a_turn(entry.body.message)
         ):
             break
-        if isinstance(entry.body, Said) and isinstance(entry.body.message, UserMessage):
+        if isinstance(entry.body, Said) and is_of_a_person(entry.body.message):
             found.append(entry)
     return found
 

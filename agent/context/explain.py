@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agent.context.session_context import SessionContext
-from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, Message, ToolMessage, is_of_a_person
 from agent.transcript.entries import Compacted, Said
 
 _NOTE = re.compile(r"^## (\S+\.md)$", re.MULTILINE)
@@ -75,7 +75,7 @@ def _given(name: str, text: str) -> GivenFile:
 
 def _looked(said: Sequence[Message]) -> list[LookedUp]:
     """What was searched and read in the last turn, in order."""
-    start = max((i for i, message in enumerate(said) if isinstance(message, UserMessage)), default=0)
+    start = max((i for i, message in enumerate(said) if is_of_a_person(message)), default=0)
     turn = said[start:]
     results = {message.call_id: message for message in turn if isinstance(message, ToolMessage)}
     found = []

@@ -20,7 +20,7 @@ from agent.context.context_report import added
 from agent.context.note_writer import NoteWriter
 from agent.context.pruning import is_cold
 from agent.context.session_context import SessionContext
-from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
+from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage, is_of_a_person
 from agent.transcript.entries import Entry, FlushBegun, FlushReceipt, Said
 from agent.transcript.history_view import trimmed
 
@@ -167,7 +167,7 @@ async def keep_unseen(context: SessionContext, turn: str, dropped: Sequence[Entr
         return
     unseen = {entry.id for entry in context.said_since_flush()}
     bodies = [entry.body for entry in dropped if entry.id in unseen]
-    said = [body.message for body in bodies if isinstance(body, Said) and isinstance(body.message, UserMessage)]
+    said = [body.message for body in bodies if isinstance(body, Said) and is_of_a_person(body.message)]
     statements = [(context.day_of(message), message.text) for message in said]
     await NoteWriter(context, turn).add_statements(statements, everything=True)
 
@@ -242,7 +242,7 @@ class _SideConversation:
 def _said_by_people(context: SessionContext) -> list[UserMessage]:
     """The messages of people since the last receipt."""
     bodies = (entry.body for entry in context.said_since_flush())
-    return [body.message for body in bodies if isinstance(body, Said) and isinstance(body.message, UserMessage)]
+    return [body.message for body in bodies if isinstance(body, Said) and is_of_a_person(body.message)]
 
 
 def _statements(context: SessionContext) -> list[tuple[date, str]]:

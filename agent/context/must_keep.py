@@ -7,7 +7,7 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, Message, ToolMessage, is_of_a_person
 from memory.text import stop_words
 from memory.text.terms import UNSPACED
 
@@ -172,7 +172,7 @@ def kept_lines(dropped: Sequence[Message], former: str, known: str, most_chars: 
         return lines
 
     people = taken(_lines_of(of_people), MOST_LINES)
-    people += reversed(taken(_newest(m.text for m in dropped if isinstance(m, UserMessage)), MOST_LINES))
+    people += reversed(taken(_newest(m.text for m in dropped if is_of_a_person(m)), MOST_LINES))
     left -= len(_OF_THE_AGENT) + 1
     said = _newest(m.text for m in dropped if isinstance(m, AssistantMessage))
     agent = [*reversed(taken(_particular(said, known), MOST_OF_THE_AGENT))]

@@ -14,7 +14,7 @@ from agent.characters import is_blank
 from agent.context.background_call import call_in_background
 from agent.context.session_context import SessionContext
 from agent.errors import WorkspaceFileError
-from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
+from agent.messages import AssistantMessage, Text, ToolCall, UserMessage, is_of_a_person
 from agent.models.notebook.notebook_model import NAME as NOTEBOOK
 from agent.models.protocol import Request
 from agent.transcript.entries import Entry, InvalidEntry, Said, decode
@@ -88,7 +88,7 @@ def _last(path: Path, count: int) -> list[Entry]:
 
 def _is_real(entry: Entry) -> bool:
     message = entry.body.message if isinstance(entry.body, Said) else None
-    if isinstance(message, UserMessage):
+    if message is not None and is_of_a_person(message):
         return not is_blank(message.text) and not message.text.lstrip().startswith("/")
     if isinstance(message, AssistantMessage):
         said = message.failure is None and not is_blank(no_reply.without_no_reply(message.text))

@@ -14,19 +14,33 @@ class Verdict:
     """What the gate decides on one call.
 
     ``reason`` says why a call is refused or asked about, in words for the model and for people. ``approval`` is the id of the approval
-    that an "ask" waits for.
+    that an "ask" waits for, ``summary`` says what the call would do.
     """
 
     decision: Literal["allow", "ask", "deny"]
     reason: str = ""
     approval: str = ""
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCall:
+    """A call that the owner was asked about. ``key`` names it within its turn; ``summary`` says what it would do."""
+
+    approval: str
+    key: str
+    call: ToolCall
+    summary: str = ""
 
 
 class Gate(Protocol):
     """Judges the tool calls of one turn."""
 
     async def judge(self, key: str, call: ToolCall, act: Act, context: ToolContext) -> Verdict:
-        """Decide on a call. ``key`` names it within the turn, as in the call log, so that a repeat after a crash asks no second time."""
+        """Decide on a call. ``key`` names it within the turn, as in the call log, so that a repeat after a crash asks no second time.
+
+        For a call that was asked about before, the answer follows from what the owner decided.
+        """
         ...
 
 

@@ -25,6 +25,11 @@ class Steps(Protocol):
         """Whether the turn's tool calls are used up."""
         ...
 
+    @property
+    def suspended(self) -> bool:
+        """Whether a tool call waits for the owner's approval, so that the turn cannot go on now."""
+        ...
+
     async def call_model(self) -> tuple[AssistantMessage, str]:
         """Ask the model once; the answer is durable, and comes with the id of its entry. One that was cut off is to be gone on with."""
         ...
@@ -44,10 +49,13 @@ class Steps(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a turn ended. ``answer`` is the model's last word; with "failed" it says what was wrong."""
+    """How a turn ended. ``answer`` is the model's last word; with "failed" it says what was wrong.
 
-    outcome: Literal["answered", "failed", "stopped"]
-    answer: AssistantMessage
+    "suspended": it goes on with the same messages once the owner has decided. ``answer`` is None where the model was not asked.
+    """
+
+    outcome: Literal["answered", "failed", "stopped", "suspended"]
+    answer: AssistantMessage | None
 
 
 async def run(steps: Steps, *, resume: tuple[AssistantMessage, str] | None = None) -> Ending:
@@ -57,6 +65,8 @@ async def run(steps: Steps, *, resume: tuple[AssistantMessage, str] | None = Non
     """
     pending = resume
     grace, cuts = GRACE_ROUNDS, MOST_CUTS
+    if pending is None and steps.suspended:
+        return Ending("suspended", None)
     while True:
         answer, entry = pending or await steps.call_model()
         pending = None
@@ -73,6 +83,8 @@ async def run(steps: Steps, *, resume: tuple[AssistantMessage, str] | None = Non
         if steps.exhausted and (grace := grace - 1) < 0:
             return Ending("stopped", answer)
         await steps.run_tools(answer.calls, entry)
+        if steps.suspended:
+            return Ending("suspended", answer)
         await steps.drain_steering()
 
 

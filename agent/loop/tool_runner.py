@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 from agent.context.session_context import SessionContext
 from agent.events import Event, ToolFinished, ToolStarted
+from agent.loop.approvals import BEHIND_ONE_THAT_WAITS, call_key, outcome, outcome_name, placeholder
 from agent.loop.call_log import CallLog
-from agent.loop.gate import Gate, OpenGate
+from agent.loop.gate import AskedCall, Gate, OpenGate, Verdict
 from agent.messages import ToolCall, ToolMessage
-from agent.tools.protocol import ToolContext
+from agent.tools.protocol import Effect, ToolContext
 from agent.tools.toolbox import result_cap
 from agent.transcript.entries import Said
 from agent.transcript.history_view import unknown
@@ -30,7 +31,7 @@ class ToolRunner:
     """The tool calls of one turn. Results are in the transcript, in the order of the calls, when ``run`` returns.
 
     ``overtaken`` says whether a person has written since the model asked for the calls: calls that would change something are then
-    not run, so that "no, wait" comes in time.
+    not run, so that "no, wait" comes in time. ``waiting`` holds the ids of the approvals that the turn waits for.
     """
 
     context: SessionContext
@@ -40,6 +41,7 @@ class ToolRunner:
     overtaken: Callable[[], bool] = lambda: False
     gate: Gate = field(default_factory=OpenGate)
     calls: list[ToolMessage] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
     repeats: int = 0
     """How many calls were refused because they repeated the same result."""
     _refused_in_a_row: int = 0
@@ -70,8 +72,9 @@ class ToolRunner:
                 await self._keep(call, result, answer)
             return
         for call, effect in zip(calls, effects, strict=True):
-            if effect != "pure" and self.overtaken() and await self._untouched(call, answer):
-                await self._leave(call)
+            reason = self._not_now(effect)
+            if reason and await self._untouched(call, answer):
+                await self._leave(call, reason)
             else:
                 await self._keep(call, await self._run(call, answer), answer)
 
@@ -86,13 +89,51 @@ class ToolRunner:
                 call, "You made this same call again and again and got the same result. Do something else, or answer."
             )
         self._refused_in_a_row = 0
-        effect, context = self.context.toolbox.effect_of(call.name), self.context.tool_context(self.turn)
-        if refusal := await self._judged(call, answer, context):
-            return refusal
-        if effect != "pure":
-            key = _key(answer, call)
-            if await self.journal.begin(key, call, effect) != "new" and effect == "effect":
-                return unknown(call)
+        context, key = self.context.tool_context(self.turn), call_key(answer, call)
+        verdict = await self._judged(key, call, context)
+        if verdict.decision != "allow" and not await self._untouched(call, answer):
+            return unknown(call)  # it was allowed when it began, before a restart
+        match verdict.decision:
+            case "deny":
+                return _refusal(call, f"Not run: {verdict.reason}")
+            case "ask":
+                self.waiting.append(verdict.approval)
+                return placeholder(call, verdict.approval, verdict.summary)
+        return await self._executed(key, call, context)
+
+    async def settle(self, asked: Sequence[AskedCall]) -> None:
+        """Run or refuse calls that the owner was asked about, and record what came of each. Those that are still open wait on.
+
+        Raises:
+            TranscriptWriteError: the transcript could not be written.
+        """
+        for one in asked:
+            context = self.context.tool_context(self.turn)
+            verdict = await self._judged(one.key, one.call, context, must_be_judged=True)
+            if verdict.decision == "ask":
+                self.waiting.append(verdict.approval)
+                continue
+            result = None
+            if verdict.decision == "allow":
+                try:
+                    result = await self._executed(one.key, one.call, context)
+                except asyncio.CancelledError:
+                    await asyncio.shield(self._record(one, verdict, unknown(one.call)))
+                    raise
+            await self._record(one, verdict, result)
+
+    async def _record(self, asked: AskedCall, verdict: Verdict, result: ToolMessage | None) -> None:
+        told = outcome(asked, verdict.reason, result, self.context.now())
+        await self.context.transcript.append(outcome_name(self.turn, asked.approval), Said(message=told), n=0)
+        if result is not None:
+            await self.journal.end(asked.key)
+            self.calls.append(result)
+
+    async def _executed(self, key: str, call: ToolCall, context: ToolContext) -> ToolMessage:
+        """Run a call that may run, unless it has an effect and began before."""
+        effect = self.context.toolbox.effect_of(call.name)
+        if effect != "pure" and await self.journal.begin(key, call, effect) != "new" and effect == "effect":
+            return unknown(call)
         self.emit(ToolStarted(call))
         began = self.context.clock.monotonic()
         limit = min(self.context.settings.limits.tool_result_chars, result_cap(self.context.window.size))
@@ -100,30 +141,37 @@ class ToolRunner:
         self.emit(ToolFinished(call, result, self.context.clock.monotonic() - began))
         return result
 
-    async def _judged(self, call: ToolCall, answer: str, context: ToolContext) -> ToolMessage | None:
-        """Ask the gate about a call; return the refusal where it may not run."""
+    async def _judged(self, key: str, call: ToolCall, context: ToolContext, *, must_be_judged: bool = False) -> Verdict:
+        """Ask the gate about a call. ``must_be_judged``: a call whose tool cannot say any more what it would do may not run."""
         try:
             act = self.context.toolbox.act_of(call, context)
         except Exception:  # a defect in one tool must not end the turn, and what cannot be judged must not run
             log.exception("tool %s could not say what it would do in turn %s", call.name, context.turn)
-            return _refusal(call, f"{call.name} failed because of a defect in it; the log has the details")
+            return Verdict(decision="deny", reason=f"{call.name} failed because of a defect in it; the log has the details.")
+        if act is None and must_be_judged:
+            return Verdict(decision="deny", reason=f"{call.name} can no longer say what the call would do.")
         if act is None:
-            return None
-        verdict = await self.gate.judge(_key(answer, call), call, act, context)
-        return None if verdict.decision == "allow" else _refusal(call, f"Not run: {verdict.reason}")
+            return Verdict(decision="allow")
+        return await self.gate.judge(key, call, act, context)
+
+    def _not_now(self, effect: Effect) -> str:
+        """Return why a call with this effect may not run now, or nothing."""
+        if effect == "pure":
+            return ""
+        return BEHIND_ONE_THAT_WAITS if self.waiting else OVERTAKEN if self.overtaken() else ""
 
     async def _untouched(self, call: ToolCall, answer: str) -> bool:
-        return await self.journal.state(_key(answer, call)) == "new"
+        return await self.journal.state(call_key(answer, call)) == "new"
 
-    async def _leave(self, call: ToolCall) -> None:
-        result = _refusal(call, OVERTAKEN)
+    async def _leave(self, call: ToolCall, reason: str) -> None:
+        result = _refusal(call, reason)
         await self.context.transcript.append(self.turn, Said(message=result))
         self.calls.append(result)
 
     async def _keep(self, call: ToolCall, result: ToolMessage, answer: str) -> None:
         await self.context.transcript.append(self.turn, Said(message=result))
         if self.context.toolbox.effect_of(call.name) != "pure":
-            await self.journal.end(_key(answer, call))
+            await self.journal.end(call_key(answer, call))
         self.calls.append(result)
         self._seen[_fingerprint(call, result)] += 1
 
@@ -133,10 +181,6 @@ class ToolRunner:
         most = max((count for key, count in self._seen.items() if key.startswith(prefix)), default=0)
         now = sum(_fingerprint(other, None) == prefix for other in beside)
         return most + now >= self.context.settings.limits.max_repeats
-
-
-def _key(answer: str, call: ToolCall) -> str:
-    return f"{answer.rpartition(':')[2]}/{call.id}"
 
 
 def _refusal(call: ToolCall, text: str) -> ToolMessage:

@@ -13,8 +13,9 @@ from agent.context.context_report import added
 from agent.context.session_context import SessionContext
 from agent.events import AnswerFinished, Event, FailedOver, ReplyNote
 from agent.loop import loop
+from agent.loop.approvals import unsettled
 from agent.loop.call_log import CallLog, NoCallLog
-from agent.loop.gate import Gate, OpenGate
+from agent.loop.gate import AskedCall, Gate, OpenGate
 from agent.loop.model_call import call_model
 from agent.loop.streaming import AnswerStream, cut_answer
 from agent.loop.tool_runner import ToolRunner
@@ -28,7 +29,8 @@ _REMARKS = {
 }
 NEAR_FULL = 0.7
 """Share of the usable window above which a request that was refused for an unknown reason is tried once more after freeing context."""
-Outcome = Literal["answered", "silent", "failed", "stopped"]
+Ended = Literal["answered", "silent", "failed", "stopped"]
+Outcome = Ended | Literal["suspended"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,8 @@ class TurnResult:
 
     ``receipts`` are those of memory flushes, ``compactions`` the summaries that were made on the way. ``failure`` is why a model
     gave no answer. ``chosen`` is the model that was to answer, ``model`` the one that did; ``stood_in`` says why they differ.
-    ``asides`` are lines to be told with the reply; ``thoughts`` is what the model let be seen of its thinking.
+    ``asides`` are lines to be told with the reply; ``thoughts`` is what the model let be seen of its thinking. A turn that is
+    "suspended" waits for the approvals in ``waits_for`` (ids), and goes on when it is run again.
     """
 
     outcome: Outcome
@@ -55,6 +58,7 @@ class TurnResult:
     stood_in: FailedOver | None = None
     asides: tuple[str, ...] = ()
     thoughts: str = ""
+    waits_for: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +128,13 @@ class Turn:
         """How many of them were refused as repeats."""
         return self._tools.repeats
 
-    async def run(self, messages: Sequence[UserMessage], further: Sequence[ExtraMessage] = ()) -> TurnResult:
+    async def run(
+        self, messages: Sequence[UserMessage], further: Sequence[ExtraMessage] = (), asked: Sequence[AskedCall] = ()
+    ) -> TurnResult:
         """Answer ``messages`` and ``further`` ones together.
 
         Run again with the same id and messages after a crash, it goes on where it was. What was taken in on the way is given
-        with ``further`` then.
+        with ``further`` then, and the calls that its owner was asked about with ``asked``.
 
         A time-out ends the turn with what was done so far. Cancellation leaves a valid transcript and is raised on.
 
@@ -141,14 +147,19 @@ class Turn:
         try:
             try:
                 async with running_limit(limit):
-                    resume = await self._begin(messages, further)
+                    resume = await self._begin(messages, further, asked)
                     ending = await loop.run(self, resume=resume)
             except TimeoutError:
                 note = AssistantMessage(content=(), model=self.context.model.name, stop="cancelled")
-                ending = loop.Ending("stopped", note)
+                ending = loop.Ending("suspended", None) if self.suspended else loop.Ending("stopped", note)
             return await self._end(ending, self.context.clock.monotonic() - began)
         finally:
             await self.context.transcript.settle()
+
+    @property
+    def suspended(self) -> bool:
+        """See ``agent.loop.loop.Steps``."""
+        return bool(self._tools.waiting)
 
     @property
     def exhausted(self) -> bool:
@@ -181,9 +192,13 @@ class Turn:
         await self._put(await self.arrivals.take())
 
     async def _begin(
-        self, messages: Sequence[UserMessage], further: Sequence[ExtraMessage]
+        self, messages: Sequence[UserMessage], further: Sequence[ExtraMessage], asked: Sequence[AskedCall]
     ) -> tuple[AssistantMessage, str] | None:
-        """Put the messages into the transcript, unless a restart finds them there; return the answer to go on from, if any."""
+        """Put the messages into the transcript, unless a restart finds them there; return the answer to go on from, if any.
+
+        Calls that were asked about and decided since are run or refused.
+        """
+        self.begun = bool(asked)
         await self._end_broken()
         said = [entry for entry in self.context.transcript.of_turn(self.id) if isinstance(entry.body, Said)]
         if not said:
@@ -192,6 +207,7 @@ class Turn:
             await self.context.transcript.append(self.id, Said(message=message), n=n, durable=False)  # the inbox has it
         await self._put(further)
         self.begun = True
+        await self._tools.settle(unsettled(self.context.transcript, self.id, asked))
         return _unfinished(said)
 
     async def _end_broken(self) -> None:
@@ -209,24 +225,10 @@ class Turn:
             await self.context.transcript.append(f"{self.id}~{one.name}", Said(message=one.message), n=0)
 
     async def _end(self, ending: loop.Ending, seconds: float) -> TurnResult:
+        if ending.outcome == "suspended":
+            return self._result(ending, "suspended", "", seconds)  # the turn has not ended, and its messages are not answered
         reply, outcome = _reply(ending, self.context.settings.limits.timeout_seconds, stuck=self._tools.stuck)
-        result = TurnResult(
-            outcome=outcome,
-            reply=reply,
-            model=ending.answer.model,
-            usage=self._usage(),
-            context=self.context.tokens(),
-            window=self.context.window.size,
-            calls=tuple(self._tools.calls),
-            seconds=seconds,
-            receipts=tuple(self._headroom.receipts),
-            compactions=self._headroom.compactions,
-            failure=ending.answer.failure.kind if outcome == "failed" and ending.answer.failure else None,
-            chosen=self.context.model.name,
-            stood_in=self._stood_in,
-            asides=tuple(dict.fromkeys(self._asides)),
-            thoughts="\n\n".join(self._thoughts),
-        )
+        result = self._result(ending, outcome, reply, seconds)
         facts = {
             "seconds": round(seconds, 3),
             "context": result.context,
@@ -235,6 +237,27 @@ class Turn:
         }
         await self.context.transcript.append(self.id, TurnEnded(turn=self.id, outcome=outcome, facts=facts))
         return result
+
+    def _result(self, ending: loop.Ending, outcome: Outcome, reply: str, seconds: float) -> TurnResult:
+        failure = ending.answer.failure if ending.answer is not None else None
+        return TurnResult(
+            outcome=outcome,
+            reply=reply,
+            model=ending.answer.model if ending.answer is not None else self.context.model.name,
+            usage=self._usage(),
+            context=self.context.tokens(),
+            window=self.context.window.size,
+            calls=tuple(self._tools.calls),
+            seconds=seconds,
+            receipts=tuple(self._headroom.receipts),
+            compactions=self._headroom.compactions,
+            failure=failure.kind if outcome == "failed" and failure else None,
+            chosen=self.context.model.name,
+            stood_in=self._stood_in,
+            asides=tuple(dict.fromkeys(self._asides)),
+            thoughts="\n\n".join(self._thoughts),
+            waits_for=tuple(self._tools.waiting) if outcome == "suspended" else (),
+        )
 
     def _hear(self, event: Event) -> None:
         """Collect what is added to the reply, and pass every event on."""
@@ -283,9 +306,10 @@ def _unfinished(said: Sequence[Entry]) -> tuple[AssistantMessage, str] | None:
     return None
 
 
-def _reply(ending: loop.Ending, timeout: float, *, stuck: bool = False) -> tuple[str, Outcome]:
+def _reply(ending: loop.Ending, timeout: float, *, stuck: bool = False) -> tuple[str, Ended]:
     """Return what the person is told, and the outcome."""
     answer = ending.answer
+    assert answer is not None
     if ending.outcome == "answered":
         reply = no_reply.without_no_reply(answer.text)
         if is_blank(reply):

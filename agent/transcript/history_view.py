@@ -203,7 +203,7 @@ def stamped(message: Message, zone: tzinfo) -> Message:
 
 
 def _stamped_anew(message: UserMessage, zone: tzinfo) -> UserMessage:
-    if message.text.startswith((SUMMARY_HEAD, PINNED, UNPINNED, CUT_OFF, UNANSWERED)):
+    if message.runtime or message.text.startswith((SUMMARY_HEAD, PINNED, UNPINNED, CUT_OFF, UNANSWERED)):
         return message
     local = message.at.astimezone(zone)
     stamp = f"[{local:%a %Y-%m-%d %H:%M %Z}{', ' + message.sender if message.sender else ''}]"

@@ -118,6 +118,10 @@ class Transcript:
         """The file's length in bytes, as far as it was read or written here."""
         return self._size
 
+    def holds(self, turn: str) -> bool:
+        """Return whether any entry of a turn is in the file, also where a summary has taken its place."""
+        return turn in self._next
+
     def of_turn(self, turn: str) -> list[Entry]:
         """The entries of one turn that are in memory."""
         return list(self._turns.get(turn, ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from agent.messages import AssistantMessage, UserMessage
+from agent.messages import AssistantMessage, is_of_a_person
 from agent.transcript.entries import Entry, Said
 
 ENOUGH = 2
@@ -25,7 +25,7 @@ def asked_in_vain(entries: Iterable[Entry], model: str) -> int:
         if not isinstance(entry.body, Said):
             continue
         message = entry.body.message
-        if isinstance(message, UserMessage):
+        if is_of_a_person(message):
             waiting = bool(_NEEDS_A_TOOL.search(message.text))
         elif isinstance(message, AssistantMessage) and message.model == model:
             if message.calls:

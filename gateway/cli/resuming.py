@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.messages import AssistantMessage, UserMessage
+from agent.messages import AssistantMessage, is_of_a_person
 from agent.transcript.entries import InvalidEntry, Said, decode
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.sessions.past_sessions import find, left
@@ -89,7 +89,7 @@ def _last_words(found: Found) -> list[str]:
         message = body.message if isinstance(body, Said) else None
         if isinstance(message, AssistantMessage) and message.text and not answer:
             answer = message.text
-        elif isinstance(message, UserMessage) and message.text:
+        elif message is not None and is_of_a_person(message) and message.text:
             return [f"› {_short(message.text, LINE_CHARS)}", *([_short(answer, SHOWN_CHARS)] if answer else [])]
     return []
 

@@ -164,6 +164,8 @@ def _block(entry: Entry, time: str) -> str:
 
 def _message(message: Message, time: str) -> str:
     match message:
+        case UserMessage(runtime=True):
+            return f"*{time}:*\n\n{_fenced(message.text[:RESULT_CHARS])}"
         case UserMessage(sender=sender):
             return f"**{sender or 'You'}** · {time}\n\n{message.text}".rstrip()
         case AssistantMessage():
