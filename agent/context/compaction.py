@@ -22,6 +22,7 @@ from agent.context.flush import keep_unseen
 from agent.context.session_context import SessionContext
 from agent.context.summary import former_summary, longest, summarise
 from agent.messages import UserMessage
+from agent.taint import merged
 from agent.transcript.entries import Compacted, ResultsCleared, Said
 
 MUST_SHRINK = 0.8
@@ -81,6 +82,7 @@ async def compact(context: SessionContext, turn: str, reason: str, *, focus: str
             pins=context.transcript.pins,
             waiting=tuple(entry.id for entry in cut.waiting),
             dropped=_dropped_before(context),
+            taint=merged(context.transcript.taint),
         )
         room = most - context.size_if(draft)
         if room < LEAST_SUMMARY:
@@ -170,6 +172,7 @@ def _dropping(context: SessionContext, cut: Cut, reason: str) -> Compacted:
         pins=context.transcript.pins,
         waiting=tuple(entry.id for entry in cut.waiting),
         dropped=_dropped_before(context) + len(cut.dropped),
+        taint=merged(context.transcript.taint),
     )
 
 

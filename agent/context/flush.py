@@ -21,6 +21,8 @@ from agent.context.note_writer import NoteWriter
 from agent.context.pruning import is_cold
 from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage, is_of_a_person
+from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
+from agent.taint import within
 from agent.transcript.entries import Entry, FlushBegun, FlushReceipt, Said
 from agent.transcript.history_view import trimmed
 
@@ -126,7 +128,7 @@ def _shown(context: SessionContext, reason: Reason) -> tuple[Message, ...]:
 
 def _lean(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(
-        replace(message, text=trimmed(message.text, LEAN_CHARS, LEAN_CHARS), images=())
+        replace(message, text=within(message.text, lambda text: trimmed(text, LEAN_CHARS, LEAN_CHARS)), images=())
         if isinstance(message, ToolMessage)
         else message
         for message in messages

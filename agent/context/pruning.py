@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 
 from agent.messages import AssistantMessage, ToolMessage
 from agent.settings import PruningSettings
+from agent.taint import within
 from agent.transcript.entries import Entry, FlushReceipt, Pruned, Said
 from agent.transcript.history_view import trimmed, views_of_results
 
@@ -58,7 +59,7 @@ def prune(entries: Sequence[Entry], settings: PruningSettings, window: int, visi
     short: list[str] = []
     for result in results:
         if len(result.text) > soft.max_chars and not result.cleared:
-            fresh = trimmed(result.text, soft.head_chars, soft.tail_chars)
+            fresh = within(result.text, lambda text: trimmed(text, soft.head_chars, soft.tail_chars))
             if len(fresh) < len(result.text):
                 visible_chars -= len(result.text) - len(fresh)
                 result.text = fresh

@@ -23,8 +23,9 @@ from agent.settings import AgentSettings, Level
 from agent.timing import Clock
 from agent.tools.protocol import Origin, ToolContext
 from agent.tools.toolbox import Toolbox
-from agent.transcript.entries import Body, Compacted, Entry, Opened, Said
+from agent.transcript.entries import Body, Entry, Opened, Said
 from agent.transcript.history_view import RunningView, repaired, view
+from agent.transcript.seen_urls import seen_urls
 from agent.transcript.transcript import Transcript
 from memory.audience import Audience
 
@@ -171,21 +172,22 @@ class SessionContext:
         """The owner's date."""
         return self.now().date()
 
-    def tool_context(self, turn: str) -> ToolContext:
-        """The context in which the tool calls of a turn run."""
+    def tool_context(self, turn: str, taint: frozenset[str] | None = None) -> ToolContext:
+        """The context in which the tool calls of a turn run. ``taint``: other sources than those of the history."""
         return ToolContext(
             now=self.now(),
             session=self.session,
             turn=turn,
             audience=self.audience,
             origin=self.origin or _ORIGINS[self.audience.kind],
-            taint=self.taint,
+            taint=self.taint if taint is None else taint,
+            has_seen=lambda url: url in seen_urls(self.transcript.entries),
         )
 
     @property
     def taint(self) -> frozenset[str]:
-        """The sources of untrusted text in the history that the model is shown."""
-        return frozenset(source for entry in self.transcript.entries for source in _taint_of(entry))
+        """The sources of untrusted text that the model has been shown in this session."""
+        return self.transcript.taint
 
     async def prepare(self) -> None:
         """Read the workspace files; on a session's first turn, record the notes that it starts with."""
@@ -296,13 +298,6 @@ class SessionContext:
             memory_chars=min(self.settings.bootstrap_max_chars, self.readable // prompt.WINDOW_SHARE),
             daily_chars=min(settings.max_chars, self.readable // prompt.WINDOW_SHARE),
         )
-
-
-def _taint_of(entry: Entry) -> tuple[str, ...]:
-    match entry.body:
-        case Compacted(taint=taint) | Said(message=UserMessage(taint=taint) | ToolMessage(taint=taint)):
-            return taint
-    return ()
 
 
 def _writes(tools: Toolbox) -> bool:

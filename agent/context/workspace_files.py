@@ -12,6 +12,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
 from agent.errors import WorkspaceFileError, WorkspaceFileNotFound
+from agent.tools.untrusted_files import UntrustedFiles
 from agent.tools.workspace_sandbox import Stamp, WorkspaceSandbox
 from memory.audience import OWNER, Audience
 
@@ -37,10 +38,12 @@ class Workspace:
     """One agent's folder. It is created when it is missing. Its path may be a symlink, which is resolved once, here.
 
     A file that did not change since the last read costs one stat call. All methods block. Raises WorkspaceFileError where the folder
-    cannot be used at all. ``closed`` is that of ``WorkspaceSandbox``.
+    cannot be used at all. ``closed`` is that of ``WorkspaceSandbox``. ``untrusted`` tells which of its files hold untrusted text.
     """
 
-    def __init__(self, root: Path, closed: frozenset[tuple[int, int]] = frozenset()) -> None:
+    def __init__(
+        self, root: Path, closed: frozenset[tuple[int, int]] = frozenset(), untrusted: UntrustedFiles | None = None
+    ) -> None:
         if root.is_symlink() and not root.exists():  # a disk that is not mounted must not look like a new home
             raise WorkspaceFileError(f"the workspace {root} is a broken link", hint="mount or restore its target")
         self.root = Path(os.path.realpath(root))
@@ -51,6 +54,7 @@ class Workspace:
         except OSError as error:
             raise WorkspaceFileError(f"the workspace {root} cannot be made: {error.strerror}", hint=_HINT) from error
         self.sandbox = WorkspaceSandbox(self.root, closed)
+        self.untrusted = untrusted or UntrustedFiles()
         self._known: dict[PurePosixPath, tuple[Stamp, str]] = {}
 
     def seed(self, templates: Traversable) -> tuple[str, ...]:

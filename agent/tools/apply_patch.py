@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field
 
@@ -14,7 +15,7 @@ from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.os_errors import no_such_file
 from agent.tools.patch import FileChange, parsed, patched
-from agent.tools.protocol import Outcome, ToolContext
+from agent.tools.protocol import Act, Outcome, ToolContext
 
 
 class PatchArguments(Arguments):
@@ -67,12 +68,27 @@ class ApplyPatch(CheckedTool[PatchArguments]):
             await self._access.changed(step.path, context)
         return Outcome(text="\n".join(_told(step) for step in steps), details={"paths": [str(step.path) for step in steps]})
 
+    def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
+        """Return the act where one of the files is one that conversations are given."""
+        given = self.checked(arguments)
+        if given is None:
+            return None
+        try:
+            changes = parsed(given.patch)
+        except WorkspaceFileError:  # it is refused when it runs
+            return None
+        paths = [path for change in changes for path in (change.path, change.move_to) if path is not None]
+        return self._access.standing(paths, context.audience)
+
     def _apply(self, patch: str, context: ToolContext) -> list[_Step]:
         steps = [step for change in parsed(patch) for step in self._steps(change, context)]
         paths = [step.path for step in steps]
         twice = next((path for path in paths if paths.count(path) > 1), None)
         if twice:
             raise WorkspaceFileError(f"patch: {twice} is named twice; put all of its changes into one section")
+        for step in steps:
+            if step.after is not None:
+                self._access.record(step.path, step.before, step.after, context)
         done: list[_Step] = []
         for step in steps:
             try:

@@ -56,6 +56,13 @@ class CheckedTool(ABC, Generic[A]):
         except WorkspaceFileError as trouble:
             return failed(str(trouble), trouble.hint)
 
+    def checked(self, arguments: Mapping[str, Any]) -> A | None:
+        """Return the arguments as ``act`` would get them, or None where ``run`` refuses them."""
+        try:
+            return self._arguments.model_validate({name: value for name, value in arguments.items() if value is not None})
+        except ValidationError:
+            return None
+
     @abstractmethod
     async def act(self, arguments: A, context: ToolContext) -> Outcome:
         """Do it. WorkspaceFileError may be raised; it becomes the answer."""

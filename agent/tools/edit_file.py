@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
 from agent.tools.file_tool_context import FileToolContext
-from agent.tools.protocol import Outcome, ToolContext
+from agent.tools.protocol import Act, Outcome, ToolContext
 from agent.tools.read_file import is_binary
 
 
@@ -52,18 +53,24 @@ class EditFile(CheckedTool[EditArguments]):
         if "\0" in arguments.new:
             return failed("new: has a NUL character, which is not text")
         await self._access.changing(path)
-        times = await asyncio.to_thread(self._edit, path, arguments, context.session)
+        times = await asyncio.to_thread(self._edit, path, arguments, context)
         await self._access.changed(path, context)
         return Outcome(text=f"edited {path} ({times} {'place' if times == 1 else 'places'})", details={"path": str(path)})
 
-    def _edit(self, path: PurePosixPath, arguments: EditArguments, session: str) -> int:
+    def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
+        """Return the act where the file is one that conversations are given."""
+        given = self.checked(arguments)
+        return None if given is None else self._access.standing([given.path], context.audience)
+
+    def _edit(self, path: PurePosixPath, arguments: EditArguments, context: ToolContext) -> int:
         present = self._access.sandbox.read(path).data
         if is_binary(present):
             raise WorkspaceFileError(f"{path} is not text")
-        self._access.readings.require(session, path, present)
+        self._access.readings.require(context.session, path, present)
         edited, times = _replaced(present, arguments, path)
+        self._access.record(path, present, edited, context)
         self._access.sandbox.replace(path, edited, expected=present)
-        self._access.readings.rewritten(session, path, edited)
+        self._access.readings.rewritten(context.session, path, edited)
         return times
 
 

@@ -1,18 +1,19 @@
-"""What the file tools of one agent share: sandbox, read tracker, the audience's view, and notice of changed notes."""
+"""What the file tools of one agent share: sandbox, read tracker, the audience's view, untrusted files, and notice of changed notes."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from agent.errors import PathNotAllowed, WorkspaceFileError
 from agent.tools.os_errors import no_such_file
 from agent.tools.path_rules import workspace_path
-from agent.tools.protocol import ToolContext
+from agent.tools.protocol import Act, ToolContext
 from agent.tools.read_tracker import ReadTracker
+from agent.tools.untrusted_files import UntrustedFiles
 from agent.tools.workspace_sandbox import Entry, WorkspaceSandbox
 from memory.audience import SHARED, Audience
 from memory.errors import MemoryTrouble
@@ -21,18 +22,26 @@ from memory.protocol import Author, Memory
 
 log = logging.getLogger(__name__)
 
+STANDING_FILES = frozenset(
+    {"memory.md", "agents.md", "soul.md", "identity.md", "user.md", "tools.md", "heartbeat.md", "bootstrap.md"}
+)
+"""Files that conversations are given as instructions or lasting memory. To change one is an act that a gate judges."""
 _HISTORY = ".git"
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileToolContext:
-    """Shared by the file tools of one agent. ``shared`` are the paths that groups and guests may read."""
+    """Shared by the file tools of one agent. ``shared`` are the paths that groups and guests may read.
+
+    ``untrusted`` tells which files hold untrusted text, and is told which are written while such text is in view.
+    """
 
     sandbox: WorkspaceSandbox
     memory: Memory | None = None
     agent: str = ""
     shared: tuple[str, ...] = SHARED
     readings: ReadTracker = field(default_factory=ReadTracker)
+    untrusted: UntrustedFiles = field(default_factory=UntrustedFiles)
 
     def readable(self, raw: str, audience: Audience) -> PurePosixPath:
         """Give the path of a file or folder that ``audience`` may see; what it may not see is missing. Raises WorkspaceFileError."""
@@ -65,6 +74,32 @@ class FileToolContext:
         if audience.kind != "owner" and path.parts[: len(audience.folder.parts)] != audience.folder.parts:
             raise PathNotAllowed(f"{path}: in this conversation only files in {audience.folder}/ can be written")
         return path
+
+    def standing(self, paths: Iterable[str], audience: Audience) -> Act | None:
+        """Return the act of changing ``paths`` where one of them is a file that conversations are given."""
+        for raw in paths:
+            with contextlib.suppress(WorkspaceFileError):  # the tool refuses the path when it runs
+                path = self.changeable(raw, audience)
+                if len(path.parts) == 1 and path.name.casefold() in STANDING_FILES:
+                    return Act(kind="write", summary=f"change {path}", path=str(path))
+        return None
+
+    def record(self, path: PurePosixPath, before: bytes | None, after: bytes, context: ToolContext) -> None:
+        """Record which lines are written while untrusted text is in view; call it before they are. ``before`` is None for a new file.
+
+        Raises WorkspaceFileError. Blocks.
+        """
+        if not context.taint:
+            return
+        known = set((before or b"").decode("utf-8", "replace").splitlines())
+        fresh = [line for line in after.decode("utf-8", "replace").splitlines() if line not in known]
+        named = before is None and path != context.audience.daily_note(context.now.date())
+        try:
+            self.untrusted.mark(path, "\n".join(fresh), context.taint, named=named)
+        except OSError as error:
+            raise WorkspaceFileError(
+                f"{path} was not written: the record of untrusted text cannot be kept ({error.strerror or error})"
+            ) from error
 
     async def changing(self, path: PurePosixPath) -> None:
         """Tell the memory that a note is about to change, so that what its owner did by hand before is not taken for ours."""

@@ -8,13 +8,14 @@ import fnmatch
 import json
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
+from agent.taint import merged
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
 from agent.tools.file_tool_context import FileToolContext, walk
 from agent.tools.protocol import Outcome, ToolContext
@@ -89,7 +90,15 @@ class GrepFiles(CheckedTool[GrepArguments]):
         found = [json.loads(line) for line in printed.splitlines()]
         if found and "error" in found[0]:
             return failed(f"pattern: {found[0]['error']}")
-        return _told(found, haystack, context.max_chars)
+        told = _told(found, haystack, context.max_chars)
+        return replace(told, sources=await asyncio.to_thread(self._sources, found[:MAX_MATCHES]))
+
+    def _sources(self, found: list[dict[str, Any]]) -> tuple[str, ...]:
+        """Return the sources of the untrusted lines among those found; of a line that was cut its whole file counts."""
+        known = self._access.untrusted
+        return merged(
+            *(known.of(PurePosixPath(one["path"]), one["text"] if len(one["text"]) < _WIDTH else None) for one in found)
+        )
 
     def _collect(self, arguments: GrepArguments, context: ToolContext) -> _Haystack:
         start = self._access.readable(arguments.path, context.audience)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import AliasChoices, Field
 
+from agent.taint import merged
 from agent.tools.arguments import Arguments, CheckedTool
 from agent.tools.file_tool_context import FileToolContext, walk
 from agent.tools.protocol import Outcome, ToolContext
@@ -43,6 +44,7 @@ class ListFiles(CheckedTool[ListArguments]):
     def _list(self, arguments: ListArguments, context: ToolContext) -> Outcome:
         start = self._access.readable(arguments.path, context.audience)
         lines: list[str] = []
+        sources: set[str] = set()
         room, more = context.max_chars - _MARK, 0
         for path, entry in walk(self._access, start, context.audience, depth=arguments.depth):
             line = _line(path, entry)
@@ -51,9 +53,13 @@ class ListFiles(CheckedTool[ListArguments]):
                 more += 1
             else:
                 lines.append(line)
+                if entry.kind == "file":
+                    sources.update(self._access.untrusted.of_name(path))
         if more:
             lines.append(f"[{more:,} more; list a folder of it, or grep]")
-        return Outcome(text="\n".join(lines) or "[the folder is empty]", details={"entries": len(lines) + more})
+        return Outcome(
+            text="\n".join(lines) or "[the folder is empty]", details={"entries": len(lines) + more}, sources=merged(sources)
+        )
 
 
 def _line(path: PurePosixPath, entry: Entry) -> str:

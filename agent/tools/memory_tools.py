@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field
 
+from agent.errors import WorkspaceFileError
+from agent.taint import merged
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.path_rules import workspace_path
 from agent.tools.protocol import Outcome, ToolContext
 from memory.errors import MemoryTrouble
@@ -30,7 +36,7 @@ class SearchArguments(Arguments):
 class MemorySearch(CheckedTool[SearchArguments]):
     """Searches the notes. Trouble of an embedder or an index is told in the answer and never takes the tool away."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, access: FileToolContext | None = None) -> None:
         super().__init__(
             SearchArguments,
             name="memory_search",
@@ -42,6 +48,7 @@ class MemorySearch(CheckedTool[SearchArguments]):
             effect="pure",
         )
         self._memory = memory
+        self._access = access
 
     async def act(self, arguments: SearchArguments, context: ToolContext) -> Outcome:
         """Search."""
@@ -51,7 +58,9 @@ class MemorySearch(CheckedTool[SearchArguments]):
             )
         except MemoryTrouble as trouble:
             return failed(f"the memory cannot be searched now: {trouble}; grep still works", trouble.hint)
-        return Outcome(text=_told(answer, context.max_chars), details={"hits": len(answer.hits), "provider": answer.provider})
+        sources = await asyncio.to_thread(_sources, self._access, answer.hits) if self._access is not None else ()
+        details = {"hits": len(answer.hits), "provider": answer.provider}
+        return Outcome(text=_told(answer, context.max_chars), details=details, sources=sources)
 
 
 class GetArguments(Arguments):
@@ -67,7 +76,7 @@ class GetArguments(Arguments):
 class MemoryGet(CheckedTool[GetArguments]):
     """Reads lines of one note."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, access: FileToolContext | None = None) -> None:
         super().__init__(
             GetArguments,
             name="memory_get",
@@ -75,6 +84,7 @@ class MemoryGet(CheckedTool[GetArguments]):
             effect="pure",
         )
         self._memory = memory
+        self._access = access
 
     async def act(self, arguments: GetArguments, context: ToolContext) -> Outcome:
         """Read."""
@@ -85,9 +95,29 @@ class MemoryGet(CheckedTool[GetArguments]):
             )
         except MemoryTrouble as trouble:
             return failed(str(trouble), trouble.hint)
-        return Outcome(
-            text=_json({"path": excerpt.path, "text": _fitted(excerpt, context.max_chars)}), details={"path": excerpt.path}
-        )
+        sources: tuple[str, ...] = ()
+        if self._access is not None:
+            sources = await asyncio.to_thread(self._access.untrusted.of, PurePosixPath(excerpt.path), excerpt.text)
+        text = _json({"path": excerpt.path, "text": _fitted(excerpt, context.max_chars)})
+        return Outcome(text=text, details={"path": excerpt.path}, sources=sources)
+
+
+def _sources(access: FileToolContext, hits: Sequence[Hit]) -> tuple[str, ...]:
+    """Return the sources of the untrusted text in search results. A hit may begin within a line, so the lines of its file are looked at."""
+    known = access.untrusted
+    found: list[tuple[str, ...]] = []
+    for hit in hits:
+        path = PurePosixPath(hit.path)
+        if hit.source == "sessions":
+            found.append(known.of_session(path.name))
+        elif whole := known.of(path):
+            try:
+                lines = access.sandbox.read(path).data.decode("utf-8", "replace").splitlines()
+            except WorkspaceFileError:  # the index knows an older state of it
+                found.append(whole)
+            else:
+                found.append(known.of(path, "\n".join([*lines[hit.start_line - 1 : hit.end_line], hit.snippet])))
+    return merged(*found)
 
 
 def _fitted(excerpt: Excerpt, max_chars: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -25,7 +25,8 @@ class ToolContext:
 
     ``max_chars`` is the longest result: a tool that can return the rest in another call keeps to it and says how to continue.
     ``taint`` names the sources of untrusted text that the model has been shown in this history, such as "web:example.org",
-    "file:report.pdf", "person:Eve" or "mcp:calendar".
+    "file:report.pdf", "person:Eve" or "mcp:calendar". ``has_seen`` says whether an address (``agent.urls.normal_url``) was given from
+    outside in this history.
     """
 
     now: datetime
@@ -35,6 +36,7 @@ class ToolContext:
     max_chars: int = MAX_CHARS
     origin: Origin = "owner"
     taint: frozenset[str] = frozenset()
+    has_seen: Callable[[str], bool] = field(default=lambda _: False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Annotated
 
@@ -50,14 +51,15 @@ class ReadFile(CheckedTool[ReadArguments]):
         data = self._access.sandbox.read(path).data
         found = read_image_header(data)
         if found:
-            return _shown_picture(path, data, found)
+            return replace(_shown_picture(path, data, found), sources=self._access.untrusted.of(path))
         if is_binary(data):
             kind = mimetypes.guess_type(path.name)[0] or "unknown type"
             return failed(f"{path} is not text ({kind}, {len(data):,} bytes)")
         text, last, whole_lines = _part(data, arguments, context.max_chars - _MARK)
         if whole_lines:
             self._access.readings.shown(context.session, path, data, first=arguments.offset, last=last)
-        return Outcome(text=text, details={"path": str(path), "bytes": len(data)})
+        sources = self._access.untrusted.of(path, text)
+        return Outcome(text=text, details={"path": str(path), "bytes": len(data)}, sources=sources)
 
 
 def _part(data: bytes, arguments: ReadArguments, room: int) -> tuple[str, int, bool]:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from agent.messages import ToolCall, ToolMessage
 from agent.models.protocol import ToolSpec
+from agent.taint import Marks, fenced, merged, random_mark
 from agent.tools.arguments import failed
 from agent.tools.protocol import Act, ActingTool, Effect, Outcome, Tool, ToolContext
 
@@ -23,9 +24,10 @@ _CAPS = ((400_000, 64_000), (100_000, 32_000), (32_000, 16_000))
 
 
 class Toolbox:
-    """The tools of one agent by name. Calls may run side by side."""
+    """The tools of one agent by name. Calls may run side by side. ``marks`` draws the marks of the fences around untrusted results."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    def __init__(self, tools: Iterable[Tool], marks: Marks = random_mark) -> None:
+        self._marks = marks
         self._tools = {tool.spec.name: tool for tool in sorted(tools, key=lambda tool: tool.spec.name)}
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
         """What models are told: sorted by name, the same bytes at every start, so that the provider's prompt cache holds."""
@@ -46,19 +48,20 @@ class Toolbox:
         """Run one call and answer it, whatever happens. Only cancellation gets out.
 
         ``permit`` may refuse the call. ``max_chars`` bounds the result (default: what the scene says): most tools keep to it
-        themselves; of any other the beginning and the end are kept, around a mark that tells its length.
+        themselves; of any other the beginning and the end are kept, around a mark that tells its length. A result with sources is fenced.
         """
         if max_chars is not None:
             context = replace(context, max_chars=max_chars)
         outcome = await self._outcome(call, context, permit)
+        text = capped(outcome.text, context.max_chars)
         return ToolMessage(
             call_id=call.id,
             name=call.name,
-            text=capped(outcome.text, context.max_chars),
+            text=fenced(text, outcome.sources, self._marks) if outcome.sources else text,
             is_error=outcome.is_error,
             images=outcome.images,
             details=outcome.details,
-            taint=outcome.sources,
+            taint=merged(outcome.sources),
         )
 
     async def _outcome(self, call: ToolCall, context: ToolContext, permit: Permit | None) -> Outcome:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
 from agent.tools.file_tool_context import FileToolContext
-from agent.tools.protocol import Outcome, ToolContext
+from agent.tools.protocol import Act, Outcome, ToolContext
 from agent.tools.workspace_sandbox import MAX_FILE_BYTES
 
 
@@ -55,13 +56,19 @@ class WriteFile(CheckedTool[WriteArguments]):
             return failed(f"content: {len(data):,} bytes are too many; at most {MAX_FILE_BYTES:,} at once")
         write = {"create": self._create, "overwrite": self._overwrite, "append": self._append}[arguments.mode]
         await self._access.changing(path)
-        text, size = await asyncio.to_thread(write, path, data, context.session)
+        text, size = await asyncio.to_thread(write, path, data, context)
         await self._access.changed(path, context)
         return Outcome(text=text, details={"path": str(path), "mode": arguments.mode, "bytes": size})
 
-    def _create(self, path: PurePosixPath, data: bytes, session: str) -> tuple[str, int]:
+    def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
+        """Return the act where the file is one that conversations are given."""
+        given = self.checked(arguments)
+        return None if given is None else self._access.standing([given.path], context.audience)
+
+    def _create(self, path: PurePosixPath, data: bytes, context: ToolContext) -> tuple[str, int]:
         kind = self._access.sandbox.kind(path)
         if kind is None:
+            self._access.record(path, None, data, context)
             self._access.sandbox.create(path, data)
         else:
             present = self._access.sandbox.read(path).data
@@ -71,26 +78,29 @@ class WriteFile(CheckedTool[WriteArguments]):
                 raise WorkspaceFileError(
                     f"{path} exists already: use edit or append, or read it and then write with mode overwrite"
                 )
+            self._access.record(path, b"", data, context)
             self._access.sandbox.replace(path, data, expected=b"")
-        self._access.readings.shown(session, path, data)
+        self._access.readings.shown(context.session, path, data)
         return f"created {path} ({len(data):,} bytes)", len(data)
 
-    def _overwrite(self, path: PurePosixPath, data: bytes, session: str) -> tuple[str, int]:
+    def _overwrite(self, path: PurePosixPath, data: bytes, context: ToolContext) -> tuple[str, int]:
+        session = context.session
         if self._access.sandbox.kind(path) is None:
-            return self._create(path, data, session)
+            return self._create(path, data, context)
         present = self._access.sandbox.read(path).data
         if present == data:
             return f"{path} has exactly this text already", 0
         if present:
             self._access.readings.require(session, path, present, whole=True)
+        self._access.record(path, present, data, context)
         self._access.sandbox.replace(path, data, expected=present)
         self._access.readings.shown(session, path, data)
         return f"replaced {path} ({len(present):,} -> {len(data):,} bytes)", len(data)
 
-    def _append(self, path: PurePosixPath, data: bytes, session: str) -> tuple[str, int]:
-        del session  # adding needs no knowledge of what is there
+    def _append(self, path: PurePosixPath, data: bytes, context: ToolContext) -> tuple[str, int]:
         if not data.strip():
             raise WorkspaceFileError("content: there is nothing to append")
+        self._access.record(path, b"" if self._access.sandbox.kind(path) else None, data, context)
         if not self._access.sandbox.append(path, data):
             return f"{path} ends with exactly this text already: nothing was added", 0
         return f"appended to {path} ({len(data):,} bytes)", len(data)

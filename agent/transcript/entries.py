@@ -10,20 +10,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, TypeAdapter, ValidationError
 
-from agent.messages import Message, Taint, Usage
+from agent.messages import Message, Taint, ToolMessage, Usage, UserMessage
 
 VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The first entry of a session: its agent and key, its start-up notes, and the pins of the previous session."""
+    """The first entry of a session: its agent and key, its start-up notes, and the pins of the previous session.
+
+    ``taint`` names the sources of the untrusted text in the notes.
+    """
 
     agent: str
     session: str
     key: str
     notes: str = ""
     pins: tuple[str, ...] = ()
+    taint: Taint = ()
     kind: Literal["opened"] = "opened"
 
 
@@ -151,11 +155,13 @@ class Unpinned:
 class Unanswered:
     """A turn ended without answering its messages. ``note`` tells the model so, after the last message.
 
-    Entries in ``withdrawn`` (ids) are not shown any more: those messages come again in a turn of their own.
+    Entries in ``withdrawn`` (ids) are not shown any more: those messages come again in a turn of their own. ``taint`` names the
+    sources of the untrusted text that the note quotes.
     """
 
     note: str
     withdrawn: tuple[str, ...] = ()
+    taint: Taint = ()
     kind: Literal["unanswered"] = "unanswered"
 
 
@@ -195,6 +201,16 @@ class Entry:
     parent: str | None
     at: datetime
     body: Body
+
+
+def taint_of(body: Body) -> tuple[str, ...]:
+    """Return the sources of the untrusted text in an entry."""
+    match body:
+        case Opened(taint=taint) | Compacted(taint=taint) | Unanswered(taint=taint):
+            return taint
+        case Said(message=UserMessage(taint=taint) | ToolMessage(taint=taint)):
+            return taint
+    return ()
 
 
 class InvalidEntry(ValueError):

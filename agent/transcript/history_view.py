@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from agent.messages import AssistantMessage, Image, Message, Text, ToolCall, ToolMessage, UserMessage
+from agent.taint import within
 from agent.transcript.entries import Compacted, Entry, Pinned, Pruned, ResultsCleared, Said, Unanswered, Unpinned
 from agent.transcript.recent_pictures import with_recent_pictures
 
@@ -152,7 +153,7 @@ class ResultView:
         if not isinstance(message, ToolMessage):
             return message
         if not self.cleared:
-            return replace(message, text=trimmed(message.text, self.head, self.tail))
+            return replace(message, text=within(message.text, lambda text: trimmed(text, self.head, self.tail)))
         if len(message.text) <= len(self.placeholder) and not message.images:
             return message
         return replace(message, text=self.placeholder, images=())

@@ -15,7 +15,19 @@ from agent import fault_injection
 from agent.errors import TranscriptWriteError
 from agent.messages import Text, Thinking, ToolMessage
 from agent.timing import Clock
-from agent.transcript.entries import Body, Compacted, Entry, InvalidEntry, Opened, Pinned, Said, Unpinned, decode, encode
+from agent.transcript.entries import (
+    Body,
+    Compacted,
+    Entry,
+    InvalidEntry,
+    Opened,
+    Pinned,
+    Said,
+    Unpinned,
+    decode,
+    encode,
+    taint_of,
+)
 
 _HEAD = re.compile(rb'\{"v":\d+,"kind":"([a-z_]+)","id":"([^"]+)"')
 LIGHT = 32_768
@@ -41,6 +53,7 @@ class Transcript:
         self._ids: set[str] = set()
         self._turns: dict[str, list[Entry]] = {}
         self._latest: dict[type[Body], tuple[int, Entry]] = {}
+        self._taint: frozenset[str] = frozenset()
         self._last: str | None = None
         self._size = 0
         self._waiting = b""
@@ -114,6 +127,11 @@ class Transcript:
         return tuple(pins)
 
     @property
+    def taint(self) -> frozenset[str]:
+        """The sources of untrusted text that the model has been shown since the session began, also of what it is no longer shown."""
+        return self._taint
+
+    @property
     def size(self) -> int:
         """The file's length in bytes, as far as it was read or written here."""
         return self._size
@@ -159,6 +177,7 @@ class Transcript:
         self._ids.add(entry.id)
         self._next[turn] = max(self._next.get(turn, 0), int(place) + 1)
         self._last = entry.id
+        self._taint = self._taint.union(taint_of(entry.body))
         if isinstance(entry.body, Opened):
             self.opened = entry.body
         if isinstance(entry.body, Compacted):
@@ -242,6 +261,7 @@ class Transcript:
             return
         if only_opened:
             self.opened = entry.body if isinstance(entry.body, Opened) else self.opened
+            self._taint = self._taint.union(taint_of(entry.body))
         else:
             self._take(entry)
 

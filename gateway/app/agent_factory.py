@@ -11,6 +11,7 @@ from random import Random
 
 from agent.context.workspace_files import RITUAL, Workspace, workspace_templates
 from agent.errors import WorkspaceFileError
+from agent.tools.untrusted_files import UntrustedFiles
 from channels.messages import ChatAddress
 from channels.platform import Policy
 from gateway.agents.memory_stores import embedder_key, keep_memory, owner_zone
@@ -30,6 +31,9 @@ from gateway.sessions.store import SessionStore
 from gateway.settings.root import AgentProfile, Settings, SettingsStore
 from gateway.tools.registry import ToolRegistry, tools_of
 from memory.protocol import KeptMemory
+
+UNTRUSTED = "untrusted.jsonl"
+"""The record of which lines of an agent's files were written while untrusted text was in view."""
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +92,8 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
     profile = settings.agent(agent_id)
     key = await asyncio.to_thread(build_key, profile, settings, parts.paths, parts.env)
     closed = await asyncio.to_thread(protected_inodes, parts.paths.home)
-    workspace = await asyncio.to_thread(Workspace, profile.workspace, closed)
+    untrusted = UntrustedFiles(parts.paths.agent(agent_id) / UNTRUSTED, parts.paths.sessions(agent_id))
+    workspace = await asyncio.to_thread(Workspace, profile.workspace, closed, untrusted)
     made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, parts.notices)
     zone = owner_zone(profile)
     prices = parts.models.prices

@@ -30,10 +30,12 @@ def tools_of(
 
     ``shared`` is what groups and guests may read of the workspace besides their own folder.
     """
-    desk = FileToolContext(sandbox=workspace.sandbox, memory=memory, agent=agent, shared=tuple(shared))
+    desk = FileToolContext(
+        sandbox=workspace.sandbox, memory=memory, agent=agent, shared=tuple(shared), untrusted=workspace.untrusted
+    )
     tools: list[Tool] = [*file_tools(desk), ApplyPatch(desk)]
     if memory is not None:
-        tools += [MemorySearch(memory), MemoryGet(memory)]
+        tools += [MemorySearch(memory, desk), MemoryGet(memory, desk)]
     if outgoing is not None:
         tools.append(SendFile(desk, outgoing))
     return tools

@@ -9,6 +9,7 @@ import pytest
 from agent.loop.gate import Verdict
 from agent.messages import Text, ToolCall, ToolMessage, UserMessage
 from agent.models.protocol import ToolSpec
+from agent.taint import unfenced
 from agent.tools.protocol import Act, Outcome, ToolContext
 from agent.tools.toolbox import Toolbox
 from agent.transcript.entries import Compacted, Entry, Said, decode, encode
@@ -71,7 +72,7 @@ async def test_a_denied_call_does_not_run_and_the_model_is_told_why(room: Callab
     refused, done = await results(r)
     assert refused.is_error
     assert "not tonight" in refused.text
-    assert (done.text, done.taint) == ("done", ("web:example.org",))
+    assert (unfenced(done.text), done.taint) == ("done", ("web:example.org",))
 
 
 async def test_who_judges_knows_who_asks_and_what_was_read_before(room: Callable[..., Room]) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.taint import unfenced
 from agent.tools.grep_files import GrepFiles
 from agent.tools.protocol import ToolContext
 from memory.audience import Audience
@@ -320,9 +321,8 @@ class TestListAndGrep:
         assert "memory/groups/kitchen/2026-02-03.md" in listed
         assert "memory/2026-02-03.md" not in listed
         assert "garden" not in listed
-        assert (
-            await house.ok("grep", pattern="key", audience=GROUP) == f"{OWN}/2026-02-03.md:1: the kitchen key hangs by the door"
-        )
+        found = unfenced(await house.ok("grep", pattern="key", audience=GROUP))
+        assert found == f"{OWN}/2026-02-03.md:1: the kitchen key hangs by the door"
         for path in ("memory/groups/garden/2026-02-03.md", "memory/2026-02-03.md", "Memory/2026-02-03.md"):
             assert (
                 await house.refused("read", path=path, audience=GROUP) == f"{path}: no such file here; list shows what there is"

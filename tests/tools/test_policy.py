@@ -103,3 +103,4 @@ class _Place:
 
     def __init__(self, house: House) -> None:
         self.sandbox = house.desk.sandbox
+        self.untrusted = house.desk.untrusted

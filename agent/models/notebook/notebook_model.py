@@ -21,6 +21,7 @@ from agent.models.notebook.relative_dates import with_dates
 from agent.models.notebook.replies import NO_MODEL, NOTICE, Asked, page_of, reply_to
 from agent.models.notebook.search_ranking import content_words, forms, recall
 from agent.models.protocol import Request
+from agent.taint import unfenced
 from agent.transcript.history_view import SUMMARY_HEAD
 
 NAME = "offline/notebook"
@@ -175,7 +176,7 @@ def _since_last_answer(messages: Sequence[Message]) -> tuple[list[UserMessage], 
         if isinstance(message, UserMessage):
             asked.insert(0, message)
         elif isinstance(message, ToolMessage):
-            results[message.call_id] = message
+            results[message.call_id] = replace(message, text=unfenced(message.text))
         elif _is_answer(message):
             break
         else:

@@ -1,0 +1,41 @@
+"""What needs the owner's approval while untrusted text is in view, whatever the rules allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from agent.tools.protocol import Act, ToolContext
+from agent.urls import normal_url
+
+_NAMED: Final = 3
+_WHAT: Final = {
+    "exec": "to run a command that no rule allows",
+    "write": "to change a file that every conversation is given",
+    "url": "to open an address that nobody named in this conversation",
+    "send": "to send something elsewhere",
+    "schedule": "to set up something for later",
+}
+
+
+def needs_yes(act: Act, context: ToolContext, seen: Callable[[str], bool] | None = None) -> str | None:
+    """Return why an act needs the owner's approval because untrusted text is in view, or None where it does not.
+
+    Ask it about an "exec" only where no rule of the owner's allows the command. ``seen`` says whether an address in normal form was given
+    from outside in this conversation (default: as ``context`` says). A whole address must have been: what a model adds to one carries data
+    out in a path or a host's name as well as in a query.
+    """
+    if not context.taint:
+        return None
+    if act.kind == "url":
+        url = normal_url(act.url)
+        if url and (seen or context.has_seen)(url):
+            return None
+    return f"untrusted text is in this conversation ({named(context.taint)}), and it may be what asks {_WHAT[act.kind]}"
+
+
+def named(sources: frozenset[str]) -> str:
+    """Name a few sources for people."""
+    shown = sorted(sources)[:_NAMED]
+    left = len(sources) - len(shown)
+    return ", ".join(shown) + (f" and {left} more" if left else "")
