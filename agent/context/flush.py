@@ -21,7 +21,6 @@ from agent.context.note_writer import NoteWriter
 from agent.context.pruning import is_cold
 from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage, is_of_a_person
-from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
 from agent.taint import within
 from agent.transcript.entries import Entry, FlushBegun, FlushReceipt, Said
 from agent.transcript.history_view import trimmed
