@@ -7,6 +7,7 @@ All checks apply on loopback too, and with the right token. A browser on this ma
 from __future__ import annotations
 
 import ipaddress
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -54,16 +55,16 @@ def unix_middleware(log: Log) -> list[Middleware]:
     return [Middleware(RequestLimits, log, LARGEST_LOCAL_BODY), Middleware(AlwaysOwner)]
 
 
-class _Check:
+class _Check(ABC):
     """Base of the checks: answers a request with its ``refusal``, and passes it on where there is none."""
 
     def __init__(self, app: ASGIApp, log: Log) -> None:
         self.app = app
         self._log = log
 
+    @abstractmethod
     def refusal(self, scope: Scope) -> Refusal | None:
         """Say why a request is refused; None when it may pass."""
-        raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self.refusal(scope)

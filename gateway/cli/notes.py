@@ -1,4 +1,4 @@
-"""Opens the memory that ``--agent`` and ``--workspace`` name, and formats search results as JSON."""
+"""Opens the memory that ``--agent`` and ``--workspace`` name, formats search results as JSON, and shows progress bars."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import InboxRow, NewOutbound
 from gateway.outbound.progress import show_frame
 from gateway.queue.lanes import Lanes
-from gateway.queue.message_queue import MessageQueue, QueuedMessage
+from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage, UnreadableMessage, decode_message, words_of
@@ -67,7 +67,7 @@ class UrgentCommands:
             return False
         place, stops = inbound.conversation, command[0].name == "stop"
         allowed = (
-            self._rights.may_stop(self._running.get(route.session), place, actor, self._coming(route.session))
+            self._rights.may_stop(self._running.get(route.session), place, actor, self._queue.stopped_with(route.session))
             if stops
             else self._rights.may(command[0], command[1], place, actor)
         )
@@ -141,12 +141,8 @@ class UrgentCommands:
             else "⏹️ Stopped."
         )
 
-    def _coming(self, session: str) -> list[QueuedMessage]:
-        """Messages that have not started and are stopped too: they wait for the debounce time or for an interrupted turn to end."""
-        return self._queue.coming(session) if self._lanes.stops_next(session) else []
-
     def _stoppable(self, session: str) -> bool:
-        return self._lanes.busy(session) or bool(self._coming(session))
+        return self._lanes.busy(session) or bool(self._queue.stopped_with(session))
 
     async def _status(self, inbound: Inbound, route: Route) -> str:
         agent = self._agents[route.agent]

@@ -198,11 +198,6 @@ class SqliteOutbox:
     def _within_reach(self, not_before: datetime) -> int:
         return stamp(min(not_before, self._connection.now() + LONGEST_WAIT))
 
-    async def renew_epoch(self) -> str:
-        epoch = self._connection.new_id()
-        await self._connection.run(lambda db: db.execute("UPDATE meta SET value = ? WHERE name = 'epoch'", (epoch,)).fetchone())
-        return epoch
-
 
 def enqueue(
     db: apsw.Connection, chunks: Sequence[NewOutbound], *, now: datetime, token: Callable[[], str], turn: str | None = None

@@ -319,10 +319,6 @@ class OutboxLedger(Protocol):
         """Return the files that may still have to be sent."""
         ...
 
-    async def renew_epoch(self) -> str:
-        """Begin a new epoch (after a restore) and return its name. Chunks of earlier epochs are not sent any more."""
-        ...
-
     def on_outbound(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` on the event loop whenever a chunk was queued or became due earlier."""
         ...

@@ -180,15 +180,17 @@ class MessageQueue:
 
         Returns the messages that had not started; None when nothing was stopped.
         """
-        coming = self.coming(session) if self._lanes.stops_next(session) else []
+        coming = self.stopped_with(session)
         if not self._lanes.stop(session):
             return None
         if coming:
             self._stopped[session] = frozenset(one.row for one in coming)
         return coming
 
-    def coming(self, session: str) -> list[QueuedMessage]:
-        """Return what ``gather`` would give for the first message that waits; nothing where something else comes first."""
+    def stopped_with(self, session: str) -> list[QueuedMessage]:
+        """Return what ``stop`` ends too, because it has not started: it waits for the debounce time or for an interrupted turn."""
+        if not self._lanes.stops_next(session):
+            return []
         items = self._lanes.waiting(session, IN_SIGHT)
         return self._group(items[0], items[1:], session) if items and isinstance(items[0], QueuedMessage) else []
 

@@ -76,6 +76,12 @@ class ChannelSupervisor(Mapping[str, "ChannelRunner"]):
             for channel in self._gone:  # a turn that was under way may have used it once more
                 await _ended(channel, channel.close())
 
+    def alive(self, channel: str, account: str) -> None:
+        """Note that the platform was heard on an account."""
+        runner = self._kept.get(f"{channel}:{account}")
+        if runner is not None:
+            runner.alive()
+
     def policies(self) -> dict[tuple[str, str], Policy]:
         """The access policies by channel and account."""
         return {(keeper.channel.name, keeper.channel.account): keeper.policy for keeper in self._kept.values()}

@@ -319,7 +319,10 @@ async def test_a_chunk_given_up_in_doubt_is_told_with_the_doubt(tmp_path: Path, 
 async def test_after_a_restore_nothing_old_is_sent_by_itself(tmp_path: Path, clock: ManualClock) -> None:
     async with opened(tmp_path, clock) as ledger:
         (row,) = await ledger.outbox.enqueue([chunk("stale")])
-        await ledger.outbox.renew_epoch()
+    db = apsw.Connection(str(tmp_path / "state" / "ledger.sqlite"))
+    db.execute("UPDATE meta SET value = 'restored' WHERE name = 'epoch'")
+    db.close()
+    async with opened(tmp_path, clock) as ledger:
         assert await ledger.outbox.due([ACCOUNT]) == []
         await ledger.outbox.poll([])
         (dead,) = await ledger.outbox.latest(["dead"])

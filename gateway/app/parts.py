@@ -1,0 +1,307 @@
+"""The composition root: builds all parts of the gateway and connects them. No part takes it as a parameter."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from channels.messages import ChatAddress
+from channels.platform import Policy
+from channels.protocol import Channel
+from channels.terminal.channel import TerminalChannel
+from gateway.agents.running_agent import RunningAgent
+from gateway.app.agent_factory import AgentParts
+from gateway.app.agent_supervisor import AgentSupervisor
+from gateway.app.dependencies import Dependencies
+from gateway.app.reload import Reload
+from gateway.app.status import StatusHandlers
+from gateway.base.errors import StorageFailed
+from gateway.command_handlers.rights import CommandRights
+from gateway.command_handlers.urgent_commands import UrgentCommands
+from gateway.commands.table import MENU
+from gateway.config.effective import alike
+from gateway.inbound.inbox import Inbox
+from gateway.jobs.scheduler import Scheduler
+from gateway.ledger.rows import ApprovedSender
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.media.service import MediaService
+from gateway.models.registry import ModelRegistry
+from gateway.outbound.delivery import Delivery
+from gateway.outbound.owner_notifications import DeliveryNotices, OwnerNotifications, StartupNotices
+from gateway.outbound.progress import AckReactions
+from gateway.outbound.secret_filter import SecretFilter
+from gateway.queue.enqueue import Enqueuer, WaitingNotices
+from gateway.queue.lanes import Lanes, Pause, Ticket
+from gateway.queue.message_queue import MessageQueue
+from gateway.queue.steering import RunningTurn
+from gateway.routing.access import Access
+from gateway.routing.routed_message import RoutedMessage
+from gateway.routing.router import ChatMigrations, router_of
+from gateway.settings.block_streaming import Manner, manner_of
+from gateway.settings.messages import largest_file
+from gateway.settings.root import Settings, SettingsStore
+from gateway.supervision.channel_supervisor import ChannelRunner, ChannelSupervisor
+from gateway.turns.answering import Answering
+from gateway.turns.storage_retry import StorageRetry
+from gateway.turns.worker import ResetDue, TurnWorker
+
+log = logging.getLogger(__name__)
+
+
+class GatewayParts:
+    """All parts of one gateway."""
+
+    def __init__(self, deps: Dependencies, ledger: SqliteLedger, model_registry: ModelRegistry) -> None:
+        self.deps = deps
+        self.ledger = ledger
+        self.model_registry = model_registry
+        self.settings = SettingsStore(deps.settings)
+        self.agents: dict[str, RunningAgent] = {}
+        self.notices = StartupNotices()
+        self._running: dict[str, RunningTurn] = {}
+        self._rights = CommandRights(lambda: self.settings.current.messages.group_commands)
+        self._build_outbound()
+        self._build_routing()
+        self._build_queue()
+        self._build_inbound()
+        self._build_turns()
+        self._build_operations()
+        self.settings.subscribe(self._settings_changed)
+
+    def _build_outbound(self) -> None:
+        deps, ledger = self.deps, self.ledger
+        self.terminal = TerminalChannel(clock=deps.clock, on_stop=self._stop_terminal)
+        self.post = MediaService(
+            deps.paths.state,
+            outbox=ledger.outbox,
+            clock=deps.clock,
+            channel=self.channel,
+            settings=lambda: self.settings.current.messages.attachments,
+            largest=lambda place: largest_file(self.settings.current.channels, place),
+        )
+        telling, jitter = DeliveryNotices(self.notices, lambda: self.owner), deps.random.random
+        self._secret_filter = SecretFilter(deps.outgoing, lambda text: self.owner.say(text))  # noqa: PLW0108 - it is made further down
+        self.delivery = Delivery(
+            ledger.outbox, deps.clock, jitter=jitter, delivered=self.post.delivered, telling=telling, held=self._secret_filter
+        )
+        self.channel_supervisor = ChannelSupervisor(self._keeper, self.delivery)
+        troubles, attached = self.delivery.troubles, self.terminal.attached
+        self.owner = OwnerNotifications(
+            ledger,
+            self.agents,
+            self.channel_supervisor.working,
+            failing=troubles.failing,
+            attached=attached,
+            keys=self._owner_keys,
+        )
+
+    def _build_routing(self) -> None:
+        deps = self.deps
+        self.migrations = ChatMigrations()
+        self.access = Access(
+            self.ledger.pairing,
+            self.channel_supervisor.policies,
+            lambda: self.settings.current.session.identity_links,
+            formers=self.migrations.formers,
+        )
+        self.router = router_of(deps.settings, self.migrations.formers)
+
+    def _build_queue(self) -> None:
+        deps, ledger = self.deps, self.ledger
+        self.lanes: Lanes[Any] = Lanes(
+            self._work, limit=deps.settings.agents.defaults.max_concurrent, broken=self._broken, hold=self._hold
+        )
+        self.queue = MessageQueue(self.lanes, self.settings, self.agents, deps.clock)
+        self.acks = AckReactions(lambda: self.settings.current.messages, self.channel)
+        self.pause = Pause(self.lanes, self.notices.report)
+        self.storage_retry = StorageRetry(ledger, self.lanes, self.pause, deps.clock, self.owner.tell)
+        self.waiting_notices = WaitingNotices(ledger.outbox, deps.clock, lambda: self.pause)
+
+    def _build_inbound(self) -> None:
+        deps, ledger = self.deps, self.ledger
+        self.urgent = UrgentCommands(
+            ledger=ledger,
+            lanes=self.lanes,
+            agents=self.agents,
+            channel=self.channel,
+            resume=self.pause.resume,
+            queue=self.queue,
+            running=self._running,
+            rights=self._rights,
+        )
+        enqueuer = Enqueuer(
+            queue=self.queue,
+            lanes=self.lanes,
+            waiting_notices=self.waiting_notices,
+            acks=self.acks,
+            owner=self.owner,
+            running=self._running,
+            channel=self.channel,
+        )
+        self.inbox = Inbox(
+            ledger,
+            self.access,
+            self.router,
+            agents=self.agents,
+            settings=self.settings,
+            clock=deps.clock,
+            migrations=self.migrations,
+            urgent=self.urgent,
+            enqueue=enqueuer.enqueue,
+            channel=self.channel,
+            ready=self.delivery.ready,
+            alive=self.channel_supervisor.alive,
+        )
+
+    def _build_turns(self) -> None:
+        deps, ledger = self.deps, self.ledger
+        answering = Answering(
+            ledger=ledger,
+            read=self.inbox.read,
+            channel=self.channel,
+            clock=deps.clock,
+            lanes=self.lanes,
+            queue=self.queue,
+            answered=self.acks.answered,
+            signature=self._signature,
+            post=self.post,
+            manner=self._manner,
+            held=self._secret_filter,
+        )
+        self.turns = TurnWorker(
+            ledger=ledger,
+            read=self.inbox.read,
+            agents=self.agents,
+            channel=self.channel,
+            audience=self.router.audience,
+            clock=deps.clock,
+            lanes=self.lanes,
+            queue=self.queue,
+            answering=answering,
+            rights=self._rights,
+            running=self._running,
+        )
+        self.schedule = Scheduler(self.agents, deps.clock, reset=self._reset_due, sweep=self._sweep, backup=ledger.backup)
+
+    def _build_operations(self) -> None:
+        deps, ledger = self.deps, self.ledger
+        self.agent_supervisor = AgentSupervisor(
+            AgentParts(
+                settings=self.settings,
+                paths=deps.paths,
+                env=deps.env,
+                clock=deps.clock,
+                random=deps.random,
+                ledger=ledger,
+                models=self.model_registry,
+                outgoing_files=self.post.outgoing,
+                notices=self.notices,
+                tell_owner=self._tell_owner,
+                policies=self.channel_supervisor.policies,
+                formers=self.migrations.formers,
+                busy=self.lanes.busy,
+            ),
+            self.agents,
+            self.lanes,
+            serving=deps.serving,
+            look_again=self.schedule.look_again,
+        )
+        self.reload = Reload(
+            settings=self.settings,
+            paths=deps.paths,
+            env=deps.env,
+            clock=deps.clock,
+            agents=self.agent_supervisor,
+            channels=self.channel_supervisor,
+            lanes=self.lanes,
+            tell_owner=self._tell_owner,
+            learn_secrets=deps.learn_all,
+        )
+        self.status = StatusHandlers(
+            ledger=ledger,
+            settings=self.settings,
+            agents=self.agents,
+            channels=self.channel_supervisor,
+            health=self.delivery.troubles,
+            lanes=self.lanes,
+            pause=self.pause,
+            reload=self.reload,
+            notices=self.notices,
+            audience=self.router.audience,
+        )
+
+    def _tell_owner(self, text: str) -> None:
+        self.owner.say(text)
+
+    def _settings_changed(self, former: Settings, settings: Settings) -> None:
+        self.router.adopt(settings)
+        if not (alike(former.models, settings.models) and alike(former.auth, settings.auth)):
+            self.model_registry.adopt(settings.models, settings.auth)
+        if not alike(former.session, settings.session):
+            self.schedule.look_again()
+        if self.deps.logs is not None:
+            self.deps.logs.adopt(settings.logging)
+
+    def channel(self, place: ChatAddress) -> Channel:
+        """Return the channel of a conversation; the terminal's if the channel was removed."""
+        keeper = self.channel_supervisor.get(f"{place.channel}:{place.account}")
+        return keeper.channel if keeper else self.terminal
+
+    def _keeper(self, channel: Channel, policy: Policy) -> ChannelRunner:
+        door = self.inbox.door(channel.name, channel.account)
+        make = partial(ChannelRunner, menu=MENU, before=self._learn_tokens, tell_owner=self.owner.say)
+        return make(channel, policy, door, self.deps.clock, self.deps.random)
+
+    def _owner_keys(self, agent: str, place: ChatAddress, approved: Sequence[ApprovedSender]) -> set[str]:
+        """Return the sessions in which the owner talks to an agent in a private conversation."""
+        owners = self.access.owners_on(place.channel, place.account, approved)
+        return {self.router.session_key(agent, place, owner) for owner in owners}
+
+    async def _learn_tokens(self) -> None:
+        """Called before a channel reconnects, because its token file may have changed."""
+        if self.deps.serving:
+            await asyncio.to_thread(self.deps.learn_all, self.settings.current)
+
+    async def _work(self, ticket: Ticket[Any]) -> None:
+        with self.agent_supervisor.working(ticket.session) as may:
+            if may:
+                await self.turns.work(ticket)
+            else:
+                self.lanes.give_back(ticket.session, [ticket.item])
+
+    async def _hold(self, session: str) -> None:
+        await self.queue.hold(session)
+        await self.agent_supervisor.hold(session)
+
+    def _signature(self, arrived: RoutedMessage) -> str:
+        """The agent's name at the beginning of a reply, where several agents answer."""
+        several = not arrived.actor.local and len(self.router.answering(arrived.inbound.conversation)) > 1
+        return f"**{self.agents[arrived.route.agent].profile.name}:** " if several else ""
+
+    def _manner(self, place: ChatAddress, agent: RunningAgent) -> Manner:
+        """How an agent's reply is split into blocks in a conversation."""
+        settings = self.settings.current
+        blocks = settings.messages.block_streaming
+        return manner_of(blocks, settings.channels, agent.profile.blocks, place.channel, place.account)
+
+    def _reset_due(self, agent: str, key: str) -> None:
+        if not self.lanes.queued(key) and not any(ticket.session == key for ticket in self.lanes.running()):
+            self.lanes.submit(key, ResetDue(agent, key))
+
+    async def _sweep(self) -> None:
+        await self.ledger.sweep()
+        await self.post.sweep([agent.workspace.sandbox for agent in self.agents.values()])
+
+    def _broken(self, ticket: Ticket[Any], error: Exception) -> None:
+        if isinstance(error, StorageFailed):
+            log.warning("a turn of %s failed: %s", ticket.session, error)
+            self.storage_retry.met(ticket, error)
+        else:
+            log.error("a turn of %s failed: %s", ticket.session, error, exc_info=error)
+        self.turns.report_failure(ticket.item, error, stopped=ticket.ending == "stop")
+
+    async def _stop_terminal(self, place: ChatAddress) -> None:
+        await self.urgent.stop_at(place)
