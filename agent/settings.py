@@ -169,7 +169,9 @@ class SandboxSettings(Section):
     """What an agent may do to its surroundings."""
 
     workspace_access: Literal["none", "ro", "rw"] = "rw"
-    """``rw``: the file tools read and write the workspace; ``ro``: they only read; ``none``: they do neither, and no flush runs."""
+    """``rw``: file tools and commands read and write the workspace; ``ro``: they read; ``none``: they do neither, and no flush runs."""
+    mode: Literal["off", "non-main", "all"] | None = None
+    """Whose commands are confined, where `tools.exec.sandbox` is ``auto``: those of all sessions (``all``, and unset), of all but the owner's main session, or none."""  # noqa: E501
 
 
 class StartupContextSettings(Section):

@@ -50,6 +50,21 @@ class ToolRules(Section):
     """Names of tools that may not be used, with `*`, or groups; this wins over `allow`."""
 
 
+class ExecLimits(Section):
+    """What a command may use. Memory, processor time and file size count for each of its processes."""
+
+    memory_mb: Annotated[int, Field(ge=64, le=1 << 20)] = 4096
+    """Memory of each process, and of all processes of a command together, in MB."""
+    processes: Annotated[int, Field(ge=8, le=32_768)] = 256
+    """How many processes and threads a command may have at once."""
+    file_mb: Annotated[int, Field(ge=1, le=1 << 20)] = 4096
+    """How large a file may grow, in MB."""
+    cpu_sec: Annotated[int, Field(ge=1, le=86_400)] = 3600
+    """Processor time of each process, in seconds."""
+    tmp_mb: Annotated[int, Field(ge=1, le=1 << 20)] = 512
+    """Size of the temporary folder that bubblewrap gives each command, in MB. It is in memory."""
+
+
 class ExecSettings(Section):
     """How commands run. What is not given for an agent is taken from ``agents.defaults.tools.exec``, then from ``tools.exec``."""
 
@@ -69,6 +84,12 @@ class ExecSettings(Section):
     """How long a background command that has ended stays in the list of `process`, in milliseconds."""
     path_prepend: tuple[str, ...] = ()
     """Folders that commands search before the system's, such as `/opt/tools/bin`."""
+    sandbox: Literal["auto", "bwrap", "landlock", "off"] = "auto"
+    """How commands are confined: by the strongest means that works here (``auto``), by one alone, or not at all; what is not confined is always asked about (docs/confinement.md)."""  # noqa: E501
+    read_paths: tuple[str, ...] = ()
+    """Further files and folders that commands may read, as full paths or below ``~``, such as `/opt` and `~/.pyenv`; those of `pathPrepend` are readable anyway."""  # noqa: E501
+    limits: ExecLimits = ExecLimits()
+    """What a command may use."""
     max_jobs: Annotated[int, Field(ge=1, le=200)] = 16
     """How many commands of one agent may run at once."""
 

@@ -102,11 +102,16 @@ class Confined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How an agent's commands are confined. ``reason`` says in one sentence why it is no better; ``hint`` what would mend that."""
+    """How an agent's commands are confined.
+
+    ``reason`` says why it is no better; ``hint`` what would mend that. Not ``usable``: the settings ask for a means that does not work
+    here, so no command may run at all.
+    """
 
     rung: Rung
     reason: str = ""
     hint: str = ""
+    usable: bool = True
 
 
 class CannotConfine(HomebodyError):

@@ -1,7 +1,7 @@
 """Applies a confinement plan to the current process and executes its command. Imports the standard library alone.
 
 The runner loads this file by its path and calls `become` in the child, after fork and after the standard streams are in place.
-It can also be run as a program: ``python -I -S restrict.py`` reads a plan as one line of JSON from standard input and executes it.
+It is also a program: ``python -I -S restrict.py FD`` reads a plan as JSON from that descriptor, to its end, and executes it.
 The plan is what ``Confined.to_json`` in ``protocol.py`` returns.
 """
 
@@ -157,11 +157,9 @@ def _fail(what: str) -> NoReturn:
 if __name__ == "__main__":
     import json
 
-    with open(0, "rb", closefd=False, buffering=0) as line:
-        plan = json.loads(line.readline())
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    with open(int(sys.argv[1]), "rb") as given:
+        read = json.load(given)
     try:
-        become(plan)
+        become(read)
     except OSError as error:
         sys.exit(f"cannot start confined: {error}")

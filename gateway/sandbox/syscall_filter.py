@@ -54,18 +54,27 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "ioctl": (16, 29),
     "ioperm": (173, None),
     "iopl": (172, None),
+    "ioprio_set": (251, 30),
     "kcmp": (312, 272),
     "kexec_file_load": (320, 294),
     "kexec_load": (246, 104),
     "keyctl": (250, 219),
     "kill": (62, 129),
     "lookup_dcookie": (212, 18),
+    "migrate_pages": (256, 238),
     "mknod": (133, None),
     "mknodat": (259, 33),
     "modify_ldt": (154, None),
     "mount": (165, 40),
     "mount_setattr": (442, 442),
     "move_mount": (429, 429),
+    "move_pages": (279, 239),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "msgctl": (71, 187),
+    "msgget": (68, 186),
+    "msgrcv": (70, 188),
+    "msgsnd": (69, 189),
     "name_to_handle_at": (303, 264),
     "open": (2, None),
     "open_by_handle_at": (304, 265),
@@ -77,6 +86,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "pidfd_getfd": (438, 438),
     "pidfd_send_signal": (424, 424),
     "pivot_root": (155, 41),
+    "prlimit64": (302, 261),
     "process_madvise": (440, 440),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
@@ -87,10 +97,22 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "request_key": (249, 218),
     "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "semctl": (66, 191),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
     "setdomainname": (171, 162),
     "sethostname": (170, 161),
     "setns": (308, 268),
+    "setpriority": (141, 140),
     "settimeofday": (164, 170),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmget": (29, 194),
     "socket": (41, 198),
     "socketpair": (53, 199),
     "swapoff": (168, 225),
@@ -108,7 +130,18 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
 
 _ABSENT = ("clone3", "openat2", "fchmodat2", "io_uring_setup", "io_uring_enter", "io_uring_register")
 """Calls whose arguments no filter can see, or that make calls no filter sees. They fail with ENOSYS, so programs use the older ones."""
-_WITH_ARGUMENTS = (
+_SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
+_SHARED = (
+    *("shmget", "shmat", "shmctl", "semget", "semctl", "semop", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl"),
+    *("mq_open", "mq_unlink", "migrate_pages", "move_pages"),
+)
+"""Calls about memory, queues and processes that every process of the user shares unless it has namespaces of its own."""
+_PROCESS_ARGUMENT = {
+    **dict.fromkeys(("prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"), 0),
+    **dict.fromkeys(("setpriority", "ioprio_set"), 1),
+}
+"""Calls that change another process, and which argument says which; 0 means the caller."""
+_JUDGED = (
     "chmod",
     "clone",
     "creat",
@@ -122,8 +155,7 @@ _WITH_ARGUMENTS = (
     "socket",
     "socketpair",
 )
-_SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
-REFUSED = tuple(name for name in NUMBERS if name not in {*_ABSENT, *_WITH_ARGUMENTS, *_SIGNALS})
+REFUSED = tuple(name for name in NUMBERS if name not in {*_ABSENT, *_SIGNALS, *_SHARED, *_PROCESS_ARGUMENT, *_JUDGED})
 """Calls that fail with EPERM, whatever their arguments."""
 
 
@@ -131,13 +163,14 @@ REFUSED = tuple(name for name in NUMBERS if name not in {*_ABSENT, *_WITH_ARGUME
 class FilterOptions:
     """What depends on the rest of the confinement.
 
-    ``families``: which sockets may be made. ``signals``: whether signals may be sent (refused where the kernel cannot confine
-    them). ``datagram_pairs``: whether ``socketpair`` may make datagram sockets, which can send to any unix socket in the file system.
+    ``families``: which sockets may be made. ``namespaces``: whether the command has its own processes and shared memory; without,
+    calls that reach those of others are refused, and datagram socket pairs, which can send to any unix socket in the file system.
+    ``signals``: whether signals may be sent; refused where neither namespaces nor the kernel confine them.
     """
 
     families: tuple[int, ...] = (UNIX, INET, INET6, NETLINK)
+    namespaces: bool = True
     signals: bool = True
-    datagram_pairs: bool = True
 
 
 def assemble(options: FilterOptions, machine: str = "") -> bytes | None:
@@ -156,7 +189,7 @@ def assemble(options: FilterOptions, machine: str = "") -> bytes | None:
         program += [_step(_AT_LEAST, _X32, 0, 1), _refuse(errno.ENOSYS)]
     for name in _ABSENT:
         program += of(name, [_refuse(errno.ENOSYS)])
-    for name in (*REFUSED, *(() if options.signals else _SIGNALS)):
+    for name in (*REFUSED, *(() if options.signals else _SIGNALS), *(() if options.namespaces else _SHARED)):
         program += of(name, [_refuse(errno.EPERM)])
     for name, body in _by_arguments(options).items():
         program += of(name, body)
@@ -173,8 +206,13 @@ def _by_arguments(options: FilterOptions) -> dict[str, list[bytes]]:
         "clone": _unless_bits(0, _NEW_NAMESPACES),
         "ioctl": _unless_equal(1, (_TIOCSTI, _TIOCLINUX)),
         "socket": _only_equal(0, options.families, errno.EAFNOSUPPORT),
-        "socketpair": [_step(_RETURN, _ALLOW)] if options.datagram_pairs else _unless_equal(1, (_DATAGRAM,), mask=0xF),
+        **({} if options.namespaces else _shared()),
     }
+
+
+def _shared() -> dict[str, list[bytes]]:
+    own = {name: _only_equal(place, (0,), errno.EPERM) for name, place in _PROCESS_ARGUMENT.items()}
+    return {**own, "socketpair": _unless_equal(1, (_DATAGRAM,), mask=0xF)}
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

@@ -118,14 +118,23 @@ def test_only_the_named_families_of_sockets_are_made(machine, family, families):
     assert said == (0 if family in families else errno.EAFNOSUPPORT)
 
 
-def test_signals_and_pairs_of_datagram_sockets_are_refused_where_that_is_asked():
+def test_signals_are_refused_where_that_is_asked():
     for machine in ARCHITECTURES:
         assert refused("kill", machine, 1, 9) == 0
         assert refused("kill", machine, 1, 9, signals=False) == errno.EPERM
         assert refused("pidfd_send_signal", machine, signals=False) == errno.EPERM
-        assert refused("socketpair", machine, 1, 2) == 0
-        assert refused("socketpair", machine, 1, 2 | 0o2000000, datagram_pairs=False) == errno.EPERM
-        assert refused("socketpair", machine, 1, 1, datagram_pairs=False) == 0
+
+
+@given(machines, st.integers(0, 2**32 - 1))
+def test_without_namespaces_nothing_of_other_processes_is_reached(machine, process):
+    expected = errno.EPERM if process else 0
+    assert refused("prlimit64", machine, process) == refused("setpriority", machine, 0, process) == 0
+    assert refused("prlimit64", machine, process, namespaces=False) == expected
+    assert refused("setpriority", machine, 0, process, namespaces=False) == expected
+    assert refused("shmget", machine) == refused("socketpair", machine, 1, 2) == 0
+    assert refused("shmget", machine, namespaces=False) == refused("mq_open", machine, namespaces=False) == errno.EPERM
+    assert refused("socketpair", machine, 1, 2 | 0o2000000, namespaces=False) == errno.EPERM
+    assert refused("socketpair", machine, 1, 1, namespaces=False) == 0
 
 
 def test_an_unknown_machine_has_no_filter():
@@ -134,7 +143,7 @@ def test_an_unknown_machine_has_no_filter():
 
 def test_a_program_is_not_longer_than_the_kernel_takes():
     for machine in ARCHITECTURES:
-        assert len(assemble(FilterOptions(signals=False, datagram_pairs=False), machine)) // 8 < 4096
+        assert len(assemble(FilterOptions(signals=False, namespaces=False), machine)) // 8 < 4096
 
 
 @pytest.mark.parametrize(("machine", "token"), [("x86_64", 0xC000003E), ("aarch64", 0xC00000B7)])
@@ -185,10 +194,10 @@ def test_the_kernel_of_this_machine_takes_it_and_refuses(tmp_path):
         plan = Confined(
             rung="off", argv=(sys.executable, "-I", "-S", "-c", program), env={}, cwd=str(tmp_path), seccomp=seccomp
         )
-        stdin = json.dumps(plan.to_json()) + "\n"
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", restrict.__file__], input=stdin, capture_output=True, text=True, check=True, env={}
-        )
+        (tmp_path / "plan").write_text(json.dumps(plan.to_json()))
+        with (tmp_path / "plan").open() as file:
+            start = [sys.executable, "-I", "-S", restrict.__file__, str(file.fileno())]
+            done = subprocess.run(start, capture_output=True, text=True, check=True, env={}, pass_fds=(file.fileno(),))
         return json.loads(done.stdout)
 
     said = run(assemble(FilterOptions()))

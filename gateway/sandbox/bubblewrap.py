@@ -1,0 +1,139 @@
+"""The recipe for bubblewrap: a command sees named system folders, its workspace, and nothing else of the machine.
+
+Every option goes through a file, so that neither ``ps`` nor the process list inside shows the environment of a command, and
+bubblewrap itself is started with an empty environment: the first process inside is bubblewrap, and everybody inside can read
+the environment that it was started with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gateway.sandbox import command, landlock, places
+from gateway.sandbox.limits import rlimits
+from gateway.sandbox.protocol import Confined, LandlockRules, Limits, Request
+from gateway.sandbox.syscall_filter import INET, INET6, NETLINK, UNIX, FilterOptions, assemble
+
+_TMP = "/tmp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bubblewrap:
+    """What the installed program can do on this machine.
+
+    ``version`` is such as (0, 8, 0). ``nested`` says that it can forbid further user namespaces (otherwise the filter of system
+    calls does so alone), ``proc`` that it can mount /proc, which some containers and systemd units prevent. ``landlock`` is the
+    version of Landlock that the kernel has, 0 for none.
+    """
+
+    program: str
+    version: tuple[int, ...]
+    nested: bool = True
+    proc: bool = True
+    landlock: int = 0
+
+    def confine(self, request: Request, given: places.Places, limits: Limits) -> Confined:
+        """Say how to run one command. Raises CannotConfine where its folders cannot be shown to it."""
+        files = [b""]
+        options = self._options(request, given, limits, files)
+        files[0] = b"".join(os.fsencode(option) + b"\0" for option in options)
+        return Confined(
+            rung="bwrap",
+            argv=(self.program, "--args", "3", "--", *command.command_line(request, processes=limits.processes)),
+            env={},
+            cwd="/",
+            files=tuple(files),
+            landlock=LandlockRules(scoped=landlock.ABSTRACT_SOCKETS) if self.landlock >= landlock.SCOPES else None,
+            rlimits=rlimits(limits),
+        )
+
+    def _families(self, request: Request) -> tuple[int, ...]:
+        """Unix sockets in the abstract namespace belong to the network: where it is shared, those of the machine are there."""
+        unseen = not request.network or self.landlock >= landlock.SCOPES
+        return (*((UNIX,) if unseen else ()), INET, INET6, NETLINK)
+
+    def _options(self, request: Request, given: places.Places, limits: Limits, files: list[bytes]) -> Iterator[str]:
+        yield from ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
+        yield from () if request.network else ("--unshare-net",)
+        yield from ("--disable-userns",) if self.nested else ()
+        yield from ("--die-with-parent", "--hostname", "sandbox", "--cap-drop", "ALL")
+        shown = [*_system(network=request.network), *_readable(given)]
+        for source, path in shown:
+            yield from ("--ro-bind", source, path)
+        for path, target in _links():
+            yield from ("--symlink", target, path)
+        for path, data in _made_up(request):
+            yield from ("--ro-bind-data", _descriptor(files, data), path)
+        yield from _proc() if self.proc else ()
+        yield from ("--dev", "/dev", *self._memory(limits), "/dev/shm", *self._memory(limits), _TMP)
+        yield from ("--dir", places.HOME, "--dir", "/run", "--symlink", "../tmp", "/var/tmp")
+        if request.access != "none":
+            found = command.workspace(request)
+            yield from ("--bind" if request.access == "rw" else "--ro-bind", found, found)
+            shown.append((found, found))
+        for path in _covered(shown, given):
+            yield from ("--tmpfs", path, "--remount-ro", path) if os.path.isdir(path) else ("--ro-bind", "/dev/null", path)
+        yield from ("--remount-ro", "/dev", "--remount-ro", "/")
+        yield from ("--chdir", places.HOME if request.access == "none" else command.folder(request))
+        for name, value in command.environment(request, home=places.HOME, tmp=_TMP).items():
+            yield from ("--setenv", name, value)
+        program = assemble(FilterOptions(families=self._families(request)))
+        yield from ("--seccomp", _descriptor(files, program)) if program else ()
+
+    def _memory(self, limits: Limits) -> tuple[str, ...]:
+        return ("--size", str(limits.tmp_bytes), "--tmpfs") if self.version >= (0, 7) else ("--tmpfs",)
+
+
+def _descriptor(files: list[bytes], data: bytes) -> str:
+    """Add a file to those that bubblewrap is started with, and return the number of its descriptor. Each has to be read by it."""
+    files.append(data)
+    return str(2 + len(files))
+
+
+def _made_up(request: Request) -> Iterator[tuple[str, bytes]]:
+    user, group = places.passwd(command.user_name(), os.geteuid(), os.getegid())
+    yield from (("/etc/passwd", user), ("/etc/group", group))
+    if not request.network:
+        yield "/etc/hosts", places.LOOPBACK
+
+
+def _proc() -> Iterator[str]:
+    """Read-only: root could write to settings of the kernel otherwise, in whatever namespace. Some files show the kernel's own facts."""
+    yield from ("--proc", "/proc")
+    for name in places.CLOSED_PROC:
+        if os.path.exists(f"/proc/{name}"):
+            yield from (
+                ("--tmpfs", f"/proc/{name}") if os.path.isdir(f"/proc/{name}") else ("--ro-bind", "/dev/null", f"/proc/{name}")
+            )
+    yield from ("--remount-ro", "/proc")
+
+
+def _system(*, network: bool) -> Iterator[tuple[str, str]]:
+    for path in places.PROGRAMS:
+        if os.path.isdir(path) and not os.path.islink(path):
+            yield path, path
+    for path in places.settings(network=network):
+        yield os.path.realpath(path), path
+
+
+def _links() -> Iterator[tuple[str, str]]:
+    """Links such as /bin -> usr/bin, made relative: they are followed while the new root is still elsewhere."""
+    for path in places.PROGRAMS:
+        if os.path.islink(path):
+            yield path, os.path.relpath(os.path.realpath(path), os.path.dirname(path))
+
+
+def _readable(given: places.Places) -> Iterator[tuple[str, str]]:
+    for path in given.readable:
+        if os.path.exists(path):
+            found = os.path.realpath(path)
+            yield from dict.fromkeys(((found, found), (found, path)))
+
+
+def _covered(shown: list[tuple[str, str]], given: places.Places) -> Iterator[str]:
+    """What must stay hidden though it lies in a folder that is shown."""
+    for secret in dict.fromkeys(map(os.path.realpath, given.hidden)):
+        if os.path.exists(secret) and any(command.below(secret, path) and secret != path for _, path in shown):
+            yield secret

@@ -1,0 +1,89 @@
+"""Which files of the machine a confined command may read, and the few that are made up for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from glob import glob
+
+from gateway.sandbox.command import below
+
+PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/run/current-system")
+"""Folders of programs and libraries. On most systems all but the first are links into it; the last two are those of NixOS."""
+SETTINGS = tuple(
+    f"/etc/{name}"
+    for name in (
+        *("alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version", "ethertypes"),
+        *("fonts", "gai.conf", "host.conf", "inputrc", "java*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime"),
+        *(
+            "magic",
+            "mime.types",
+            "networks",
+            "nsswitch.conf",
+            "os-release",
+            "perl",
+            "pki",
+            "protocols",
+            "python3*",
+            "services",
+            "ssl/certs",
+        ),
+        *("ssl/cert.pem", "ssl/openssl.cnf", "static", "terminfo", "timezone", "xml"),
+    )
+)
+"""What programs expect below /etc, as patterns of names: no passwords, private keys, tokens or mail settings are in these."""
+NETWORK_SETTINGS = ("/etc/hosts", "/etc/resolv.conf")
+"""What looking up names needs; given only where the network is. Elsewhere there is `LOOPBACK` in the place of the first."""
+LOOPBACK = b"127.0.0.1 localhost sandbox\n::1 localhost sandbox\n"
+CLOSED_PROC = (
+    *("acpi", "kcore", "key-users", "keys", "kmsg", "kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "sched_debug"),
+    *("scsi", "slabinfo", "sysrq-trigger", "timer_list", "vmallocinfo"),
+)
+"""Parts of /proc about the kernel and other users' keys, which root could read."""
+HOME = "/tmp/home"
+_NOT_READABLE = ("/", "/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "/root", "/home")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """What the sandbox of one agent is given of the machine.
+
+    ``readable`` are further files and folders that may be read. ``hidden`` are those that may not be seen wherever they lie: the
+    state folder, the settings file, the workspaces of other agents.
+    """
+
+    readable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+def why_not_readable(path: str, hidden: Iterable[str], home: str) -> str:
+    """Say why a folder of the settings cannot be given to commands, or "". Folders are compared as they really lie.
+
+    A folder of a home may be given, such as ~/.pyenv, but no home as a whole, nor keys in it.
+    """
+    if not path.startswith("/"):
+        return "it is not a full path"
+    found, house = os.path.realpath(path), os.path.realpath(home)
+    if (
+        found in _NOT_READABLE
+        or below(house, found)
+        or any(below(found, folder) for folder in ("/proc", "/sys", "/dev", "/run"))
+    ):
+        return "it holds more than programs"
+    for secret in (*map(os.path.realpath, hidden), *(os.path.join(house, name) for name in (".ssh", ".gnupg"))):
+        if below(secret, found) or below(found, secret):
+            return f"it would show {secret}"
+    return ""
+
+
+def passwd(user: str, uid: int, gid: int) -> tuple[bytes, bytes]:
+    """Make up /etc/passwd and /etc/group: the user of the commands and nobody."""
+    known = {uid: f"{user}:x:{uid}:{gid}:{user}:{HOME}:/bin/sh", 65534: "nobody:x:65534:65534:nobody:/:/bin/false"}
+    groups = {gid: f"{user}:x:{gid}:", 65534: "nogroup:x:65534:"}
+    return ("\n".join([*known.values(), ""]).encode(), "\n".join([*groups.values(), ""]).encode())
+
+
+def settings(*, network: bool) -> list[str]:
+    """Return those of the files below /etc that exist here."""
+    return [path for pattern in (*SETTINGS, *(NETWORK_SETTINGS if network else ())) for path in sorted(glob(pattern))]

@@ -1,0 +1,191 @@
+"""The sandbox of a gateway: which means confines whose commands, by the settings and by what works on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from agent.tool_settings import ExecLimits, ExecSettings
+from gateway.base.paths import Paths
+from gateway.sandbox import command, explain, places
+from gateway.sandbox.bubblewrap import Bubblewrap
+from gateway.sandbox.landlock import Landlock
+from gateway.sandbox.limits import rlimits
+from gateway.sandbox.probe import Tried, try_bubblewrap, try_landlock
+from gateway.sandbox.protocol import CannotConfine, Confined, Limits, Request, Rung, Standing
+from gateway.settings.root import AgentProfile, Settings
+
+log = logging.getLogger(__name__)
+
+Choice = str
+
+
+class CommandSandbox:
+    """Implements `Sandbox` (protocol.py) for all agents of one installation. ``settings`` returns those in force."""
+
+    def __init__(self, paths: Paths, settings: Callable[[], Settings]) -> None:
+        self._paths = paths
+        self._settings = settings
+        self._trying = asyncio.Lock()
+        self._tried: dict[str, Tried] = {}
+        self._bubblewrap: Bubblewrap | None = None
+        self._landlock: Landlock | None = None
+        self._tmp: dict[str, str] = {}
+
+    async def standing(self, agent: str, *, main: bool = True) -> Standing:
+        """Say how that agent's commands are confined now. With rung "off" every command has to be asked for."""
+        choice = self._choice(self._settings().agent(agent), main=main)
+        if choice in ("auto", "bwrap"):
+            await self._try("bwrap", self._try_bubblewrap)
+        if choice == "landlock" or (choice == "auto" and not self._tried["bwrap"].works):
+            await self._try("landlock", self._try_landlock)
+        return self._judge(choice)
+
+    def known(self, agent: str, *, main: bool = True) -> Standing | None:
+        """Say what `standing` would without trying anything; None when it has not been tried yet."""
+        choice = self._choice(self._settings().agent(agent), main=main)
+        needed = {"auto": ("bwrap",), "bwrap": ("bwrap",), "landlock": ("landlock",), "off": ()}[choice]
+        if any(name not in self._tried for name in needed):
+            return None
+        if choice == "auto" and not self._tried["bwrap"].works and "landlock" not in self._tried:
+            return None
+        return self._judge(choice)
+
+    async def confine(self, request: Request) -> Confined:
+        """Say how to start one command. Raises CannotConfine where that is not possible as the settings ask."""
+        standing = await self.standing(request.agent, main=request.main)
+        if not standing.usable:
+            raise CannotConfine(standing.reason, where="tools.exec.sandbox", hint=standing.hint)
+        profile = self._settings().agent(request.agent)
+        limits = request.limits or limits_of(profile.exec.limits)
+        if standing.rung == "off":
+            return self._unconfined(request, limits)
+        given = self._places(profile)
+        if standing.rung == "bwrap" and self._bubblewrap is not None:
+            return self._bubblewrap.confine(request, given, limits)
+        assert self._landlock is not None
+        present = await asyncio.to_thread(_threads)
+        return self._landlock.confine(
+            request, given, limits, tmp=self._tmp_of(request.agent), processes=present + limits.processes
+        )
+
+    async def explain(self, agent: str) -> dict[str, Any]:
+        """Describe what a command of that agent can see, write, reach and use, as JSON values, for each origin of a turn."""
+        profile = self._settings().agent(agent)
+        owner, others = await self.standing(agent), await self.standing(agent, main=False)
+        given = self._places(profile)
+        return explain.explanation(profile, owner=owner, others=others, given=given, refused=self._refused(profile))
+
+    async def close(self) -> None:
+        """Remove the folders for temporary files."""
+        for folder in self._tmp.values():
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        self._tmp.clear()
+
+    def _choice(self, profile: AgentProfile, *, main: bool) -> Choice:
+        """What the settings ask for. ``sandbox.mode`` speaks where ``tools.exec.sandbox`` leaves it open."""
+        asked, mode = profile.exec.sandbox, profile.settings.sandbox.mode
+        unconfined = mode == "off" or (mode == "non-main" and main)
+        return "off" if asked == "auto" and unconfined else asked
+
+    def _judge(self, choice: Choice) -> Standing:
+        if choice == "off":
+            return Standing(rung="off", reason="the settings switch it off (tools.exec.sandbox, sandbox.mode)")
+        if choice in ("bwrap", "landlock"):
+            tried = self._tried[choice]
+            rung: Rung = "bwrap" if choice == "bwrap" else "landlock"
+            return Standing(rung=rung if tried.works else "off", reason=tried.reason, hint=tried.hint, usable=tried.works)
+        best = self._tried["bwrap"]
+        if best.works:
+            return Standing(rung="bwrap", reason=best.reason, hint=best.hint)
+        second = self._tried["landlock"]
+        reasons = [best.reason, *(() if second.works else (second.reason,))]
+        return Standing(rung="landlock" if second.works else "off", reason="; ".join(reasons), hint=best.hint)
+
+    async def _try(self, name: str, trial: Callable[[], Awaitable[Tried]]) -> None:
+        async with self._trying:
+            if name not in self._tried:
+                self._tried[name] = tried = await trial()
+                log.info("commands: %s %s", name, "works" if tried.works else f"cannot be used: {tried.reason}")
+
+    async def _try_bubblewrap(self) -> Tried:
+        self._bubblewrap, tried = await try_bubblewrap(self._closed())
+        return tried
+
+    async def _try_landlock(self) -> Tried:
+        tmp = await asyncio.to_thread(tempfile.mkdtemp, prefix="homebody-try-")
+        try:
+            self._landlock, tried = await try_landlock(tmp, self._closed())
+        finally:
+            await asyncio.to_thread(shutil.rmtree, tmp, ignore_errors=True)
+        return tried
+
+    def _closed(self) -> list[str]:
+        """The folders of this installation that the trial command must not see."""
+        settings = self._settings()
+        return [str(Path.home()), str(self._paths.home), *(str(settings.agent(name).workspace) for name in settings.agent_ids)]
+
+    def _places(self, profile: AgentProfile) -> places.Places:
+        refused = self._refused(profile)
+        return places.Places(
+            readable=tuple(path for path in _wanted(profile.exec) if path not in refused), hidden=self._hidden(profile)
+        )
+
+    def _refused(self, profile: AgentProfile) -> dict[str, str]:
+        """Those of the wanted folders that are not given, with the reason."""
+        hidden = (*self._hidden(profile), str(profile.workspace))
+        why = {path: places.why_not_readable(path, hidden, str(Path.home())) for path in _wanted(profile.exec)}
+        return {path: reason for path, reason in why.items() if reason}
+
+    def _hidden(self, profile: AgentProfile) -> tuple[str, ...]:
+        """What must stay unseen wherever it lies: state, settings, and the other agents' workspaces unless they hold this one."""
+        settings, own = self._settings(), os.path.realpath(profile.workspace)
+        others = (str(settings.agent(name).workspace) for name in settings.agent_ids if name != profile.id)
+        apart = (other for other in others if not command.below(own, os.path.realpath(other)))
+        return (str(self._paths.home), str(self._paths.config_file()), *apart)
+
+    def _unconfined(self, request: Request, limits: Limits) -> Confined:
+        """A command that sees everything that the gateway's user does, but for the gateway's environment."""
+        env = command.environment(
+            request, home=str(Path.home()), tmp=tempfile.gettempdir(), path=os.environ.get("PATH", command.PATH)
+        )
+        folder = self._tmp_of(request.agent) if request.access == "none" else command.folder(request)
+        return Confined(rung="off", argv=command.command_line(request), env=env, cwd=folder, rlimits=rlimits(limits))
+
+    def _tmp_of(self, agent: str) -> str:
+        folder = self._tmp.get(agent)
+        if folder is None or not os.path.isdir(folder):
+            folder = self._tmp[agent] = os.path.realpath(tempfile.mkdtemp(prefix="homebody-"))
+        return folder
+
+
+def limits_of(said: ExecLimits) -> Limits:
+    """Return the limits as the settings say them."""
+    return Limits(
+        memory_bytes=said.memory_mb << 20,
+        processes=said.processes,
+        file_bytes=said.file_mb << 20,
+        cpu_seconds=said.cpu_sec,
+        tmp_bytes=said.tmp_mb << 20,
+    )
+
+
+def _wanted(said: ExecSettings) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(os.path.expanduser(path) for path in (*said.read_paths, *said.path_prepend)))
+
+
+def _threads() -> int:
+    """Count the threads of this user, which is what the kernel's limit on processes counts."""
+    found = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{name}").st_uid == os.geteuid():
+                found += len(os.listdir(f"/proc/{name}/task"))
+    return found
