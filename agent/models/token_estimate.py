@@ -157,11 +157,6 @@ def _sum(messages: Iterable[Message]) -> Weight:
     return sum(map(weight_of, messages), Weight())
 
 
-def of_messages(messages: Iterable[Message]) -> int:
-    """Return a likely token count of several messages."""
-    return weight_of_messages(messages).total
-
-
 def weight_of_tools(tools: tuple[ToolSpec, ...]) -> Weight:
     """Return a likely token count of tool descriptions, by kind. They are the same from call to call, and so is what holds them."""
     known = _known_tools.get(id(tools))

@@ -14,7 +14,7 @@ from channels.common.log import Log, NoLog
 from channels.common.previews import Previews
 from channels.errors import ChannelError
 from channels.messages import ChatAddress
-from channels.protocol import Clock, InboundSink
+from channels.protocol import Clock
 
 
 class ChatChannel(ABC):
@@ -44,16 +44,6 @@ class ChatChannel(ABC):
         self._log: Log = log or NoLog()
         self._random = random
 
-    async def run(self, sink: InboundSink) -> None:
-        """Listen until cancelled, with longer and longer pauses between connections that fail."""
-        await self._load()
-        backoff = self._backoff()
-        while True:
-            try:
-                await self._listen(sink, backoff)
-            except self._passing() as error:
-                await backoff.wait(f"{self.name} does not answer", str(error) or type(error).__name__)
-
     async def typing(self, conversation: ChatAddress) -> None:
         """Show that an answer is being written, for as long as the platform shows one sign."""
         await self._best_effort(lambda: self._show_typing(conversation), "typing was not shown")
@@ -75,10 +65,6 @@ class ChatChannel(ABC):
     def _passing(self) -> tuple[type[Exception], ...]:
         """Return the library's errors that may pass. Called when an error is at hand, so that the library is loaded."""
 
-    async def _listen(self, sink: InboundSink, backoff: Backoff) -> None:
-        """Connect and receive until the connection ends. Raises one of ``_passing`` where trying again may help."""
-        raise NotImplementedError
-
     @abstractmethod
     async def _show_typing(self, conversation: ChatAddress) -> None:
         """Show a typing sign. Raises one of ``_passing``, or ChannelError."""
@@ -94,7 +80,7 @@ class ChatChannel(ABC):
         """Await ``showing``, and log ``event`` if it fails."""
         try:
             await showing()
-        except Exception as error:
+        except Exception as error:  # the library's errors can be named only now that it is loaded
             if not isinstance(error, (ChannelError, *self._passing())):
                 raise
             self._log.info(event, error=self._described(error), account=self.account)
@@ -102,6 +88,18 @@ class ChatChannel(ABC):
     def _described(self, error: Exception) -> str:
         """Return an error as the log says it. Its text may hold a token, so that only its type is said unless a channel knows better."""
         return type(error).__name__
+
+    async def _reconnecting(self, listen: Callable[[Backoff], Awaitable[None]]) -> None:
+        """Call ``listen`` until cancelled, with longer and longer pauses between connections that fail.
+
+        It connects and receives until the connection ends, and raises one of ``_passing`` where trying again may help.
+        """
+        backoff = self._backoff()
+        while True:
+            try:
+                await listen(backoff)
+            except self._passing() as error:
+                await backoff.wait(f"{self.name} does not answer", str(error) or type(error).__name__)
 
     def _backoff(self, longest: float = LONGEST) -> Backoff:
         return Backoff(self._clock, self._random, self._log, self.account, longest=longest)

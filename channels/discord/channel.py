@@ -78,7 +78,7 @@ class DiscordChannel(ChatChannel):
 
         self._reactions = BotReactions()
         try:
-            await super().run(sink)
+            await self._reconnecting(lambda backoff: self._listen(sink, backoff))
         finally:
             self._receiver = None
 

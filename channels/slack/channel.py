@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from slack_sdk.web.async_client import AsyncWebClient
 
-    from channels.common.backoff import Backoff
     from channels.common.log import Log
     from channels.messages import Attachment, ChatAddress, Outbound, Sent
     from channels.protocol import Clock, HookRequest, InboundSink, MenuEntry
@@ -97,9 +96,9 @@ class SlackChannel(ChatChannel):
         from channels.slack.http_mode import Signature
 
         self._signature = Signature(self._settings, self._clock) if self.hooked else None
-        await super().run(sink)
+        await self._reconnecting(lambda _: self._listen(sink))
 
-    async def _listen(self, sink: InboundSink, backoff: Backoff) -> None:  # noqa: ARG002 - a connection that ends is tried again later
+    async def _listen(self, sink: InboundSink) -> None:
         from channels.slack.web_client import make_session, make_web
 
         async with make_session(self._settings) as session:
