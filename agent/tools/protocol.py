@@ -43,9 +43,10 @@ class ToolContext:
 class Act:
     """What a tool call is about to do outside the conversation, in the terms in which rules and people judge it.
 
-    ``summary`` is one line for people, such as "run `du -sh notes`". ``command``, ``argv``, ``cwd``, ``env`` and ``network`` belong to
-    an "exec": ``command`` is the text as the model wrote it; ``argv`` is set only when the command is plain words, and then runs without a
-    shell; ``env`` holds the variables that the call sets. ``path`` belongs to a "write" and lies in the workspace; ``url`` to a "url".
+    ``summary`` is one line for people, such as "run `du -sh notes`". ``command``, ``argv``, ``cwd``, ``env``, ``network`` and ``pty``
+    belong to an "exec": ``command`` is the text as the model wrote it; ``argv`` is set only when the command is plain words, and then
+    runs without a shell; ``env`` holds the variables that the call sets. ``path`` belongs to a "write" and lies in the workspace; ``url``
+    to a "url".
     """
 
     kind: Literal["exec", "write", "url", "send", "schedule"]
@@ -55,6 +56,7 @@ class Act:
     cwd: str = ""
     env: tuple[tuple[str, str], ...] = ()
     network: bool = False
+    pty: bool = False
     path: str = ""
     url: str = ""
 

@@ -30,19 +30,32 @@ _RUNNERS: Final = (
     "ansible ant bundle cargo cmake composer docker docker-compose go gradle just make mvn ninja npm npx nerdctl pip pipx pnpm podman "
     "poetry rake tox uv uvx yarn kubectl helm systemctl crontab at batch man less more vi vim nvim emacs nano"
 )
+_TAKE_A_SCRIPT: Final = frozenset(
+    {"bash", "dash", "ksh", "lua", "node", "nodejs", "perl", "php", "python", "ruby", "sh", "zsh"}
+)
 _RUN_OTHERS: Final = frozenset(f"{_INTERPRETERS} {_WRAPPERS} {_RUNNERS}".split())
 
 
 def runs_others(program: str) -> bool:
     """Whether a program runs what its arguments or the files around it say: interpreters, wrappers and build tools of any version."""
-    return re.sub(r"[-.\d]+$", "", PurePosixPath(program).name) in _RUN_OTHERS
+    return _without_version(program) in _RUN_OTHERS
+
+
+def takes_script(program: str) -> bool:
+    """Whether a program's first argument, unless it is an option, is the file that it runs."""
+    return _without_version(program) in _TAKE_A_SCRIPT
+
+
+def _without_version(program: str) -> str:
+    return re.sub(r"[-.\d]+$", "", PurePosixPath(program).name)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandPattern:
-    """The words of a pattern, each as a regular expression."""
+    """The words of a pattern, each as a regular expression; ``wild`` holds the places of those with wildcards."""
 
     words: tuple[re.Pattern[str], ...]
+    wild: tuple[int, ...] = ()
 
     def matches(self, argv: Sequence[str]) -> bool:
         """Whether a command has as many words as the pattern, each like its own."""
@@ -54,15 +67,21 @@ class CommandPattern:
             word.fullmatch(given) is not None for word, given in zip(self.words, argv, strict=False)
         )
 
+    def chosen(self, argv: Sequence[str]) -> list[str]:
+        """The words of a command that wildcards stand for."""
+        return [argv[place] for place in self.wild if place < len(argv)]
+
 
 @cache
 def command_pattern(text: str, *, strict: bool) -> CommandPattern:
-    """Read a pattern. ``strict``: a wildcard stands for no slash and no first dash of an argument, and makes no ``..``.
+    """Read a pattern. ``strict``: a wildcard stands for no slash, no colon and no first dash of an argument, and makes no ``..``.
 
     Raises:
         ValueError: it is not plain words with ``*`` and ``?``.
     """
-    return CommandPattern(tuple(_expression(word, strict=strict) for word in _words(text)))
+    words = _words(text)
+    wild = tuple(place for place, word in enumerate(words) if _WILD.search(word))
+    return CommandPattern(tuple(_expression(word, strict=strict) for word in words), wild)
 
 
 def too_broad(text: str) -> str | None:
@@ -100,7 +119,7 @@ def _with_marks(part: str) -> str:
 
 
 def _expression(word: str, *, strict: bool) -> re.Pattern[str]:
-    some, one = ("[^/]*", "[^/]") if strict else (".*", ".")
+    some, one = ("[^/:]*", "[^/:]") if strict else (".*", ".")
     body = "".join(some if char == _STARS["*"] else one if char == _STARS["?"] else re.escape(char) for char in word)
     if strict and _WILD.search(word):
         body = _NO_PARENT + ("(?!-)" if _WILD.match(word) else "") + body

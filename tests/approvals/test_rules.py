@@ -1,0 +1,303 @@
+"""What rules decide: by origin, setting, taint and the owner's own rules; what "always" makes of a question."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent.tools.protocol import Act
+from gateway.approvals.stored_rules import StoredRule, StoredRules
+from gateway.base.errors import StorageFailed
+from tests.approvals.conftest import act
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from gateway.approvals.rules import Rules
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+TAINT = frozenset({"web:example.org"})
+CLEAN: frozenset[str] = frozenset()
+
+
+def _decide(
+    rules: Rules, command: str, cwd: Path, *, origin: Any = "owner", taint: frozenset[str] = CLEAN, **given: Any
+) -> str:
+    return rules.judge("main", origin, taint, act(command, cwd, **given)).decision
+
+
+def _always(rules: Rules, command: str, cwd: Path, **given: Any) -> StoredRule:
+    made = rules.always("main", "owner", CLEAN, act(command, cwd, **given), now=NOW)
+    assert isinstance(made, StoredRule), made
+    rules.stored.add(made)
+    return made
+
+
+def test_the_owner_is_asked_and_nobody_else_may(workspace: Path, rules_of: Callable[..., Rules]):
+    rules = rules_of()
+    assert _decide(rules, "git push origin main", workspace) == "ask"
+    for origin in ("guest", "group", "schedule", "webhook", "agent"):
+        verdict = rules.judge("main", origin, CLEAN, act("ls", workspace))
+        assert verdict.decision == "deny"
+        assert f"(origin: {origin})" in verdict.reason
+
+
+def test_a_rule_for_another_origin_allows_exactly_its_command(workspace: Path, rules_of: Callable[..., Rules]):
+    rules = rules_of(rules=[{"decision": "allow", "command": "du -sh notes", "origin": ["schedule", "group"]}])
+    assert _decide(rules, "du -sh notes", workspace, origin="schedule") == "allow"
+    assert _decide(rules, "du -sh notes", workspace, origin="group") == "allow"
+    assert _decide(rules, "du -sh .", workspace, origin="schedule") == "deny"
+    assert _decide(rules, "du -sh notes", workspace, origin="guest") == "deny"
+
+
+def test_deny_beats_ask_and_ask_beats_allow(workspace: Path, rules_of: Callable[..., Rules]):
+    allow = {"decision": "allow", "command": "git push origin main"}
+    ask, deny = {"decision": "ask", "command": "git push"}, {"decision": "deny", "command": "git"}
+    for rules, expected in (
+        ([allow], "allow"),
+        ([allow, ask], "ask"),
+        ([deny, ask, allow], "deny"),
+        ([ask], "ask"),
+        ([deny], "deny"),
+    ):
+        assert _decide(rules_of(rules=rules), "git push origin main", workspace) == expected
+    assert _decide(rules_of(rules=[{"decision": "ask", "command": "ls"}]), "ls", workspace) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "rm x",
+            "/bin/rm x",
+            "ls; rm x",
+            "ls && rm -rf /",
+            "$(rm x)",
+            "`rm x`",
+            "sudo rm x",
+            "A=1 rm x",
+            "r\\m x",
+            "'r'm x",
+            '"rm" x',
+        ),
+        *(
+            "time rm x",
+            "env A=b rm x",
+            "sh -c 'rm x'",
+            "bash -c 'cd /; rm x'",
+            "xargs rm",
+            "if true; then rm x; fi",
+            "(rm x)",
+            "{ rm x; }",
+        ),
+        *("ls\nrm x", "ls | xargs -n1 rm", "find . | while read f; do rm $f; done", "nohup rm x &", "timeout 5 rm x"),
+    ],
+)
+def test_a_rule_that_denies_finds_its_program_within_other_commands(
+    command: str, workspace: Path, rules_of: Callable[..., Rules]
+):
+    assert _decide(rules_of(rules=[{"decision": "deny", "command": "rm"}]), command, workspace) == "deny"
+
+
+@pytest.mark.parametrize("command", ["ls rm", "git rm x", "echo 'rm x'", "cat rm", "grep rm notes/x.csv", "rmdir x"])
+def test_a_rule_that_denies_leaves_what_only_has_the_word_as_an_argument(
+    command: str, workspace: Path, rules_of: Callable[..., Rules]
+):
+    assert _decide(rules_of(rules=[{"decision": "deny", "command": "rm"}]), command, workspace) in {"allow", "ask"}
+
+
+def test_settings_of_the_reference_are_understood(workspace: Path, rules_of: Callable[..., Rules]):
+    known, unknown, shell = "ls", "make backup", "ls | wc -l"
+    table = {
+        ("deny", "off"): ("deny", "deny", "deny"),
+        ("deny", "always"): ("deny", "deny", "deny"),
+        ("allowlist", "off"): ("allow", "deny", "deny"),
+        ("allowlist", "on-miss"): ("allow", "ask", "ask"),
+        ("allowlist", "always"): ("ask", "ask", "ask"),
+        ("full", "off"): ("allow", "allow", "allow"),
+        ("full", "on-miss"): ("allow", "allow", "allow"),
+        ("full", "always"): ("ask", "ask", "ask"),
+    }
+    for (security, ask), expected in table.items():
+        rules = rules_of(security=security, ask=ask)
+        assert tuple(_decide(rules, one, workspace) for one in (known, unknown, shell)) == expected, (security, ask)
+        assert {_decide(rules, one, workspace, origin="group") for one in (known, unknown, shell)} == {"deny"}
+
+
+def test_full_does_not_hold_against_rules_or_untrusted_text(workspace: Path, rules_of: Callable[..., Rules]):
+    rules = rules_of(security="full", rules=[{"decision": "deny", "command": "rm"}, {"decision": "ask", "command": "git push"}])
+    assert _decide(rules, "rm x", workspace) == "deny"
+    assert _decide(rules, "git push; ls", workspace) == "ask"
+    assert _decide(rules, "make backup", workspace, taint=TAINT) == "ask"
+    assert _decide(rules, "ls", workspace, taint=TAINT) == "allow"
+
+
+def test_without_confinement_every_command_is_asked_about(workspace: Path, rules_of: Callable[..., Rules]):
+    allow = {"decision": "allow", "command": "du -sh notes", "origin": ["owner", "schedule"]}
+    for given in ({}, {"security": "full"}):
+        rules = rules_of(rules=[allow], confined=False, **given)
+        assert {_decide(rules, one, workspace) for one in ("ls", "du -sh notes", "ls | wc")} == {"ask"}
+        assert _decide(rules, "du -sh notes", workspace, origin="schedule") == "ask"
+        assert _decide(rules, "ls", workspace, origin="schedule") == "deny"
+        assert isinstance(rules.always("main", "owner", CLEAN, act("du -sh x", workspace), now=NOW), str)
+
+
+def test_no_rule_allows_variables_a_terminal_the_network_or_another_split(workspace: Path, rules_of: Callable[..., Rules]):
+    rules = rules_of(rules=[{"decision": "allow", "command": "du -sh notes"}])
+    assert _decide(rules, "du -sh notes", workspace) == "allow"
+    for given in ({"env": (("A", "b"),)}, {"pty": True}, {"network": True}):
+        assert _decide(rules, "du -sh notes", workspace, **given) == "ask"
+        assert _decide(rules, "ls", workspace, **given) == "ask"
+    lied = Act(kind="exec", summary="", command="rm x", argv=("ls",), cwd=str(workspace))
+    assert rules.judge("main", "owner", CLEAN, lied).decision == "ask"
+    lied = Act(kind="exec", summary="", command="ls", argv=("rm", "x"), cwd=str(workspace))
+    assert rules.judge("main", "owner", CLEAN, lied).decision == "ask"
+    lied = Act(kind="exec", summary="", command="ls", argv=None, cwd=str(workspace))
+    assert rules.judge("main", "owner", CLEAN, lied).decision == "ask"
+
+
+def test_safe_bins_choose_among_the_built_in_rules(workspace: Path, rules_of: Callable[..., Rules]):
+    some = rules_of(safeBins=["wc", "jq", "nosuch"])
+    assert [_decide(some, one, workspace) for one in ("wc -l notes/today.md", "ls", "nosuch x")] == ["allow", "ask", "ask"]
+    assert _decide(rules_of(safeBins=[]), "ls", workspace) == "ask"
+
+
+def test_a_built_in_rule_can_be_switched_off_and_on(workspace: Path, rules_of: Callable[..., Rules]):
+    rules = rules_of()
+    rules.stored.switch("ls", on=False)
+    assert (_decide(rules, "ls", workspace), rules.builtin("main")["ls"]) == ("ask", False)
+    rules.stored.switch("ls", on=True)
+    assert (_decide(rules, "ls", workspace), rules.builtin("main")["ls"]) == ("allow", True)
+
+
+def test_always_allows_exactly_this_command_in_this_folder(workspace: Path, rules_of: Callable[..., Rules]):
+    rules = rules_of()
+    made = _always(rules, "git push origin main", workspace, network=True)
+    assert (made.argv, made.cwd, made.network) == (("git", "push", "origin", "main"), str(workspace), True)
+    again = rules_of()
+    assert _decide(again, "git push origin main", workspace, network=True) == "allow"
+    assert _decide(again, "git push origin main", workspace) == "allow"
+    for other in ("git push origin", "git push origin main --force", "git push origin main; ls", "git push  'origin' dev"):
+        assert _decide(again, other, workspace, network=True) == "ask"
+    assert _decide(again, "git push origin main", workspace / "notes", network=True) == "ask"
+    assert _decide(again, "git push origin main", workspace, origin="group", network=True) == "deny"
+    assert again.judge("main", "owner", TAINT, act("git push origin main", workspace, network=True)).decision == "ask"
+    assert again.stored.remove(made.id) == made
+    assert _decide(again, "git push origin main", workspace, network=True) == "ask"
+
+
+def test_a_rule_made_without_the_network_does_not_give_it(workspace: Path, rules_of: Callable[..., Rules]):
+    rules = rules_of()
+    _always(rules, "git push origin main", workspace)
+    assert _decide(rules, "git push origin main", workspace, network=True) == "ask"
+
+
+def test_a_script_that_changed_is_asked_about_again(workspace: Path, rules_of: Callable[..., Rules]):
+    rules = rules_of()
+    _always(rules, "sh backup.sh", workspace)
+    assert _decide(rules, "sh backup.sh", workspace) == "allow"
+    assert _decide(rules, "sh backup.sh", workspace, taint=TAINT) == "ask"
+    (workspace / "backup.sh").write_text("rm -rf notes\n")
+    assert _decide(rules, "sh backup.sh", workspace) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "ls | wc -l",
+            "python3 -c 'print(1)'",
+            "bash -c ls",
+            "sh",
+            "env ls",
+            "sudo ls",
+            "xargs ls",
+            "make backup.sh",
+            "npm test",
+            "ssh nas ls",
+        ),
+        *(
+            "./backup.sh",
+            "nosuchprogram x",
+            "A=1 ls",
+            "python3 nosuch.py",
+            "busybox sh",
+            "awk 1 notes/today.md",
+            "nohup backup.sh",
+        ),
+    ],
+)
+def test_no_rule_can_be_made_of_what_can_run_anything(command: str, workspace: Path, rules_of: Callable[..., Rules]):
+    why = rules_of().always("main", "owner", CLEAN, act(command, workspace), now=NOW)
+    assert isinstance(why, str)
+
+
+def test_no_rule_is_made_of_others_commands_or_beside_untrusted_text(workspace: Path, rules_of: Callable[..., Rules]):
+    said = act("git push origin main", workspace)
+    rules = rules_of()
+    assert "untrusted" in str(rules.always("main", "owner", TAINT, said, now=NOW))
+    assert "owner's own" in str(rules.always("main", "group", CLEAN, said, now=NOW))
+    assert "each time" in str(rules_of(ask="always").always("main", "owner", CLEAN, said, now=NOW))
+    asked = rules_of(rules=[{"decision": "ask", "command": "git push"}])
+    assert "each time" in str(asked.always("main", "owner", CLEAN, said, now=NOW))
+
+
+def test_an_agent_does_not_change_its_own_rights(workspace: Path, rules_of: Callable[..., Rules]):
+    for given in ({}, {"security": "full"}, {"rules": [{"decision": "ask", "command": "homebody"}]}):
+        for command in ("homebody approvals approve 1", "sudo homebody config set a b", "cd /; homebody pairing approve x y"):
+            assert _decide(rules_of(**given), command, workspace) == "deny"
+    assert _decide(rules_of(), "homebody status", workspace) == "ask"
+
+
+def test_other_tools_go_by_the_rules_that_name_them(workspace: Path, rules_of: Callable[..., Rules]):
+    fetch, job = Act(kind="url", summary="", url="https://x.example/"), Act(kind="schedule", summary="")
+    rules = rules_of(rules=[{"decision": "ask", "tool": "web_*"}, {"decision": "deny", "tool": "web_fetch", "origin": "guest"}])
+    assert rules.judge("main", "owner", CLEAN, fetch).decision == "ask"
+    assert rules.judge("main", "guest", CLEAN, fetch).decision == "deny"
+    assert rules_of().judge("main", "owner", CLEAN, fetch).decision == "allow"
+    assert rules_of().judge("main", "owner", CLEAN, job).decision == "allow"
+    assert rules_of().judge("main", "group", CLEAN, job).decision == "deny"
+
+
+def test_an_agent_that_is_gone_may_nothing(workspace: Path, rules_of: Callable[..., Rules]):
+    assert rules_of().judge("work", "owner", CLEAN, act("ls", workspace)).decision == "deny"
+
+
+def test_a_damaged_file_of_rules_allows_nothing_and_is_not_overwritten(
+    workspace: Path, rules_of: Callable[..., Rules], stored: StoredRules
+):
+    rules = rules_of()
+    _always(rules, "git push origin main", workspace)
+    stored.path.write_text("{")
+    assert {_decide(rules, one, workspace) for one in ("ls", "git push origin main")} == {"ask"}
+    assert stored.problem() is not None
+    with pytest.raises(StorageFailed, match="cannot be read"):
+        stored.switch("ls", on=False)
+    assert stored.path.read_text() == "{"
+
+
+def test_rules_that_another_process_wrote_hold_at_once(workspace: Path, rules_of: Callable[..., Rules], stored: StoredRules):
+    rules = rules_of()
+    assert _decide(rules, "git push origin main", workspace) == "ask"
+    beside = StoredRules(stored.path.parent)
+    made = rules.always("main", "owner", CLEAN, act("git push origin main", workspace), now=NOW)
+    assert isinstance(made, StoredRule)
+    beside.add(made)
+    assert _decide(rules, "git push origin main", workspace) == "allow"
+    assert stored.path.stat().st_mode & 0o777 == 0o600
+    beside.add(made)
+    assert stored.all() == (made,)
+
+
+def test_the_reason_tells_what_would_make_it_possible(workspace: Path, rules_of: Callable[..., Rules]):
+    def why(command: str, **given: Any) -> str:
+        return rules_of(**given).judge("main", "owner", CLEAN, act(command, workspace)).reason
+
+    assert "shell" in why("ls | wc")
+    assert "tools.exec.security" in why("ls", security="deny")
+    assert "approvals.rules" in why("make x", ask="off")
+    assert "no rule allows it" in why("make x")
+    assert "outside the workspace" in why("./ls")
