@@ -21,6 +21,7 @@ Marks: TypeAlias = "Callable[[], str]"
 MOST_SOURCES: Final = 50
 """Sources that are kept by name; the others are kept as one."""
 MORE: Final = "more"
+_TRIES: Final = 8
 _NAMED: Final = 3
 """Sources that a fence names."""
 _LONGEST: Final = 60
@@ -58,8 +59,8 @@ def fenced(text: str, sources: Iterable[str], marks: Marks = random_mark) -> str
     named = [_UNFIT.sub("_", one) for one in sources]
     label = ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED} more" if len(named) > _NAMED else "")
     plain = neutralised(text)
-    while (mark := marks()) in plain:
-        pass
+    drawn = [marks() for _ in range(_TRIES)] if (mark := marks()) in plain else [mark]
+    mark = next((one for one in drawn if one not in plain), mark)
     return f'<untrusted {mark} from="{label}">\n{plain}\n</untrusted {mark}>'
 
 

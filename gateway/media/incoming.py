@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import secrets
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any, Final, cast
 from agent.context.session_context import SessionContext
 from agent.errors import InvalidImage, WorkspaceFileError
 from agent.messages import Image
+from agent.taint import Marks, fenced, random_mark, source
 from agent.timing import Clock
 from agent.tools.image_header import read_image_header
 from agent.tools.image_resize import resized
@@ -37,10 +37,12 @@ PICTURE_BYTES: Final = 5_000_000
 
 @dataclass(slots=True)
 class StoredFiles:
-    """The result for a message's files: a text line for each (with quoted text), and the pictures for the model."""
+    """The result for a message's files: a text line for each (with quoted text), the pictures for the model, and the taint of both."""
 
     lines: list[str] = field(default_factory=list)
     pictures: list[Image] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    marks: Marks = random_mark
     size: int = 0
     shown: int = 0
 
@@ -66,10 +68,15 @@ class IncomingFiles:
         self._settings = settings
         self._patience = patience
 
-    async def take(self, conversation: SessionContext, arrived: RoutedMessage) -> StoredFiles:
-        """Download a message's files. Files from an attempt before a crash are reused. Errors are reported in the result, not raised."""
+    async def take(self, conversation: SessionContext, arrived: RoutedMessage, marks: Marks = random_mark) -> StoredFiles:
+        """Download a message's files; text in them is fenced. Files from an attempt before a crash are reused.
+
+        Errors are reported in the result, not raised.
+        """
         taken, settings = StoredFiles(), self._settings(arrived.inbound.conversation)
         attachments = arrived.inbound.attachments
+        taken.marks = marks
+        taken.sources += [source("file", _called(attachment)) for attachment in attachments]
         for number, attachment in enumerate(attachments[: settings.max_count], 1):
             try:
                 path, data = await self._one(
@@ -165,7 +172,7 @@ def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Atta
     voice = ", a voice message" if attachment.kind == "voice" else ""
     taken.lines.append(f"[file: {path} {format_size(len(data))} {kind}{voice}]")
     if kind == TEXT:
-        _quote(taken, path, data, inline)
+        _quote(taken, data, inline, source("file", _called(attachment)))
         return
     if read_image_header(data) is None:
         return
@@ -181,13 +188,12 @@ def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Atta
     taken.pictures.append(image)
 
 
-def _quote(taken: StoredFiles, path: PurePosixPath, data: bytes, inline: int) -> None:
+def _quote(taken: StoredFiles, data: bytes, inline: int, name: str) -> None:
     if not inline:
         return
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-    fence = hashlib.sha256(f"{path}\0".encode() + data).hexdigest()[:12]
     cut = "" if len(text) <= inline else f"\n[cut: {len(text):,} characters in all; read the file for the rest]"
-    taken.lines.append(f"<file {fence}>\n{text[:inline].rstrip()}\n</file {fence}>{cut}")
+    taken.lines.append(f"{fenced(text[:inline].rstrip(), [name], taken.marks)}{cut}")
 
 
 def _called(attachment: Attachment) -> str:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from agent.messages import AssistantMessage
+from agent.taint import merged
 from agent.transcript.entries import Entry, Said, Unanswered
 from agent.transcript.history_view import UNANSWERED
 from gateway.ledger.rows import Turn, TurnEnd
 from gateway.routing.routed_message import RoutedMessage
+from gateway.turns.user_message import sources_of
 
 MAX_ATTEMPTS = 3
 FRESH = timedelta(minutes=30)
@@ -54,6 +56,7 @@ class GivenUp:
         return Unanswered(
             note="\n".join([head, *quoted, tail]),
             withdrawn=tuple(names[one.row.uid] for one in self.returned if names[one.row.uid] in held),
+            taint=merged(*map(sources_of, self.ended)),
         )
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from typing import Final
 
+from agent.taint import Marks, fenced, random_mark, source
 from gateway.routing.routed_message import RoutedMessage
 
 LONGEST_NAME: Final = 60
 LONGEST_QUOTE: Final = 300
 _NOT_IN_NAMES: Final = re.compile(r"[\[\]<>“”„\"`|]")
-_FORWARDED: Final = re.compile(r"\A(\[forwarded(?: from [^\n]*)?\])\n(.+)", re.DOTALL)
+_FORWARDED: Final = re.compile(
+    r"^(\[(?:forwarded(?: from ([^\n]*))?|made with (@[^\n]*))\])[ \t]*\n(.+)", re.DOTALL | re.MULTILINE
+)
+"""What channels put before words that are not the sender's own, and those words."""
 _MARKS: Final = re.compile(
     r"^(?=[ \t>*_#-]*(?:"
     r"\[\s*(?:in reply to|said in this group|the message\]|edited:|pressed:|pinned|unpinned|forwarded|owner|system|summary|your owner"
     r"|[a-z]{3} \d{4}-\d\d-\d\d|[^\]\n]{0,120}\bto you\s*\]|[^\]\n]{0,120}\b(?:edited:|put )"
     r"|the answer above|not answered|no longer pinned)"
-    r"|</?(?:said|file|forwarded|quoted)\b))",
+    r"|</?(?:said|file|forwarded|quoted|untrusted)\b))",
     re.IGNORECASE | re.MULTILINE,
 )
 """Beginnings of lines that the agent is told by us alone. Where a person wrote one, a backslash stands before it."""
@@ -48,18 +51,19 @@ def unmarked(text: str) -> str:
     return _MARKS.sub(r"\\", text)
 
 
-def fenced(kind: str, text: str, salt: str) -> str:
-    """Return foreign text between two lines that it cannot contain: they are named after what it says."""
-    fence = hashlib.sha256(f"{salt}\0{kind}\0{text}".encode("utf-8", "replace")).hexdigest()[:12]
-    return f"<{kind} {fence}>\n{unmarked(text).strip()}\n</{kind} {fence}>"
-
-
-def body(text: str, salt: str) -> str:
+def body(text: str, marks: Marks = random_mark) -> str:
     """Return a message's own text; what was forwarded is fenced."""
-    forwarded = _FORWARDED.match(text)
+    forwarded = _FORWARDED.search(text)
     if forwarded is None:
         return unmarked(text)
-    return f"{forwarded[1]}\n{fenced('forwarded', forwarded[2], salt)}"
+    own = unmarked(text[: forwarded.start()])
+    return f"{own}{forwarded[1]}\n{fenced(unmarked(forwarded[4]).strip(), forwarded_from(text), marks)}"
+
+
+def forwarded_from(text: str) -> tuple[str, ...]:
+    """Return the source of the words in a message that are not its sender's own, or nothing."""
+    found = _FORWARDED.search(text)
+    return () if found is None else (source("forwarded", found[2] or found[3] or "somebody"),)
 
 
 def quoted(text: str, most: int = LONGEST_QUOTE) -> str:

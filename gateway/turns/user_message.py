@@ -2,40 +2,79 @@
 
 from __future__ import annotations
 
+import re
+
 from agent.context.session_context import SessionContext
-from agent.messages import Text, ToolCall, UserMessage
+from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agent.models import token_estimate
+from agent.taint import Marks, fenced, merged, neutralised, random_mark, source
+from agent.transcript.entries import Said
 from gateway.media.incoming import IncomingFiles, StoredFiles
 from gateway.routing.routed_message import RoutedMessage
-from gateway.turns.quoting import body, fenced, head_of, quoted
+from gateway.turns.quoting import body, forwarded_from, head_of, quoted, unmarked
 
 SHOWN_CHARS = 4000
 SHARE = 4
 """A message may fill this part of the window: a quarter."""
 ENOUGH = 20
 """Of a very long message so many characters a token are looked at: no text has more, and looking at it all would take seconds."""
+LOOKED_BACK = 200
+"""Entries of the history in which a quoted message is looked for."""
+_NO_LETTERS = re.compile(r"[\W_]+")
 PART_CHARS = 2_000_000
 """A longer message becomes several files, each of which the file tools can read in whatever script it is."""
 
 
 async def user_message(
-    conversation: SessionContext, message: RoutedMessage, intake: IncomingFiles | None = None
+    conversation: SessionContext, message: RoutedMessage, intake: IncomingFiles | None = None, marks: Marks = random_mark
 ) -> UserMessage:
-    """Return the user message: with its sender unless it is the owner in private, with its files, and cut where it is too long."""
+    """Return the user message: with its sender unless it is the owner in private, with its files, and cut where it is too long.
+
+    Words of others than its sender are fenced. Its taint names them, and the sender unless it is the owner.
+    """
     inbound = message.inbound
-    text = with_context(message, body(await _shortened(conversation, inbound.text, message.row.uid), message.row.uid))
-    taken = await intake.take(conversation, message) if intake is not None and inbound.attachments else StoredFiles()
+    text = with_context(message, body(await _shortened(conversation, inbound.text, message.row.uid), marks), marks)
+    taken = await intake.take(conversation, message, marks) if intake is not None and inbound.attachments else StoredFiles()
     text = "\n".join(filter(None, [text, *taken.lines]))
-    return UserMessage(content=(Text(text=text), *taken.pictures), at=inbound.at, sender=head_of(message))
+    taint = merged(sources_of(message), _quoted_source(conversation, inbound.quoted), taken.sources)
+    return UserMessage(content=(Text(text=text), *taken.pictures), at=inbound.at, sender=head_of(message), taint=taint)
 
 
-def with_context(message: RoutedMessage, text: str) -> str:
+def sources_of(message: RoutedMessage) -> tuple[str, ...]:
+    """Return the sources of untrusted words that a message brings, apart from its files and what it replies to."""
+    inbound = message.inbound
+    found = {*forwarded_from(inbound.text)}
+    if not message.actor.owner or inbound.from_bot:
+        found.add(source("person", inbound.sender.name or inbound.sender.id))
+    if message.before or (message.context_events and message.route.audience.kind != "owner"):
+        found.add(source("group", inbound.conversation.id))
+    return merged(found)
+
+
+def _quoted_source(conversation: SessionContext, quoted_text: str) -> tuple[str, ...]:
+    """Return the source of what a message replies to, unless it is something trusted that the model was shown in this session anyway."""
+    wanted = _letters(quoted_text.rstrip("…"))
+    said = [entry.body.message for entry in conversation.transcript.entries[-LOOKED_BACK:] if isinstance(entry.body, Said)]
+    trusted = (
+        one.text for one in said if isinstance(one, AssistantMessage) or (isinstance(one, UserMessage) and not one.taint)
+    )
+    return () if not wanted or any(wanted in _letters(text) for text in trusted) else ("quote",)
+
+
+def _letters(text: str) -> str:
+    """Return the letters and figures of a text: platforms show what was sent without its markup."""
+    return _NO_LETTERS.sub("", text).casefold()
+
+
+def with_context(message: RoutedMessage, text: str, marks: Marks = random_mark) -> str:
     """Return a text with its context before it: earlier group messages, events, and what it replies to."""
-    inbound, salt = message.inbound, message.row.uid
-    lines = [f"[Said in this group before, not to you]\n{fenced('said', message.before, salt)}"] if message.before else []
+    inbound, lines = message.inbound, []
+    if message.before:
+        before = fenced(unmarked(message.before).strip(), [source("group", inbound.conversation.id)], marks)
+        lines.append(f"[Said in this group before, not to you]\n{before}")
     lines += message.context_events
     if inbound.quoted.strip():
-        lines.append(f"[In reply to: {quoted(inbound.quoted)}]")
+        lines.append(f"[In reply to: {neutralised(quoted(inbound.quoted))}]")
     if not lines:
         return text
     return "\n".join([*lines, "[The message]", text])

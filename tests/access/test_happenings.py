@@ -171,7 +171,7 @@ async def test_an_edit_that_calls_the_agent_in_is_a_message_and_another_only_cha
         assert s.texts == []
         await s.door.accept([said(4, "@bot where is it?", event="edited", target="2", sender="43")])
         (text,) = s.texts
-        shown = re.sub(r"<(/?)said [0-9a-f]{12}>", r"<\1said>", text)
+        shown = re.sub(r"<(/?)untrusted [0-9a-f]{10}[^>]*>", r"<\1said>", text)
         before = "[Said in this group before, not to you]\n<said>\nAnna: bad weather\n</said>"
         assert shown == f"{before}\n[The message]\n@bot where is it?"
 
