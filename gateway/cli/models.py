@@ -42,9 +42,8 @@ models.add_command(auth)
 @pass_invocation
 def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
     """List the known models. Other model ids work too: they are sent to the provider unchanged."""
-    from agent.models.catalog.discovery import find_local
+    from agent.models.catalog.discovery import find_local, served
     from agent.models.catalog.model_listing import offers
-    from agent.models.catalog.served_models import served
 
     settings = _settings(invocation).models
     here = asyncio.run(find_local(os.environ))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from agent.context.context_budget import report, short
-from agent.context.context_report import ContextReport, context_report
-from agent.context.explain import Explanation, explain
+from agent.context.context_report import ContextReport, Explanation, context_report, explain
 from gateway.agents.running_agent import RunningAgent
 from gateway.budget.report import facts as usage_facts
 from gateway.budget.report import told as usage_told

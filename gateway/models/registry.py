@@ -10,14 +10,12 @@ from pathlib import Path
 from random import Random
 
 from agent.errors import AgentError
-from agent.models.catalog.discovery import find_local
+from agent.models.catalog.discovery import find_local, served
 from agent.models.catalog.model_listing import ListedModel, offers
 from agent.models.catalog.model_selection import ResolvedModel, find, resolve_model
 from agent.models.catalog.naming import ModelNames
-from agent.models.catalog.price_file import read_prices
-from agent.models.catalog.prices import ESTIMATE, FREE, Price, PriceList
+from agent.models.catalog.prices import ESTIMATE, FREE, Price, PriceList, read_prices
 from agent.models.catalog.provider_keys import NO_SECRET, Key, Wallet, keys_of, no_profiles
-from agent.models.catalog.served_models import served
 from agent.models.middleware.key_health import KeyHealth
 from agent.models.notebook.notebook_model import NotebookModel
 from agent.models.protocol import Model

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.messages import AssistantMessage, Failure, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
-from agent.models.adapters import anthropic_request, openai_chat_request, openai_responses_request
+from agent.models.adapters import anthropic_request, openai_chat, openai_responses
 from agent.models.protocol import Request
 from agent.transcript.entries import Body, Compacted, Entry, Pinned, Pruned, ResultsCleared, Said, Unpinned
 from agent.transcript.history_view import CLEARED, SUMMARY_HEAD, UNKNOWN_OUTCOME, view
@@ -152,12 +152,12 @@ def test_any_transcript_makes_a_request_that_each_api_takes(bodies: list[Body | 
         return
     request = Request(system=(), tools=(), messages=shown, max_output=100)
     assert fault(anthropic_request.body(request, model="m", name="anthropic/m", max_output=100)) is None
-    items = openai_responses_request.body(request, model="m", name="openai/m", max_output=100, images=True)["input"]
+    items = openai_responses.body(request, model="m", name="openai/m", max_output=100, images=True)["input"]
     called = [item["call_id"] for item in items if item.get("type") == "function_call"]
     assert sorted(called) == sorted(item["call_id"] for item in items if item.get("type") == "function_call_output")
-    messages = openai_chat_request.body(
-        request, model="m", name="openai/m", max_output=100, images=True, hosted_by_openai=True
-    )["messages"]
+    messages = openai_chat.body(request, model="m", name="openai/m", max_output=100, images=True, hosted_by_openai=True)[
+        "messages"
+    ]
     open_calls: list[str] = []
     for message in messages:
         if message["role"] == "tool":

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.context.note_text import fresh_text
+from agent.context.note_writer import fresh_text
 
 MARKS = "#-*+>|`~_: \t"
 WORDS = st.sampled_from(["tea", "REST", "Anna", "Bob", "port 8443", "2026-03-01", "nicht", "gut", "v2.3.0", "`x`", "**b**"])

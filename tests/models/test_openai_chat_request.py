@@ -12,7 +12,7 @@ from openai.types.chat import completion_create_params
 from pydantic import TypeAdapter
 
 from agent.messages import Image, Thinking, ToolCall
-from agent.models.adapters.openai_chat_request import PICTURES, body
+from agent.models.adapters.openai_chat import PICTURES, body
 from agent.models.protocol import Segment
 from tests.models.conversation import READ, ask, assistant, call, requests, result, user
 

@@ -12,8 +12,7 @@ from pydantic import TypeAdapter
 
 from agent.events import ThinkingDelta
 from agent.messages import Image, Thinking, ToolCall, Usage
-from agent.models.adapters.openai_responses import OpenAIResponsesModel
-from agent.models.adapters.openai_responses_request import body
+from agent.models.adapters.openai_responses import OpenAIResponsesModel, body
 from agent.models.catalog.known_models import ModelFacts
 from agent.models.protocol import Segment
 from tests.models.conversation import READ, ask, assistant, call, hear, requests, result, shown, user

@@ -11,8 +11,7 @@ from agent.errors import InvalidPriceFile
 from agent.messages import Usage
 from agent.models.catalog.known_models import MODELS, PROVIDERS, facts_of
 from agent.models.catalog.model_selection import ALIASES
-from agent.models.catalog.price_file import read_prices
-from agent.models.catalog.prices import AS_OF, ESTIMATE, FREE, LISTED, PriceList, is_own
+from agent.models.catalog.prices import AS_OF, ESTIMATE, FREE, LISTED, PriceList, is_own, read_prices
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,10 @@ import pytest
 from agent.messages import Failure
 from agent.models.adapters.openai_chat import OpenAIChatModel
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
+from agent.models.catalog.discovery import own_addresses, served
 from agent.models.catalog.known_models import ModelFacts
 from agent.models.catalog.model_selection import resolve_model
 from agent.models.catalog.provider_keys import Key
-from agent.models.catalog.served_models import own_addresses, served
 from agent.models.middleware.key_health import KeyHealth
 from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.notebook.notebook_model import NotebookModel

@@ -13,9 +13,9 @@ from agent.messages import Thinking
 from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.adapters.anthropic_request import body as anthropic_body
 from agent.models.adapters.openai_chat import OpenAIChatModel
-from agent.models.adapters.openai_chat_request import body as chat_body
+from agent.models.adapters.openai_chat import body as chat_body
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
-from agent.models.adapters.openai_responses_request import body as responses_body
+from agent.models.adapters.openai_responses import body as responses_body
 from agent.models.catalog.known_models import ModelFacts, facts_of
 from agent.models.thinking import LEVELS, ladder, level_of, thinking_tokens
 from agent.settings import Level, ModelSettings

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agent.messages import Failure
+from agent.messages import AssistantMessage, Failure, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent.models import token_estimate
 from agent.models.adapters import warm_up
 from agent.models.adapters.openai_chat_answer import ChatAnswer
-from agent.models.adapters.openai_chat_request import body
 from agent.models.adapters.openai_model import OpenAIModel
-from agent.models.protocol import Request
+from agent.models.adapters.sanitize import IMAGE_TYPES, CallIds, clean, clean_json, family, is_clean
+from agent.models.protocol import Request, Segment, ToolSpec
+from agent.models.thinking import effort, thinking_tokens
 from agent.settings import Level
 
 _USAGE_OPTION = "stream_options"
@@ -71,3 +73,172 @@ class OpenAIChatModel(OpenAIModel):
             return False
         self._takes_usage_option = False
         return True
+
+
+Entry = dict[str, Any]
+
+NO_OUTPUT = "(no output)"
+_EPHEMERAL = {"type": "ephemeral"}
+_SYSTEM_MARKS = 2
+PICTURES = "[Pictures from the tool results above]"
+
+
+def body(
+    request: Request,
+    *,
+    model: str,
+    name: str,
+    max_output: int,
+    images: bool,
+    hosted_by_openai: bool,
+    marks: bool = False,
+    level: Level | None = None,
+    routed: bool = False,
+) -> dict[str, Any]:
+    """Return the body of a request, without the words on streaming.
+
+    ``hosted_by_openai`` decides what only OpenAI itself takes: its name for the longest answer, and the cache key. ``marks``
+    says that the server passes Anthropic's cache marks on (OpenRouter does). ``name`` is ``provider/model``, by which reasoning
+    is recognised as this model's own. ``level`` says how deep to think; ``routed`` that OpenRouter is to be told, in its own words.
+    """
+    longest = max(1, min(request.max_output + thinking_tokens(level), max_output))
+    wanted: dict[str, Any] = {
+        "model": model,
+        "messages": [*_system(request.system), *_messages(request.messages, name=name, images=images)],
+        "max_completion_tokens" if hosted_by_openai else "max_tokens": longest,
+    }
+    if marks and request.cached:
+        _mark(wanted["messages"], request)
+    if request.tools:
+        wanted["tools"] = [_tool(spec) for spec in request.tools]
+    if depth := effort(level):
+        wanted |= {"reasoning": {"effort": depth}} if routed else {"reasoning_effort": depth}
+    if hosted_by_openai and request.cache_key:
+        wanted["prompt_cache_key"] = clean(request.cache_key)
+    return wanted
+
+
+def _tool(spec: ToolSpec) -> Entry:
+    function = {"name": spec.name, "description": clean(spec.description), "parameters": clean_json(spec.parameters)}
+    return {"type": "function", "function": function}
+
+
+def _mark(entries: list[Entry], request: Request) -> None:
+    """Mark the system text where segments ask for it (the last two marks count), and the ends of what was said."""
+    kept = [segment for segment in request.system if segment.text.strip()]
+    if kept:
+        parts: list[Entry] = [{"type": "text", "text": clean(segment.text)} for segment in kept]
+        marked = [index for index, segment in enumerate(kept) if segment.cache_mark]
+        for index in marked[-_SYSTEM_MARKS:]:
+            parts[index]["cache_control"] = _EPHEMERAL
+        entries[0]["content"] = parts
+    for entry in _ends(entries):
+        entry["content"] = [dict(part) for part in _as_parts(entry["content"])]
+        entry["content"][-1]["cache_control"] = _EPHEMERAL
+
+
+def _ends(entries: Sequence[Entry]) -> list[Entry]:
+    """The last entry of a person or a tool, and the last one of a person where that is another: a mark on a result may be passed over."""
+    last = next((entry for entry in reversed(entries) if entry["role"] in {"user", "tool"} and entry["content"]), None)
+    said = next((entry for entry in reversed(entries) if entry["role"] == "user" and entry["content"]), None)
+    return [entry for entry in ([last] if last is said else [last, said]) if entry is not None]
+
+
+def _system(segments: Sequence[Segment]) -> list[Entry]:
+    text = "\n\n".join(clean(segment.text) for segment in segments if segment.text.strip())
+    return [{"role": "system", "content": text}] if text else []
+
+
+def _messages(messages: Iterable[Message], *, name: str, images: bool) -> list[Entry]:
+    """Translate. Neighbours of one role are joined, since the templates of many local models insist on taking turns."""
+    ids = CallIds()
+    current: Mapping[str, str] = {}
+    entries: list[Entry] = []
+    pictures: list[Image] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            entries.append(_result(message, current.get(message.call_id, message.call_id)))
+            pictures += message.images
+            continue
+        if pictures:
+            _add(entries, {"role": "user", "content": _parts((Text(text=PICTURES), *pictures), images=images)})
+            pictures = []
+        if isinstance(message, AssistantMessage):
+            current = ids.of(message.calls)
+            entry = _assistant(message, current, own=family(message.model) == family(name))
+        else:
+            entry = _user(message, images=images)
+        if entry is not None:
+            _add(entries, entry)
+    if pictures:
+        _add(entries, {"role": "user", "content": _parts((Text(text=PICTURES), *pictures), images=images)})
+    return entries
+
+
+def _add(entries: list[Entry], entry: Entry) -> None:
+    """Append, or join with the last entry when it has the same role and made no calls."""
+    last = entries[-1] if entries else None
+    if last is None or last["role"] != entry["role"] or "tool_calls" in last:
+        entries.append(entry)
+        return
+    joined = _joined(last["content"], entry["content"])
+    last.update(entry)
+    last["content"] = joined
+
+
+def _joined(one: str | list[Entry], other: str | list[Entry]) -> str | list[Entry]:
+    if isinstance(one, str) and isinstance(other, str):
+        return "\n\n".join(text for text in (one, other) if text)
+    return [*_as_parts(one), *_as_parts(other)]
+
+
+def _as_parts(content: str | list[Entry]) -> list[Entry]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _user(message: UserMessage, *, images: bool) -> Entry:
+    return {"role": "user", "content": _parts(message.content, images=images) or "(empty message)"}
+
+
+def _parts(content: Iterable[Text | Image], *, images: bool) -> str | list[Entry]:
+    """One string where there is only text, which every server takes; parts where there are pictures."""
+    parts: list[Entry] = []
+    for part in content:
+        if isinstance(part, Text):
+            parts += [{"type": "text", "text": clean(part.text)}] if part.text.strip() else []
+        elif images and part.media_type in IMAGE_TYPES:
+            parts.append({"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}})
+        else:
+            parts.append({"type": "text", "text": f"[A picture ({clean(part.media_type)}) that this model cannot be shown.]"})
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts
+
+
+def _assistant(message: AssistantMessage, ids: Mapping[str, str], *, own: bool) -> Entry | None:
+    if not message.text.strip() and not message.calls:
+        return None
+    opaque = _opaque(message) if own else {}
+    entry: Entry = {"role": "assistant", "content": clean(message.text)}
+    entry |= opaque.get("message", {}) if message.calls else {}
+    if message.calls:
+        extras = opaque.get("calls", {})
+        entry["tool_calls"] = [_call(call, ids[call.id]) | extras.get(call.id, {}) for call in message.calls]
+    return entry
+
+
+def _opaque(message: AssistantMessage) -> dict[str, Any]:
+    """What this model wants back with its calls: its reasoning, under the name it came by, and signatures of the calls."""
+    kept = (part.opaque for part in message.content if isinstance(part, Thinking))
+    return next((opaque for opaque in kept if opaque and opaque.keys() <= {"message", "calls"} and is_clean(opaque)), {})
+
+
+def _call(call: ToolCall, call_id: str) -> Entry:
+    arguments = {"invalid_json": call.raw} if call.arguments is None else call.arguments
+    function = {"name": call.name, "arguments": json.dumps(clean_json(arguments), ensure_ascii=False)}
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def _result(message: ToolMessage, call_id: str) -> Entry:
+    text = clean(message.text) if message.text.strip() else NO_OUTPUT
+    return {"role": "tool", "tool_call_id": call_id, "content": f"Error: {text}" if message.is_error else text}

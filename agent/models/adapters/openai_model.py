@@ -1,16 +1,21 @@
-"""The base of both OpenAI adapters: one streamed call, from the request's body to the whole answer."""
+"""The base of both OpenAI adapters: the SDK's client for one server, and one streamed call, from the request's body to the whole answer."""
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 from agent.events import Progress, ReplyNote, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure
 from agent.models import failures
-from agent.models.adapters.openai_connection import Connection, expected
-from agent.models.catalog.known_models import ModelFacts
+from agent.models.adapters import warm_up
+from agent.models.catalog.discovery import names_of
+from agent.models.catalog.known_models import PROVIDERS, ModelFacts
+from agent.models.catalog.server_limits import ask_limits
 from agent.models.protocol import Part, Request
 from agent.models.thinking import ThinkingSupport
 from agent.settings import Level
@@ -153,3 +158,123 @@ class OpenAIModel(ABC):
                 if instead is None:
                     raise
                 level = instead[0]
+
+
+_CONNECT_SECONDS = 10.0
+_SILENCE_SECONDS = 600.0
+"""The longest silence that the HTTP client bears; shorter limits are ``agent.models.middleware.model_retry``'s business."""
+_LOOK_UP_SECONDS = 2.0
+_MOST_QUESTIONS = 4
+"""How often a server is asked about its model: Ollama knows only once it is loaded, and many others never."""
+_MOST_NAMES = 8
+_NEVER_TELL = frozenset({"openai", "google"})
+"""Providers whose lists of models say nothing of windows."""
+
+
+class Connection:
+    """Opens on first use. ``facts`` are what is known of the model; compatible servers are asked for more until they told it."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        key: str,
+        base_url: str,
+        provider: str,
+        headers: Mapping[str, str] | None,
+        facts: ModelFacts,
+        rehearse: Callable[[], None],
+    ) -> None:
+        """``rehearse`` is called once in the thread that opens, after the SDK is there."""
+        self.facts = facts
+        self._model = model
+        self._provider = provider
+        self._base_url = base_url
+        elsewhere = provider in _NEVER_TELL and base_url.rstrip("/") != PROVIDERS[provider].base_url
+        self._kind = "custom" if elsewhere else provider
+        self._settings: dict[str, Any] = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
+        self._rehearse = rehearse
+        self._client: Any = None
+        self._asked = 0
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> Any:
+        """Return the client."""
+        async with self._opening:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._connect)
+            if self.facts.assumed and self._kind not in _NEVER_TELL and self._asked < _MOST_QUESTIONS:
+                self._asked += 1
+                self.facts = await ask_limits(self._get_json, self._kind, self._base_url, self._model, self.facts)
+            return self._client
+
+    def failed(self, error: Exception, *, model: str, label: str, begun: bool) -> AssistantMessage:
+        """Return the answer that records a failure, after ``keep``."""
+        return self.keep(failures.failed(error, model=model, label=label, begun=begun))
+
+    async def with_names(self, answer: AssistantMessage) -> AssistantMessage:
+        """Let a failure over a model that is not there name those that are, where the server is one that tells."""
+        if answer.failure is None or answer.failure.kind != "unknown_model" or self._kind in _NEVER_TELL:
+            return answer
+        names = names_of(await self._get_json(f"{self._base_url.rstrip('/')}/models"))
+        if not names or self._model in names:
+            return answer
+        more = " …" if len(names) > _MOST_NAMES else ""
+        hint = (
+            f"There is: {', '.join(names[:_MOST_NAMES])}{more}. "
+            f"Choose one: homebody config set agents.defaults.model {self._provider}/{names[0]}"
+        )
+        return replace(answer, failure=replace(answer.failure, hint=hint))
+
+    def keep(self, answer: AssistantMessage) -> AssistantMessage:
+        """Return the answer. A window that its failure names is kept, if it is smaller than what was known."""
+        told = answer.failure.window if answer.failure else None
+        if told is not None and told < self.facts.window:
+            self.facts = replace(self.facts, window=told, max_output=min(self.facts.max_output, told))
+        return answer
+
+    async def begin(self, path: str, wanted: Mapping[str, Any], event: Any) -> Any:
+        """Post a request body as it is, and return the SDK's stream of ``event`` objects. Raises what the SDK raises.
+
+        The SDK's own ``create`` methods walk over every field of every message first, on the event loop, to rename none: at a
+        thousand messages that is half a second of CPU time a call.
+        """
+        import openai
+
+        client = await self.open()
+        return await client.post(
+            path, body={**wanted, "stream": True}, cast_to=event, stream=True, stream_cls=openai.AsyncStream[event]
+        )
+
+    async def close(self) -> None:
+        """Close the connections. A later call opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _connect(self) -> Any:
+        """Import the SDK and make a client: a second or so of work, done in a thread."""
+        with warm_up.loading():
+            import openai
+
+            self._rehearse()
+        limits = openai.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
+        return openai.AsyncOpenAI(**self._settings, max_retries=0, timeout=limits)
+
+    async def _get_json(self, url: str, post: Mapping[str, Any] | None = None) -> Any:
+        """Fetch JSON with the client's own key and headers; None when there is none to be had."""
+        options = {"cast_to": object, "options": {"timeout": _LOOK_UP_SECONDS}}
+        try:
+            if post is None:
+                return await self._client.get(url, **options)
+            return await self._client.post(url, body=dict(post), **options)
+        except expected():
+            return None
+
+
+def expected() -> tuple[type[Exception], ...]:
+    """What a call may raise: the SDK's errors, transport errors, and an answer that is not JSON, or is nested without end."""
+    import openai
+
+    httpx2 = importlib.import_module("httpx2")  # the SDK's own HTTP client
+    return openai.OpenAIError, httpx2.TransportError, httpx2.InvalidURL, httpx2.StreamError, ValueError, RecursionError

@@ -93,7 +93,7 @@ def responses() -> None:
 
 
 def _openai(path: str, events: tuple[dict[str, Any], ...], event: Any) -> None:
-    """Play an answer the way ``agent.models.adapters.openai_connection`` asks for one."""
+    """Play an answer the way ``agent.models.adapters.openai_model`` asks for one."""
     import openai
 
     with openai.OpenAI(api_key="none", base_url=_BASE, max_retries=0, http_client=_player(events)) as client:

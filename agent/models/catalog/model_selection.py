@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.errors import ModelNotConfigured, UnknownModel
-from agent.models.catalog.discovery import Found, ollama_url
+from agent.models.catalog.discovery import Found, ollama_url, served
 from agent.models.catalog.known_models import MODELS, PROVIDERS, SAME_PROVIDER, ModelFacts, Provider, facts_of
 from agent.models.catalog.provider_keys import NO_SECRET, Key, Wallet, keys_of, no_profiles
-from agent.models.catalog.served_models import served
 from agent.models.notebook.notebook_model import NAME as OFFLINE
 from agent.settings import Api, ModelsSettings, ProviderSettings
 
