@@ -21,9 +21,8 @@ from memory.notes.sources import NoteSources, audience_key, audience_of, printab
 from memory.notes.transcript_source import PREFIX
 from memory.notes.version_store import VersionStore
 from memory.protocol import Author, Clock, Excerpt, SearchAnswer
-from memory.search.explanation import explain_line, explain_search
 from memory.search.query_embedder import TIMEOUT_SECONDS, QueryEmbedder
-from memory.search.retrieval import Query, Retrieval, build_query, retrieve
+from memory.search.retrieval import Query, Retrieval, build_query, explain_line, explain_search, retrieve
 from memory.settings import MemorySettings
 from memory.store.database import AllowedFeatures
 from memory.store.index import Index

@@ -1,13 +1,14 @@
-"""Runs a query: candidates from the keyword and vector indexes, ranked and merged into passages."""
+"""Runs a query: candidates from the keyword and vector indexes, ranked, merged into passages within a limit of tokens, and explained."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Any
 
+from memory.notes.sources import Source
 from memory.protocol import Hit
-from memory.search.passages import Passage, merge_adjacent, one_per_chunk
 from memory.search.ranking import (
     REFERENCE_MIN_SCORE,
     REFERENCE_MOST_CANDIDATES,
@@ -20,6 +21,7 @@ from memory.store.candidates import Candidate, Lookup
 from memory.store.index import Index
 from memory.text.dates import Span, spans, spelt_out
 from memory.text.terms import Terms, query_terms
+from memory.text.tokens import estimate
 
 _HARDLY = 0.05
 _ANSWERED = 0.6
@@ -149,3 +151,143 @@ def _cut(text: str, chars: int | None) -> str:
         return text
     blank = max(text.rfind(" ", chars // 2, chars + 1), text.rfind("\n", chars // 2, chars + 1))
     return text[: blank if blank > 0 else chars]
+
+
+@dataclass(slots=True)
+class Passage:
+    """Adjacent or overlapping chunks of one file, with the best score among them."""
+
+    path: str
+    source: Source
+    start_line: int
+    end_line: int
+    score: float
+    chunks: list[Candidate] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The lines of the chunks, each once."""
+        ordered = sorted(self.chunks, key=lambda chunk: (chunk.start_line, chunk.part))
+        if ordered[0].part:
+            return ordered[0].text
+        lines: dict[int, str] = {}
+        for chunk in ordered:
+            lines.update(enumerate(chunk.text.split("\n"), chunk.start_line))
+        return "\n".join(lines[number] for number in sorted(lines))
+
+
+def merge_adjacent(ranked: Sequence[Candidate], *, most: int, tokens: float) -> list[Passage]:
+    """Take chunks in order until ``tokens`` are used up, and merge adjacent ones.
+
+    Returns at most ``most`` passages; when there are that many, further chunks only extend them. The first chunk is always
+    taken. Passages have the order and the score of their best chunk.
+    """
+    passages: list[Passage] = []
+    used = 0.0
+    for chunk in ranked:
+        touching = [] if chunk.part else [passage for passage in passages if _touches(passage, chunk)]
+        if not touching and len(passages) >= most:
+            continue
+        cost = _new_tokens(touching, chunk)
+        if passages and used + cost > tokens:
+            break
+        used += cost
+        if not touching:
+            passages.append(Passage(chunk.path, chunk.source, chunk.start_line, chunk.end_line, chunk.score, [chunk]))
+            continue
+        first, *others = touching
+        for other in others:  # the chunk bridges two passages
+            first.chunks += other.chunks
+            passages.remove(other)
+        first.chunks.append(chunk)
+        first.start_line = min(member.start_line for member in first.chunks)
+        first.end_line = max(member.end_line for member in first.chunks)
+    return passages
+
+
+def one_per_chunk(ranked: Sequence[Candidate], *, most: int) -> list[Passage]:
+    """Return the first ``most`` chunks as one passage each, for the reference ranking."""
+    return [Passage(c.path, c.source, c.start_line, c.end_line, c.score, [c]) for c in ranked[:most]]
+
+
+def _touches(passage: Passage, chunk: Candidate) -> bool:
+    return (
+        passage.path == chunk.path
+        and not passage.chunks[0].part
+        and chunk.start_line <= passage.end_line + 1
+        and chunk.end_line >= passage.start_line - 1
+    )
+
+
+def _new_tokens(touching: Sequence[Passage], chunk: Candidate) -> float:
+    """Estimate the tokens that a chunk adds; lines that are already included do not count."""
+    if not touching:
+        return estimate(chunk.text)
+    lines = chunk.text.split("\n")
+    return sum(
+        estimate(line) + 0.25
+        for number, line in enumerate(lines, chunk.start_line)
+        if not any(passage.start_line <= number <= passage.end_line for passage in touching)
+    )
+
+
+_MOST_EXPLAINED = 20
+
+
+def explain_search(recalled: Retrieval, settings: QuerySettings) -> dict[str, Any]:
+    """Return the top candidates of a search as JSON values: keyword and vector rank and score, date bonus, whether it was shown."""
+    shown = {chunk.id for passage in recalled.passages for chunk in passage.chunks}
+    return {
+        "ranking": settings.ranking,
+        "coverage": round(recalled.coverage, 3),
+        "floor": settings.fused.floor,
+        "floored": recalled.floored,
+        "scan": recalled.scan,
+        "candidates": [
+            {
+                "place": place,
+                "path": c.path,
+                "startLine": c.start_line,
+                "endLine": c.end_line,
+                "score": round(c.score, 4),
+                "keywordRank": c.keyword_rank,
+                "keywordScore": _rounded(c.keyword),
+                "vectorRank": c.vector_rank,
+                "vectorScore": _rounded(c.vector),
+                "dateBonus": c.bonus,
+                "shown": c.id in shown,
+            }
+            for place, c in enumerate(recalled.ranked[:_MOST_EXPLAINED], 1)
+        ],
+    }
+
+
+def explain_line(index: Index, recalled: Retrieval, path: str, line: int) -> dict[str, Any]:
+    """Explain whether one line of a note was found by a search, and why. Runs on the index thread."""
+    chunks = index.at_line(path, line)
+    if not chunks:
+        filed = index.notes.filed(index.live, "memory").get(path)
+        reason = (
+            "the file is not indexed yet; run homebody memory index"
+            if filed is None
+            else filed.trouble or "the line is not indexed"
+        )
+        return {"found": False, "reason": reason}
+    ids = {chunk.id for chunk in chunks}
+    places = [place for place, c in enumerate(recalled.ranked, 1) if c.id in ids]
+    if not places:
+        reason = "it shares no distinctive word with the question"
+        if recalled.scan != "none":
+            waiting = any(not chunk.embedded for chunk in chunks)
+            reason += "; its vector has not been made yet" if waiting else ", and its vector is not among the nearest"
+        return {"found": False, "reason": reason}
+    best = recalled.ranked[places[0] - 1]
+    shown = any(chunk.id in ids for passage in recalled.passages for chunk in passage.chunks)
+    reason = "it is in the results" if shown else f"it was ranked {places[0]}, too low to be included"
+    if recalled.floored:
+        reason = f"it was ranked {places[0]}, but nothing was relevant enough to be returned"
+    return {"found": shown, "place": places[0], "score": round(best.score, 4), "reason": reason}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

@@ -16,7 +16,7 @@ from memory.store.database import AllowedFeatures, Database
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.keyword_index import KeywordIndex
 from memory.store.vector_store import VectorStore, packed
-from memory.text.boilerplate import is_only_headings
+from memory.text.chunks import is_only_headings
 from memory.text.dates import Span
 from memory.text.terms import Terms
 

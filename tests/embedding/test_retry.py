@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.embedding.http_errors import retry_after
+from memory.embedding.endpoint import retry_after
 from memory.embedding.retry import Retries
 from memory.errors import EmbeddingFailed
 from tests.embedding.conftest import ImpatientClock

@@ -46,7 +46,7 @@ def test_the_walls_stand() -> None:
             "parts of agent.models",
         ),
         ("memory/search/ranking.py", "import memory.indexing.indexer", "parts of memory:"),
-        ("memory/store/candidates.py", "if TYPE_CHECKING:\n    import memory.search.passages", "parts of memory:"),
+        ("memory/store/candidates.py", "if TYPE_CHECKING:\n    import memory.search.retrieval", "parts of memory:"),
         ("memory/text/dates.py", "import memory.notes.sources", "parts of memory:"),
         ("memory/embedding/engines/gguf.py", "import memory.embedding.fallback", "parts of memory.embedding"),
         ("memory/embedding/protocol.py", "if TYPE_CHECKING:\n    import memory.embedding.inputs", "parts of memory.embedding"),

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from agent.context.workspace_files import workspace_templates
 from gateway.agents.memory_stores import template_lines
-from memory.text.boilerplate import informative_lines
-from memory.text.chunks import chunk, split_lines
+from memory.text.chunks import chunk, informative_lines, split_lines
 
 TEMPLATE = template_lines()
 LINE = st.sampled_from(

@@ -5,8 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.text.boilerplate import informative_lines
-from memory.text.chunks import chunk, split_lines
+from memory.text.chunks import chunk, informative_lines, split_lines
 from memory.text.tokens import estimate
 
 LINE = st.text(alphabet=st.sampled_from("ab é咖啡🙂#` \t"), max_size=120)

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.search.passages import merge_adjacent
 from memory.search.ranking import fused_ranking
+from memory.search.retrieval import merge_adjacent
 from memory.settings import FusedSettings
 from memory.store.candidates import Candidate
 

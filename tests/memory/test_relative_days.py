@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.settings import MemorySettings
-from memory.text.dates import spans, spelt_out
-from memory.text.relative_days import counted
+from memory.text.dates import counted, spans, spelt_out
 from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:

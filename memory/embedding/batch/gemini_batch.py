@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from memory.embedding.batch.protocol import BatchStatus
+from memory.embedding.endpoint import connection_failure
 from memory.embedding.engines.gemini import GeminiEmbedder
-from memory.embedding.http_errors import connection_failure
 from memory.embedding.retry import PASSAGE_SECONDS
 from memory.errors import EmbeddingFailed
 

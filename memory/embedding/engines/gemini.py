@@ -10,8 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from memory.embedding.endpoint import Endpoint
-from memory.embedding.http_errors import connection_failure, failure_from_status, google_retry_delay
+from memory.embedding.endpoint import Endpoint, connection_failure, failure_from_status, google_retry_delay
 from memory.embedding.identity import fingerprint
 from memory.embedding.inputs import clean_input, split_into_calls
 from memory.embedding.retry import PASSAGE_SECONDS, QUERY_SECONDS, Retries, loading_client

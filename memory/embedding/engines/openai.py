@@ -19,8 +19,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from memory.embedding.endpoint import Endpoint
-from memory.embedding.http_errors import connection_failure, failure_from_status
+from memory.embedding.endpoint import Endpoint, connection_failure, failure_from_status
 from memory.embedding.identity import fingerprint
 from memory.embedding.inputs import clean_input, prompted, split_into_calls
 from memory.embedding.retry import PASSAGE_SECONDS, QUERY_SECONDS, Retries, loading_client
