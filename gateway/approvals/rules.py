@@ -75,16 +75,30 @@ class Rules:
             return _deny(f"{_SPEAKERS[origin]} cannot schedule work; only the owner can, in a private chat")
         return Verdict(decision="allow")
 
-    def always(self, agent: str, origin: Origin, taint: frozenset[str], act: Act, *, now: datetime) -> StoredRule | str:
-        """Return the rule that the answer "always" makes of a question, or why there can be none."""
+    def why_not(self, agent: str, origin: Origin, taint: frozenset[str], act: Act) -> str | None:
+        """Say why a question about an act cannot be answered with "always"; None when it can."""
+        try:
+            return self._why_not_always(_Case(self._settings().agent(agent), origin, taint, act, "exec"))
+        except UsageError:
+            return f"there is no agent {agent!r} any more"
+
+    def allow(self, agent: str, origin: Origin, taint: frozenset[str], act: Act, *, now: datetime) -> str:
+        """Allow exactly this act from now on, and return the id of the rule.
+
+        Raises:
+            ValueError: it cannot be allowed for good; the text says why.
+            StorageFailed: the rule could not be written.
+        """
+        if (why := self.why_not(agent, origin, taint, act)) is not None:
+            raise ValueError(why)
         case = _Case(self._settings().agent(agent), origin, taint, act, "exec")
-        if (why := self._why_not_always(case)) is not None:
-            return why
         program, argv = case.program or "", case.argv or ()
         files = case.script() if case.runs_others else {}
         if not is_of_the_system(program) and (digest := sha256_of(program)):
             files = {**files, program: digest}
-        return StoredRule(agent=agent, program=program, argv=argv, cwd=act.cwd, network=act.network, files=files, made=now)
+        rule = StoredRule(agent=agent, program=program, argv=argv, cwd=act.cwd, network=act.network, files=files, made=now)
+        self.stored.add(rule)
+        return rule.id
 
     def _why_not_always(self, case: _Case) -> str | None:
         if case.origin != "owner":

@@ -1,0 +1,178 @@
+"""The text that asks an owner about an act, understandable alone: what, where, why, and what each answer does."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Final
+
+from agent.tools.protocol import Act, Origin
+from gateway.approvals.shell_parts import shell_parts
+
+LONGEST: Final = 1900
+"""Characters of a question: one message on every platform."""
+_MOST_PARTS: Final = 12
+_MOST_SOURCES: Final = 5
+_PART: Final = 100
+_HEAD: Final = 0.7
+"""The share of a shortened command that shows its beginning; the rest shows its end."""
+_NAMES: Final = {"\r": "CR", "\t": "TAB", "\x1b": "ESC", "\0": "NUL", "\x7f": "DEL"}
+_ASKERS: Final[dict[Origin, str]] = {
+    "owner": "",
+    "guest": "Asked for by a guest.",
+    "group": "Asked for in a group.",
+    "schedule": "Asked for by a scheduled job.",
+    "webhook": "Asked for by a webhook.",
+    "agent": "Asked for by another agent.",
+}
+_WORDS: Final = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What an owner is asked. ``name`` is what the question is called; ``why_not_always`` why "always" cannot be the answer, if so.
+
+    ``minutes``: how long it stays open. ``taint``: the sources of untrusted text that the agent has read.
+    """
+
+    name: str
+    agent: str
+    act: Act
+    origin: Origin = "owner"
+    taint: frozenset[str] = frozenset()
+    reason: str = ""
+    why_not_always: str | None = None
+    minutes: int = 30
+
+
+def question_text(question: Question, *, home: str, longest: int = LONGEST) -> str:
+    """Return a question as Markdown of at most ``longest`` characters. ``home`` is the owner's home folder. Blocking."""
+    around = [*_answers(question, home), f"No answer within {question.minutes} minutes counts as no. (#{question.name})"]
+    why = _why(question)
+    if question.act.kind != "exec":
+        head = f"🔐 {question.agent} wants to {visible(question.act.summary)}."
+        return "\n".join([_shortened(head, longest // 2), *_target(question.act), *why, "", *around])[:longest]
+    head = f"🔐 {question.agent} wants to run a command:"
+    below = [*_circumstances(question.act, home), *_parts(question.act), *why, *_odd_letters(question.act.command), "", *around]
+    left = longest - sum(len(line) + 1 for line in (head, *below))
+    if left < longest // 3:  # the list of parts gives way to the command itself
+        below = [*_circumstances(question.act, home), *why, *_odd_letters(question.act.command), "", *around]
+        left = longest - sum(len(line) + 1 for line in (head, *below))
+    return "\n".join([head, *_block(question, left), *below])
+
+
+def visible(text: str) -> str:
+    """Return text in which each character that is not seen, or that changes how others are shown, is named instead: ``⟨U+202E⟩``."""
+    return "".join(one if _is_seen(one) else f"⟨{_NAMES.get(one, f'U+{ord(one):04X}')}⟩" for one in text)
+
+
+def _is_seen(char: str) -> bool:
+    category = unicodedata.category(char)
+    if category == "Zs":
+        return char == " "
+    variation = "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
+    blank = char in "\u115f\u1160\u2800\u3164\uffa0\u034f\u17b4\u17b5"
+    return category[0] != "C" and category not in {"Zl", "Zp"} and not variation and not blank
+
+
+def _block(question: Question, left: int) -> list[str]:
+    shown = "\n".join(visible(line) for line in question.act.command.split("\n"))
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", shown) or [""]))
+    note = f"(shortened; all of it: homebody approvals show {question.name})"
+    room = left - 2 * (len(fence) + 1)
+    if len(shown) <= room:
+        return [fence, shown, fence]
+    return [fence, _shortened(shown, max(80, room - len(note) - 1)), fence, note]
+
+
+def _shortened(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    mark = f"\n… {len(text) - most:,} characters are not shown …\n"
+    room = max(2, most - len(mark))
+    head = int(room * _HEAD)
+    return text[:head] + mark + text[len(text) - (room - head) :]
+
+
+def _circumstances(act: Act, home: str) -> list[str]:
+    facts = [f"in the folder {_code(_short(act.cwd, home))}", "with the network" if act.network else "without the network"]
+    if act.env:
+        facts.append("with the variables " + ", ".join(_code(f"{name}={value}"[:_PART]) for name, value in act.env))
+    if act.pty:
+        facts.append("in a terminal")
+    told = f"It would run {', '.join(facts)}."
+    unclear = act.argv is not None and any(" " in one or not one for one in act.argv)
+    words = " ".join(_code(one) if one else "(empty)" for one in act.argv or ()) if unclear else ""
+    return [told, *([f"Word by word: {_shortened(words, 4 * _PART)}"] if words else [])]
+
+
+def _parts(act: Act) -> list[str]:
+    parts = shell_parts(act.command) if act.argv is None else None
+    if not parts or len(parts) < 2:  # noqa: PLR2004 -- one part is the command itself
+        return []
+    shown = [f"{number}. {_code(_one_line(part))}" for number, part in enumerate(parts[:_MOST_PARTS], 1)]
+    more = [f"… and {len(parts) - _MOST_PARTS} more"] if len(parts) > _MOST_PARTS else []
+    return ["Its parts:", *shown, *more]
+
+
+def _target(act: Act) -> list[str]:
+    target = act.url or act.path
+    return [_shortened(_code(target), 6 * _PART)] if target and target not in act.summary else []
+
+
+def _why(question: Question) -> list[str]:
+    lines = [f"Why I ask: {visible(question.reason)}."] if question.reason else []
+    if question.taint:
+        sources = sorted(question.taint)
+        more = f" and {len(sources) - _MOST_SOURCES} more" if len(sources) > _MOST_SOURCES else ""
+        named = ", ".join(visible(one)[:60] for one in sources[:_MOST_SOURCES])
+        lines.append(f"⚠️ This conversation holds text from others, which may be behind this: {named}{more}.")
+    asker = _ASKERS[question.origin]
+    return [*lines, *([asker] if asker else [])]
+
+
+def _answers(question: Question, home: str) -> list[str]:
+    name, act = question.name, question.act
+    lines = [f"**Once** — do it now, this one time: `/approve {name} once`"]
+    if question.why_not_always is None:
+        where = f" in {_code(_short(act.cwd, home))}{', with the network' if act.network else ''}, exactly so"
+        what = f"{_code(_one_line(act.command))}{where}" if act.kind == "exec" else "this"
+        lines.append(f"**Always** — from now on without a question: {what}: `/approve {name} always`")
+    else:
+        lines.append(f"**Always** is not possible: {visible(question.why_not_always)}.")
+    return [*lines, f"**Deny** — do not do it: `/approve {name} deny`"]
+
+
+def _odd_letters(command: str) -> list[str]:
+    """Name letters of other alphabets that stand in one word with Latin ones, and may be taken for them."""
+    odd = {
+        char
+        for word in _WORDS.findall(command)
+        if any(char.isascii() and char.isalpha() for char in word) or len(word) == 1
+        for char in word
+        if not char.isascii() and char.isalnum() and not unicodedata.name(char, "").startswith("LATIN ")
+    }
+    if not odd:
+        return []
+    named = ", ".join(f"“{char}” is {unicodedata.name(char, 'unknown').lower()}" for char in sorted(odd)[:_MOST_SOURCES])
+    return [f"⚠️ Some letters are not what they look like: {named}."]
+
+
+def _one_line(text: str) -> str:
+    joined = " ⏎ ".join(line.strip() for line in text.splitlines()) if "\n" in text else text
+    return joined if len(joined) <= _PART else joined[: _PART - 1] + "…"
+
+
+def _code(text: str) -> str:
+    """Return text as code in Markdown, whatever backticks it holds."""
+    shown = visible(text)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def _short(path: str, home: str) -> str:
+    relative = os.path.relpath(path, home) if home and path.startswith(home.rstrip("/") + "/") else ""
+    return f"~/{relative}" if relative else path

@@ -1,0 +1,175 @@
+"""The text of a question: complete, short enough for every platform, and nothing in it looks like something else."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from agent.tools.protocol import Act
+from gateway.approvals.question import LONGEST, Question, question_text, visible
+from gateway.approvals.shell_parts import installed_shfmt, shell_parts
+from tests.approvals.conftest import act
+
+HOME = "/home/anna"
+CWD = "/home/anna/homebody"
+needs_shfmt = pytest.mark.skipif(installed_shfmt() is None, reason="shfmt is not installed here")
+
+
+def _text(command: str, *, longest: int = LONGEST, given: dict[str, Any] | None = None, **said: Any) -> str:
+    question = Question(name="k7f2m3qa", agent="main", act=act(command, CWD, **(given or {})), **said)
+    return question_text(question, home=HOME, longest=longest)
+
+
+def test_a_question_says_what_where_why_and_what_each_answer_does():
+    told = _text("git push origin main", reason="it uses the network, and no rule allows that", given={"network": True})
+    assert told == (
+        "🔐 main wants to run a command:\n"
+        "```\ngit push origin main\n```\n"
+        "It would run in the folder `~/homebody`, with the network.\n"
+        "Why I ask: it uses the network, and no rule allows that.\n"
+        "\n"
+        "**Once** — do it now, this one time: `/approve k7f2m3qa once`\n"
+        "**Always** — from now on without a question: `git push origin main` in `~/homebody`, with the network, exactly so: "
+        "`/approve k7f2m3qa always`\n"
+        "**Deny** — do not do it: `/approve k7f2m3qa deny`\n"
+        "No answer within 30 minutes counts as no. (#k7f2m3qa)"
+    )
+
+
+def test_it_names_variables_a_terminal_and_who_asked():
+    told = _text(
+        "ls", given={"env": (("A", "b\u202e"),), "pty": True}, origin="schedule", why_not_always="it sets variables (A)"
+    )
+    assert "with the variables `A=b⟨U+202E⟩`" in told
+    assert "in a terminal" in told
+    assert "Asked for by a scheduled job." in told
+    assert "**Always** is not possible: it sets variables (A)." in told
+
+
+def test_it_names_untrusted_sources():
+    told = _text("make x", taint=frozenset({"web:example.org", "file:report.pdf"}))
+    assert "holds text from others, which may be behind this: file:report.pdf, web:example.org." in told
+    assert "and 4 more" in _text("make x", taint=frozenset(f"web:{n}.example" for n in range(9)))
+
+
+def test_words_that_hold_blanks_are_told_one_by_one():
+    assert "Word by word: `grep` `a  b` (empty) `x y`" in _text("grep 'a  b' '' 'x y'")
+    assert "Word by word" not in _text("grep ab x")
+
+
+@needs_shfmt
+def test_a_compound_command_is_taken_apart():
+    told = _text("cd notes && git add . | tee log; (ls $(whoami) > out) 2>&1")
+    listed = [line for line in told.splitlines() if line[:1].isdigit()]
+    assert listed == [
+        *("1. `cd notes`", "2. `git add .`", "3. `tee log`", "4. `… 2>&1`", "5. `ls $(whoami) > out`", "6. `whoami`"),
+    ]
+
+
+@needs_shfmt
+@pytest.mark.parametrize(
+    ("command", "parts"),
+    [
+        ("a; b", ["a", "b"]),
+        ("a\nb", ["a", "b"]),
+        ("a & b", ["a", "b"]),
+        ("if a; then b; else c; fi", ["a", "b", "c"]),
+        ('for f in *; do rm "$f"; done', ['rm "$f"']),
+        ("x() { rm y; }; x", ["rm y", "x"]),
+        ("a <<E\ntext\nE\nb", ["a <<E (6 characters of input)", "b"]),
+        ("diff <(a) <(b)", ["diff <(a) <(b)", "a", "b"]),
+        ('echo "$(rm x)"', ['echo "$(rm x)"', "rm x"]),
+        ("time rm x", ["rm x"]),
+        ("coproc rm x", ["rm x"]),
+        ("git status\r\nrm x", ["git status", "rm x"]),
+        ("é && b", ["é", "b"]),
+    ],
+)
+def test_the_parts_of_a_command(command: str, parts: list[str]):
+    found = shell_parts(command)
+    assert found is not None
+    assert [one.strip() for one in found] == parts
+
+
+@needs_shfmt
+def test_what_is_no_command_is_not_taken_apart():
+    assert shell_parts("ls 'a") is None
+    assert shell_parts("ls $(") is None
+    assert "Its parts" not in _text("ls 'a")
+
+
+def test_without_the_parser_a_command_is_not_taken_apart():
+    assert shell_parts("a; b", "/nonexistent/shfmt") is None
+    assert shell_parts("a; b", "/bin/false") is None
+    assert shell_parts("a; b", "/bin/cat") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("a\u202eb", "a⟨U+202E⟩b"),
+        ("a\u200bb", "a⟨U+200B⟩b"),
+        ("a\rb", "a⟨CR⟩b"),
+        ("a\tb", "a⟨TAB⟩b"),
+        ("a\x1b[2Jb", "a⟨ESC⟩[2Jb"),
+        ("a\u00a0b", "a⟨U+00A0⟩b"),
+        ("a\u3164b", "a⟨U+3164⟩b"),
+        ("a\ufe0fb", "a⟨U+FE0F⟩b"),
+        ("a\U000e0041b", "a⟨U+E0041⟩b"),
+        ("a\ud800b", "a⟨U+D800⟩b"),
+        ("a\u2028b", "a⟨U+2028⟩b"),
+        ("Grüße 🍎 日本", "Grüße 🍎 日本"),
+    ],
+)
+def test_what_is_not_seen_is_named(given: str, shown: str):
+    assert visible(given) == shown
+
+
+def test_letters_of_other_alphabets_within_a_word_are_named():
+    assert "“ѕ” is cyrillic small letter es" not in _text("lѕ")
+    assert "“ѕ” is cyrillic small letter dze" in _text("lѕ -la")
+    assert "look like" not in _text("grep Grüße notes")
+    assert "look like" not in _text("grep привет notes")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    command=st.one_of(
+        st.text(alphabet="ab `'\"\\$;|\n\r\t\u202e\u200b\x1bé*_~<>#", min_size=1, max_size=200),
+        st.text(min_size=1, max_size=60),
+        st.integers(1, 40).map(lambda n: "x" * 97 * n),
+        st.integers(1, 300).map(lambda n: "ls;" * n),
+        st.integers(1, 60).map(lambda n: "a\n" * n),
+    ),
+    taint=st.frozensets(st.text(max_size=80), max_size=8),
+    reason=st.text(max_size=200),
+)
+def test_any_question_fits_shows_the_command_and_hides_nothing(command: str, taint: frozenset[str], reason: str):
+    told = _text(command, taint=taint, reason=reason, why_not_always=None)
+    assert len(told) <= LONGEST
+    assert all(char == "\n" or unicodedata.category(char)[0] != "C" for char in told)
+    blocks = [token for token in MarkdownIt().parse(told) if token.type == "fence"]
+    shown = "\n".join(visible(line) for line in command.split("\n"))
+    assert len(blocks) == 1
+    if "are not shown" in told:
+        assert "homebody approvals show k7f2m3qa" in told
+    else:
+        assert blocks[0].content == f"{shown}\n"
+    assert all(f"/approve k7f2m3qa {word}" in told for word in ("once", "always", "deny"))
+
+
+def test_other_acts_are_asked_about_too():
+    write = Question(
+        name="k7f2m3qa", agent="main", act=Act(kind="write", summary="write MEMORY.md", path="MEMORY.md"), reason="r"
+    )
+    assert question_text(write, home=HOME).startswith("🔐 main wants to write MEMORY.md.\nWhy I ask: r.\n")
+    url = Act(kind="url", summary="open a page", url="https://x.example/?q=\u202e" + "a" * 5000)
+    told = question_text(Question(name="k7f2m3qa", agent="main", act=url), home=HOME)
+    assert len(told) <= LONGEST
+    assert "https://x.example/?q=⟨U+202E⟩" in told
+    assert "/approve k7f2m3qa deny" in told
