@@ -292,4 +292,5 @@ async def main() -> None:
     await through_a_house(given.channel, given.messages, given.chats)
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())
