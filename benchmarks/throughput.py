@@ -27,6 +27,8 @@ from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
 
+SETTLED_SECONDS = 6.0
+"""What a gateway does once after its start is over."""
 BAR = "at least 150/s, none, none"
 
 
@@ -38,7 +40,7 @@ async def peer(name: str) -> None:
         while not stage.said(FIRST - 1):  # who is not connected yet is told nothing on some platforms
             await stage.say(FIRST - 1, "warm up")
             await asyncio.sleep(0.5)
-        await asyncio.sleep(2)
+        await asyncio.sleep(SETTLED_SECONDS)
         print("warm", flush=True)
         began = time.perf_counter()
         for number in range(messages):

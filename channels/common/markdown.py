@@ -13,7 +13,7 @@ import logging
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from channels.common.styled_text import Span, Style, Styled, plain, prefixed
@@ -99,8 +99,16 @@ def parsed(markdown: str) -> list[Token] | None:
     return None if _depth(tokens) > DEEPEST else tokens
 
 
+LONGEST_KEPT: Final = 8000
+"""Longer texts are not kept by ``styled``, in characters."""
+
+
 def styled(markdown: str) -> Styled:
-    """Return the text with its styles. Never raises, whatever the text."""
+    """Return the text with its styles. Never raises, whatever the text. A text is measured, cut and sent, so the last ones are kept."""
+    return _recently_styled(markdown) if len(markdown) <= LONGEST_KEPT else _styled(markdown)
+
+
+def _styled(markdown: str) -> Styled:
     from markdown_it.tree import SyntaxTreeNode
 
     clean = markdown if markdown.isascii() else markdown.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -110,6 +118,9 @@ def styled(markdown: str) -> Styled:
     except Exception:  # a parser failure must not hide a text
         log.warning("a text could not be laid out and is shown as it was written", exc_info=True)
         return (clean,)
+
+
+_recently_styled = lru_cache(maxsize=32)(_styled)
 
 
 def _depth(tokens: Sequence[Token]) -> int:

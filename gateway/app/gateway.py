@@ -8,6 +8,7 @@ Gateway.close   close everything in the opposite order
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 DRAIN_SECONDS = 8.0
 """Seconds for running turns at shutdown; together with the deliveries afterwards, less than the 10 s of Docker's default."""
 DELIVER_SECONDS = 1.5
+SETTLED_SECONDS = 5.0
+"""Seconds after the start by which most of what stays for good was made."""
 ALONE_SECONDS = 5.0
 """The scheduler takes a while to load, and a gateway that is opened for a single question ends before it needs it."""
 
@@ -106,7 +109,10 @@ class Gateway(GatewayParts):
             waking = group.create_task(self.schedule.start(0 if self.deps.serving else ALONE_SECONDS))
             self.agent_supervisor.start()
             started()
+            # A full collection stops every thread for up to 200 ms; what is there for good need not be looked through.
+            settled = asyncio.get_running_loop().call_later(SETTLED_SECONDS, gc.freeze)
             await self._closing.wait()
+            settled.cancel()
             waking.cancel()
             self.schedule.stop()
             await self._drain()

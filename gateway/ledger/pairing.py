@@ -25,10 +25,12 @@ _APPROVED = "channel, account, sender, name, role, target, approved_at"
 
 
 class SqlitePairing:
-    """Implements ``PairingLedger``."""
+    """Implements ``PairingLedger``. The approved senders are kept in memory, because few change and every message asks."""
 
     def __init__(self, connection: LedgerConnection) -> None:
         self._connection = connection
+        self._approved: list[ApprovedSender] | None = None
+        self._changes = 0
 
     async def request(self, conversation: ChatAddress, sender: str, name: str, code: str, text: str) -> PairingRequest | None:
         now = self._connection.now()
@@ -82,16 +84,29 @@ class SqlitePairing:
             enqueue(db, [NewOutbound(conversation=request.conversation, text=welcome)], now=now, token=self._connection.new_id)
             return approved
 
+        self._forget()
         return await self._connection.run(work, self._connection.notify_outbound)
 
     async def revoke(self, channel: str, sender: str) -> list[ApprovedSender]:
         query = f"DELETE FROM approved WHERE channel = ? AND sender = ? RETURNING {_APPROVED}"
         values = (clean(channel), clean(sender))
+        self._forget()
         return await self._connection.run(lambda db: [_approved(found) for found in db.execute(query, values).fetchall()])
 
     async def approved(self) -> list[ApprovedSender]:
+        if self._approved is not None:
+            return list(self._approved)
+        as_of = self._changes
         query = f"SELECT {_APPROVED} FROM approved ORDER BY approved_at, rowid"
-        return await self._connection.run(lambda db: [_approved(found) for found in db.execute(query)])
+        found = await self._connection.run(lambda db: [_approved(one) for one in db.execute(query)])
+        if as_of == self._changes:  # otherwise it may be what was before a change
+            self._approved = list(found)
+        return found
+
+    def _forget(self) -> None:
+        """Forget the approved senders before they change: what is read after the change began is read from the file."""
+        self._changes += 1
+        self._approved = None
 
 
 def _request(found: Any) -> PairingRequest:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import tempfile
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from channels.messages import ChatAddress, Cursor
 from gateway.base.clock import ManualClock
@@ -21,7 +25,6 @@ from tests.full_disk import no_file_may_hold_more_than
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from gateway.ledger.protocol import Ledger
 
@@ -498,3 +501,28 @@ async def test_a_closed_ledger_says_so(tmp_path: Path, clock: ManualClock) -> No
         pass
     with pytest.raises(StorageFailed, match="closed"):
         await ledger.inbox.waiting()
+
+
+@given(steps=st.lists(st.tuples(st.sampled_from(["ask", "approve", "revoke", "read"]), st.sampled_from("123")), max_size=12))
+@settings(max_examples=40, deadline=None)
+def test_who_is_approved_is_what_the_file_says_however_reads_and_changes_overlap(steps: list[tuple[str, str]]) -> None:
+    async def live(folder: Path) -> None:
+        async with opened(folder, ManualClock(NOON)) as ledger:
+
+            async def step(kind: str, sender: str) -> None:
+                if kind == "ask":
+                    await ledger.pairing.request(CHAT, sender, "", f"code{sender}", "hello")
+                elif kind == "approve":
+                    await ledger.pairing.approve(CHAT.channel, f"code{sender}", "peer", "welcome")
+                elif kind == "revoke":
+                    await ledger.pairing.revoke(CHAT.channel, sender)
+                else:
+                    await ledger.pairing.approved()
+
+            await asyncio.gather(*(step(*one) for one in steps))
+            kept = [one.sender for one in await ledger.pairing.approved()]
+        async with opened(folder, ManualClock(NOON)) as ledger:
+            assert kept == [one.sender for one in await ledger.pairing.approved()]
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(live(Path(folder)))
