@@ -1,11 +1,16 @@
-"""Reads platform events: a malformed event is logged in one line and skipped, and the events behind it are still read."""
+"""Keeps a failure in one event or background task from stopping a channel.
+
+A malformed event is logged in one line and skipped, and the events behind it are still read; a failed task is logged, and closing an
+account cancels what still runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from channels.common.log import Log
 
@@ -51,3 +56,31 @@ def whereabouts(error: BaseException) -> str:
         place = place.tb_next
     where = "" if place is None else f" in {Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno}"
     return type(error).__name__ + where
+
+
+class BackgroundTasks:
+    """The tasks of one account that are not awaited."""
+
+    def __init__(self, log: Log, account: str) -> None:
+        self._log = log
+        self._account = account
+        self._tasks: dict[asyncio.Task[None], str] = {}
+
+    def begin(self, what: str, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task; ``what`` is the log event if it fails."""
+        task = asyncio.ensure_future(work)
+        self._tasks[task] = what
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        what = self._tasks.pop(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._log.warning(what, error=whereabouts(error), account=self._account)
+
+    async def close(self) -> None:
+        """Cancel the tasks that still run."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

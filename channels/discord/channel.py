@@ -42,7 +42,7 @@ class DiscordChannel(ChatChannel):
     """
 
     name = "discord"
-    PARTS = ("receiving", "sending", "cdn_download", "bot_reactions")
+    PARTS = ("receiving", "sending", "attachments", "bot_reactions")
     repeats_safely = True
 
     def __init__(
@@ -127,8 +127,8 @@ class DiscordChannel(ChatChannel):
         return await self._sender().send(outbound, record, self._previews)
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
-        """Save a file that came with a message; see ``channels.discord.cdn_download``."""
-        from channels.discord.cdn_download import Fetcher
+        """Save a file that came with a message; see ``channels.discord.attachments``."""
+        from channels.discord.attachments import Fetcher
 
         try:
             await Fetcher(self._settings, self._link).fetch(attachment, path, limit)

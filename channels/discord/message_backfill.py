@@ -14,9 +14,8 @@ from typing import Any
 
 import discord
 
-from channels.common.background import BackgroundTasks
 from channels.common.backoff import Backoff
-from channels.common.event_guard import MALFORMED, EventGuard
+from channels.common.event_guard import MALFORMED, BackgroundTasks, EventGuard
 from channels.common.log import Log
 from channels.discord.api_errors import TROUBLE, meaning
 from channels.discord.channel_directory import SLACK_SECONDS, ChannelDirectory, made_at

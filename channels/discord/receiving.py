@@ -25,8 +25,7 @@ from channels.discord.bot_reactions import BotReactions
 from channels.discord.channel_directory import SLACK_SECONDS, ChannelDirectory, first_id
 from channels.discord.gateway_client import GatewayClient
 from channels.discord.inbound import Place, facts, inbound, is_snowflake, place_of, starter
-from channels.discord.interaction_handler import InteractionHandler
-from channels.discord.interactions import reaction
+from channels.discord.interactions import InteractionHandler, reaction
 from channels.discord.message_backfill import PAGE, Backfill
 from channels.discord.settings import DiscordAccount
 from channels.discord.token_conflict import TokenConflict

@@ -17,8 +17,8 @@ from channels.common.log import Log
 from channels.errors import NotSent
 from channels.slack.api_errors import TROUBLE, code_of, waiting
 from channels.slack.block_kit import MOST_MARKDOWN, streamable
-from channels.slack.rate_limit import RateLimit
 from channels.slack.slack_cache import Recent
+from channels.slack.web_client import RateLimit
 
 if TYPE_CHECKING:
     from slack_sdk.web.async_client import AsyncWebClient

@@ -1,7 +1,8 @@
 """Writes a message as the Web API takes it: Markdown with escaped commands, or mrkdwn, and buttons.
 
-Slack reads ``<!channel>`` and ``<@U…>`` in Markdown too, and Markdown has no escape for them, so a zero-width character is put
-between the bracket and what follows.
+Everything that Slack would read as a command is escaped, so that a model's text cannot notify people. Slack reads ``<!channel>`` and
+``<@U…>`` in Markdown too, and Markdown has no escape for them, so a zero-width character is put between the bracket and what follows.
+https://docs.slack.dev/messaging/formatting-message-text
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from channels.common.chunking import fitted
+from channels.common.markdown import styled
+from channels.common.styled_text import Span, Styled, plain
 from channels.messages import Button
-from channels.slack.mrkdwn import written
 
 MOST_MARKDOWN = 12_000
 ACTIONS = "homebody"
@@ -77,3 +79,60 @@ def pressed(blocks: Iterable[dict[str, Any]], label: str) -> list[dict[str, Any]
 def _label(text: str) -> str:
     cut = " ".join(text.split()) or "…"
     return cut if len(cut) <= _MOST_LABEL else f"{cut[: _MOST_LABEL - 1]}…"
+
+
+_MARKS = {"bold": "*", "italic": "_", "strike": "~"}
+_WORDLESS = "\u200b"
+_ADDRESS = re.compile(r"(https?://[^\s<>]+)")
+_MARK = re.compile(r"(?<!\w)([*_~`])(?=\S)")
+_QUOTE = re.compile(r"(?m)^&gt;")
+
+
+def written(markdown: str) -> str:
+    """Return a reply as Slack takes it."""
+    return mrkdwn(styled(markdown))
+
+
+def mrkdwn(content: Styled, within: frozenset[str] = frozenset()) -> str:
+    """Return Slack's mrkdwn. A style inside the same style adds nothing."""
+    return "".join(_text(part) if isinstance(part, str) else _span(part, within) for part in content)
+
+
+def escaped(text: str) -> str:
+    """Return text in which Slack sees no command."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _text(text: str) -> str:
+    """Escape, and part a mark from its word, for mrkdwn has no escape for marks."""
+    parts = _ADDRESS.split(text)
+    parts[::2] = [_MARK.sub(rf"\1{_WORDLESS}", part) for part in parts[::2]]
+    return _QUOTE.sub(f"{_WORDLESS}&gt;", escaped("".join(parts)))
+
+
+def _span(span: Span, within: frozenset[str]) -> str:
+    if span.style == "code" and "\n" not in plain(span.parts):
+        return f"`{escaped(plain(span.parts)).replace('`', 'ˋ')}`"
+    if span.style in {"code", "pre"}:
+        return f"```\n{escaped(plain(span.parts)).replace('```', f'``{_WORDLESS}`')}\n```"
+    inside = mrkdwn(span.parts, within | {span.style})
+    if span.style in within or not inside.strip():
+        return inside
+    match span.style:
+        case "quote":
+            return "\n".join(f"> {line}" for line in inside.split("\n"))
+        case "link":
+            label = escaped(plain(span.parts)).replace("|", "¦").replace("\n", " ")
+            return f"<{escaped(span.detail).replace('|', '%7C')}|{label}>"
+        case _:
+            return _marked(inside, _MARKS[span.style])
+
+
+def _marked(inside: str, mark: str) -> str:
+    """Mark each line, for marks do not reach over line ends, and blanks inside them are not taken."""
+    lines = []
+    for line in inside.split("\n"):
+        core = line.strip()
+        before = line[: len(line) - len(line.lstrip())]
+        lines.append(f"{before}{mark}{core}{mark}{line[len(before) + len(core) :]}" if core else line)
+    return "\n".join(lines)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random as system_random
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from channels.common.backoff import LONGEST
 from channels.common.chat_channel import ChatChannel
@@ -14,8 +15,7 @@ from channels.errors import ChannelBroken, ChannelError, NotFetched, NotSent
 from channels.protocol import HookAnswer
 from channels.slack.block_kit import longer
 from channels.slack.inbound import Identity, is_stamp
-from channels.slack.scopes import lacking
-from channels.slack.settings import ASK_EVERY
+from channels.slack.settings import APPS, ASK_EVERY
 from channels.slack.slack_cache import SlackCache
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from channels.common.log import Log
     from channels.messages import Attachment, ChatAddress, Outbound, Sent
     from channels.protocol import Clock, HookRequest, InboundSink, MenuEntry
-    from channels.slack.file_download import Files
+    from channels.slack.file_transfer import Files
     from channels.slack.http_mode import Hook, Signature
-    from channels.slack.rate_limit import RateLimit
     from channels.slack.reactions import Reactions
     from channels.slack.receiving import Receiver
     from channels.slack.sending import Sender
     from channels.slack.settings import SlackAccount, SlackSettings
+    from channels.slack.web_client import RateLimit
 
 BETWEEN_EDITS = 1.5
 _OK, _FORGED, _NOT_NOW, _NOT_HERE = 200, 401, 503, 404
@@ -57,7 +57,7 @@ class SlackChannel(ChatChannel):
     """
 
     name = "slack"
-    PARTS = ("socket_mode", "http_mode", "sending", "file_download", "reactions")
+    PARTS = ("socket_mode", "http_mode", "sending", "file_transfer", "reactions")
 
     def __init__(
         self,
@@ -106,10 +106,10 @@ class SlackChannel(ChatChannel):
 
     async def _listen_with(self, web: AsyncWebClient, sink: InboundSink) -> None:
         from channels.slack.http_mode import Hook
-        from channels.slack.rate_limit import RateLimit
         from channels.slack.receiving import Receiver
         from channels.slack.socket_mode import Listener
         from channels.slack.user_names import People
+        from channels.slack.web_client import RateLimit
 
         who, rate_limit = await self._signed_in(web), RateLimit(self._clock)
         for concern in self._concerns:
@@ -141,7 +141,7 @@ class SlackChannel(ChatChannel):
             await receiver.close()
 
     def _spoken(self, web: AsyncWebClient, who: Identity, rate_limit: RateLimit, receiver: Receiver) -> _Line:
-        from channels.slack.file_download import Files
+        from channels.slack.file_transfer import Files
         from channels.slack.reactions import Reactions
         from channels.slack.sending import Sender
 
@@ -200,7 +200,7 @@ class SlackChannel(ChatChannel):
         await self._open().sender.edit(conversation, message, text, self.chunks)
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
-        """Save a file that came with a message; see ``channels.slack.file_download``."""
+        """Save a file that came with a message; see ``channels.slack.file_transfer``."""
         if self._line is None:
             raise NotFetched("Slack is not connected", permanent=False)
         await self._line.files.fetch(attachment, path, limit)
@@ -284,3 +284,36 @@ class SlackChannel(ChatChannel):
         if self._line is None:
             raise NotSent("Slack is not connected")
         return self._line
+
+
+HEADER: Final = "x-oauth-scopes"
+"""Where Slack says with each answer what a token allows."""
+NEEDED: Final = {
+    "app_mentions:read": "hear mentions",
+    "channels:history": "read public channels",
+    "chat:write": "answer",
+    "commands": "take the slash command",
+    "files:read": "read files",
+    "files:write": "send files",
+    "groups:history": "read private channels",
+    "im:history": "read private messages",
+    "im:write": "begin private conversations",
+    "mpim:history": "read group conversations",
+    "reactions:read": "hear of emoji",
+    "reactions:write": "put emoji",
+    "users:read": "know people's names",
+}
+"""Scopes of the bot token, and what the app cannot do without each. The manifest in docs/slack.md asks for these."""
+
+
+def lacking(headers: Mapping[str, str]) -> str:
+    """Return what a token does not allow and where to add it, from the headers of an answer; nothing where all is well or not known."""
+    said = headers.get(HEADER) or headers.get(HEADER.title())
+    if not said:
+        return ""
+    granted = {scope.strip() for scope in said.split(",")}
+    missing = [f"{scope} (to {what})" for scope, what in NEEDED.items() if scope not in granted]
+    if not missing:
+        return ""
+    where = f"{APPS}, your app, OAuth & Permissions, Bot Token Scopes"
+    return f"the bot token lacks scopes: {', '.join(missing)}; add them ({where}), and install the app again"

@@ -20,18 +20,16 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.common.background import BackgroundTasks
 from channels.common.backoff import Backoff
-from channels.common.event_guard import MALFORMED, EventGuard
+from channels.common.event_guard import MALFORMED, BackgroundTasks, EventGuard
 from channels.common.log import Log
 from channels.common.read_marks import CURSOR, ReadMarks
 from channels.messages import ChatAddress, Cursor, Inbound
 from channels.protocol import Clock, InboundSink
 from channels.slack.api_errors import TROUBLE, code_of, refused_token
-from channels.slack.block_kit import pressed
+from channels.slack.block_kit import escaped, pressed
 from channels.slack.catch_up import MOVES, CatchUp, moves, thread_mark
 from channels.slack.inbound import QUOTED, Identity, facts, inbound, is_stamp, order
-from channels.slack.mrkdwn import escaped
 from channels.slack.settings import SlackAccount
 from channels.slack.slack_cache import SlackCache
 from channels.slack.user_actions import command, edited, press, reaction

@@ -19,11 +19,11 @@ from channels.messages import Button, ChatAddress, Outbound, Sent
 from channels.slack.answer_streams import STREAM, Streams
 from channels.slack.api_errors import NO_SCOPE, TROUBLE, code_of, refusal, send_error
 from channels.slack.block_kit import harmless, letter
-from channels.slack.file_upload import UPLOAD, Uploads
+from channels.slack.file_transfer import UPLOAD, Uploads
 from channels.slack.inbound import is_stamp
-from channels.slack.rate_limit import RateLimit
 from channels.slack.settings import SlackAccount
 from channels.slack.slack_cache import SlackCache
+from channels.slack.web_client import RateLimit
 
 if TYPE_CHECKING:
     from slack_sdk.web.async_client import AsyncWebClient

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from channels.messages import Inbound, Sender
-from channels.slack.emoji import emoji_of
 from channels.slack.inbound import Identity, attached, moment, names, newer, readable
+from channels.slack.reactions import emoji_of
 
 _VALUE = 200
 

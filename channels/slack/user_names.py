@@ -11,8 +11,8 @@ from slack_sdk.errors import SlackApiError
 from channels.errors import NotSent
 from channels.messages import Inbound
 from channels.slack.api_errors import NO_SCOPE, TROUBLE, code_of
-from channels.slack.rate_limit import RateLimit
 from channels.slack.slack_cache import Recent
+from channels.slack.web_client import RateLimit
 
 if TYPE_CHECKING:
     from slack_sdk.web.async_client import AsyncWebClient

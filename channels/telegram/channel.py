@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import random as system_random
 import unicodedata
 from typing import TYPE_CHECKING
@@ -12,9 +13,9 @@ from channels.common.chunking import cut, utf16_length
 from channels.common.markdown import styled
 from channels.common.styled_text import plain
 from channels.errors import ChannelBroken, ChannelError, NotSent
-from channels.protocol import HookAnswer
+from channels.protocol import HookAnswer, HookRequest
 from channels.telegram.recent_messages import SeenMessages
-from channels.telegram.settings import LONGEST_PAUSE, LOOK_SECONDS
+from channels.telegram.settings import LONGEST_PAUSE, LOOK_SECONDS, TelegramAccount
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 
     from channels.common.log import Log
     from channels.messages import Attachment, ChatAddress, Outbound, Sent
-    from channels.protocol import Clock, HookRequest, InboundSink, MenuEntry
+    from channels.protocol import Clock, InboundSink, MenuEntry
     from channels.telegram.bot_actions import BotActions
-    from channels.telegram.settings import TelegramAccount, TelegramSettings
+    from channels.telegram.settings import TelegramSettings
     from channels.telegram.update_loop import Listener
 
 
@@ -154,8 +155,6 @@ class TelegramChannel(ChatChannel):
 
     def refuses(self, request: HookRequest) -> HookAnswer | None:
         """Refuse a call without the secret by its headers alone, so that nothing more of it is read."""
-        from channels.telegram.secret import is_ours
-
         return None if self.hooked and is_ours(request, self._settings) else HookAnswer(status=401)
 
     def remarks(self) -> list[str]:
@@ -171,8 +170,7 @@ class TelegramChannel(ChatChannel):
         bot = (await self._made_actions()).connection.bot
         from telegram.error import InvalidToken, TelegramError
 
-        from channels.telegram.api_errors import told
-        from channels.telegram.bot import wrong_token
+        from channels.telegram.bot import told, wrong_token
         from channels.telegram.update_loop import unheard
 
         try:
@@ -266,3 +264,13 @@ class TelegramChannel(ChatChannel):
 def _visible(text: str) -> bool:
     """Return whether Telegram would take it: a text of blanks and format characters alone is empty to it."""
     return any(unicodedata.category(letter) not in {"Zs", "Zl", "Zp", "Cc", "Cf"} for letter in text)
+
+
+HEADER = "x-telegram-bot-api-secret-token"
+
+
+def is_ours(request: HookRequest, settings: TelegramAccount) -> bool:
+    """Return whether a call carries the secret, compared in constant time."""
+    expected = settings.webhook_secret
+    shown = request.headers.get(HEADER, "").encode("utf-8", "replace")
+    return expected is not None and hmac.compare_digest(shown, expected.get_secret_value().encode())

@@ -13,8 +13,7 @@ from telegram.error import BadRequest, TelegramError
 from channels.common.saving import check_size, save
 from channels.errors import NotFetched
 from channels.messages import Attachment
-from channels.telegram.api_errors import told
-from channels.telegram.bot import Connection
+from channels.telegram.bot import Connection, told
 from channels.telegram.settings import OFFICIAL
 
 BLOCK = 256 * 1024

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from telegram.error import TelegramError
 
-from channels.common.background import BackgroundTasks
 from channels.common.backoff import Backoff
-from channels.common.event_guard import MALFORMED, whereabouts
+from channels.common.event_guard import MALFORMED, BackgroundTasks, whereabouts
 from channels.common.log import Log
 from channels.messages import ChatAddress, Cursor
 from channels.protocol import Clock, InboundSink

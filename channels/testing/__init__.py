@@ -23,7 +23,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
-from channels.testing import event_kinds, groups, optional, outages, receive, send
+from channels.testing import groups, optional, receive, send
 from channels.testing.harness import FastClock, Nonconforming, RecordingSink, expect
 from channels.testing.peer import FullPeer, Peer, Trouble
 
@@ -64,11 +64,11 @@ CHECKS: Final = (
     receive.catches_up_after_a_restart,
     receive.survives_a_broken_connection,
     receive.tells_that_it_is_alive,
-    event_kinds.goes_on_after_every_event,
-    event_kinds.survives_garbage,
+    receive.goes_on_after_every_event,
+    receive.survives_garbage,
     groups.hears_no_echo,
     groups.gives_up_on_a_wrong_password,
-    outages.goes_on_after_an_outage,
+    send.goes_on_after_an_outage,
     send.sends_in_order,
     send.cuts_what_is_too_long,
     send.shows_typing,
@@ -76,8 +76,8 @@ CHECKS: Final = (
     send.obeys_a_rate_limit,
     send.repeats_what_did_not_arrive,
     send.says_a_doubtful_message_once,
-    outages.sends_after_an_outage,
-    outages.loses_nothing_that_an_outage_cut_off,
+    send.sends_after_an_outage,
+    send.loses_nothing_that_an_outage_cut_off,
     receive.ends_when_asked,
     *EXTRAS,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from channels.discord.channel import DiscordChannel
 from channels.discord.settings import DiscordSettings
-from channels.testing.event_kinds import LABEL
+from channels.testing.receive import LABEL
 from tests.patience import PATIENCE
 from tests.peers import discord, discord_state
 from tests.peers.hasty import FastClock

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from channels.slack.channel import SlackChannel
-from channels.slack.emoji import emoji_of, name_of
+from channels.slack.reactions import emoji_of, name_of
 from channels.slack.settings import SlackSettings
-from channels.testing.event_kinds import LABEL
+from channels.testing.receive import LABEL
 from tests.patience import PATIENCE
 from tests.peers import slack
 from tests.peers.hasty import FastClock

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from channels.common.chunking import utf16_length
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.settings import TelegramSettings
-from channels.testing.event_kinds import LABEL
+from channels.testing.receive import LABEL
 from tests.patience import PATIENCE
 from tests.peers import telegram
 from tests.peers.hasty import FastClock

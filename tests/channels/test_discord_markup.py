@@ -12,7 +12,7 @@ from channels.common.chunking import fitted, lines_of
 from channels.common.markdown import styled
 from channels.common.styled_text import plain
 from channels.discord.markup import written as for_discord
-from channels.slack.mrkdwn import written as for_slack
+from channels.slack.block_kit import written as for_slack
 
 WORDS = st.text(alphabet=st.sampled_from("ab c*_~`|[]()<>&!@#\\-.1\n"), max_size=150)
 MARKDOWN = st.lists(

@@ -8,7 +8,7 @@ import pytest
 
 from channels.errors import NotFetched, NotSent, Uncertain
 from channels.messages import Attachment, Button, ChatAddress, OutboundFile
-from channels.slack.file_download import may_see_token
+from channels.slack.file_transfer import may_see_token
 from tests.channels.slack_line import ANNA, DIRECT, ROOM, Line, shown
 from tests.peers.slack import BOT_TOKEN, SlackPeer
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from channels.slack.scopes import NEEDED
+from channels.slack.channel import NEEDED
 from channels.slack.settings import SlackSettings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from channels.messages import Button, ChatAddress
 from channels.platform import ANYBODY
 from channels.slack import policy as slack_policy
 from channels.slack.block_kit import letter
-from channels.slack.emoji import emoji_of, name_of
+from channels.slack.reactions import emoji_of, name_of
 from channels.slack.settings import SlackSettings
 from tests.channels.slack_line import ANNA, DIRECT, POST, ROOM, Line, shown
 from tests.patience import PATIENCE

@@ -13,9 +13,7 @@ from telegram import Bot
 from telegram.error import NetworkError
 
 from channels.errors import Uncertain
-from channels.telegram.api_errors import told
-from channels.telegram.bot import CONNECTIONS
-from channels.telegram.http_transport import UNWRITTEN, BotRequests
+from channels.telegram.bot import CONNECTIONS, UNWRITTEN, BotRequests, told
 from tests.channels.telegram_line import ANNA, PRIVATE, Line, opened
 from tests.peers.telegram import TOKEN, TelegramPeer
 
@@ -165,7 +163,7 @@ def test_what_is_wrong_with_the_line_is_told_in_plain_words(cause: Exception | N
     ],
 )
 async def test_a_request_left_only_when_all_of_it_may_have(events: list[tuple[str, Exception | None]], left: bool) -> None:
-    from channels.telegram.http_transport import may_have_left, traced
+    from channels.telegram.bot import may_have_left, traced
 
     request = httpx.Request("POST", "http://127.0.0.1/")
     await traced(request)

@@ -9,7 +9,7 @@ import pytest
 
 from channels.errors import NotFetched, NotSent, Uncertain
 from channels.messages import Attachment, Button, OutboundFile
-from channels.telegram.file_sending import captioned, form_of
+from channels.telegram.sending import captioned, form_of
 from channels.telegram.settings import OFFICIAL
 from tests.channels.telegram_line import ANNA, GROUP, PRIVATE, Line, opened
 from tests.peers.telegram import TelegramPeer

@@ -29,7 +29,7 @@ HEAVY = (
     "apsw",
     "apscheduler.schedulers.asyncio",
     "apscheduler.triggers.interval",
-    "channels.telegram.polling",
+    "channels.telegram.update_loop",
     "channels.telegram.sending",
     "gateway.cli.attached",
     "gateway.cli.gateway",

@@ -291,7 +291,7 @@ class WatchedDiscord(DiscordPeer, Watched):
 
     kind = "discord"
     heavy = (
-        "channels.discord.cdn_download",
+        "channels.discord.attachments",
         "channels.discord.bot_reactions",
         "channels.discord.receiving",
         "channels.discord.sending",
