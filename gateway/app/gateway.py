@@ -148,6 +148,7 @@ class Gateway(GatewayParts):
         state, env, status = self.deps.paths.state, self.deps.env, self.status.status
         calls = {
             **self.status.calls(),
+            **self.tool_calls.calls(),
             **PairingHandlers(self.ledger, self.access).calls(),
             **RouteHandlers(
                 lambda: self.settings.current, lambda: self.router, self.access, self.channel_supervisor.policies

@@ -13,11 +13,14 @@ from channels.platform import Policy
 from channels.protocol import Channel
 from channels.terminal.channel import TerminalChannel
 from gateway.agents.running_agent import RunningAgent
+from gateway.api.handlers.tools import ToolHandlers
 from gateway.app.agent_factory import AgentParts
 from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.app.dependencies import Dependencies
 from gateway.app.reload import Reload
 from gateway.app.status import StatusHandlers
+from gateway.approvals.rules import Rules
+from gateway.approvals.stored_rules import StoredRules
 from gateway.base.errors import StorageFailed
 from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.urgent_commands import UrgentCommands
@@ -59,6 +62,7 @@ class GatewayParts:
         self.ledger = ledger
         self.model_registry = model_registry
         self.settings = SettingsStore(deps.settings)
+        self.rules = Rules(lambda: self.settings.current, StoredRules(deps.paths.state))
         self.agents: dict[str, RunningAgent] = {}
         self.notices = StartupNotices()
         self._running: dict[str, RunningTurn] = {}
@@ -220,6 +224,7 @@ class GatewayParts:
             tell_owner=self._tell_owner,
             learn_secrets=deps.learn_all,
         )
+        self.tool_calls = ToolHandlers(self.agents, lambda: self.settings.current, self.rules)
         self.status = StatusHandlers(
             ledger=ledger,
             settings=self.settings,

@@ -201,21 +201,21 @@ _FIND_TEXT: Final = _split(
 )
 _FIND_PATH: Final = _split("-newer -anewer -cnewer -samefile")
 
-_VERSIONS: Final = "versions"
-LOOKING: Final = frozenset({*_PROGRAMS, "find", "git", _VERSIONS})
+VERSIONS: Final = "versions"
+LOOKING: Final = frozenset({*_PROGRAMS, "find", "git", VERSIONS})
 """The names of the rules: the programs that are known here, and one for asking programs for their version."""
 
 
 def rule_of(argv: Sequence[str]) -> str:
     """Return the name of the rule that would be about a command."""
     name = argv[0].rpartition("/")[2]
-    return _VERSIONS if name in _ASKED_FOR_VERSION and list(argv[1:]) == ["--version"] else name
+    return VERSIONS if name in _ASKED_FOR_VERSION and list(argv[1:]) == ["--version"] else name
 
 
 def only_looks(argv: Sequence[str], place: Place) -> bool:
     """Whether a command does nothing but look at the workspace or the machine. Looks at the disk itself."""
     name, arguments = rule_of(argv), argv[1:]
-    if name == _VERSIONS:
+    if name == VERSIONS:
         return True
     if name == "find":
         return _find_only_looks(arguments, place)

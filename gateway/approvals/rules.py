@@ -48,12 +48,15 @@ _RUN_WHAT_LIES_AROUND: Final = frozenset({"git"})
 class Rules:
     """The rules in force: those of the settings, those that the owner made with "always", and the built-in ones.
 
-    ``settings`` returns the settings in force. ``confined`` says whether an agent's commands are confined; those of one that is not
-    are all asked about. Methods read files: call them in a thread.
+    ``settings`` returns the settings in force. ``confined`` says whether an agent's commands are confined, in
+    the owner's private turns or in others; where they are not, all are asked about. Methods read files: call them in a thread.
     """
 
     def __init__(
-        self, settings: Callable[[], Settings], stored: StoredRules, confined: Callable[[str], bool] = lambda _: True
+        self,
+        settings: Callable[[], Settings],
+        stored: StoredRules,
+        confined: Callable[[str, Origin], bool] = lambda _agent, _origin: True,
     ) -> None:
         self._settings = settings
         self.stored = stored
@@ -111,6 +114,28 @@ class Rules:
             return f"{case.act.command.split()[0]} can run anything, and what it runs here is not one file that can be compared"
         return None
 
+    def in_words(self, agent: str, tool: str) -> str:
+        """Say what holds for the owner's use of a tool whose acts are judged."""
+        settings = self._settings()
+        run = settings.agent(agent).exec
+        if tool != "exec":
+            base = "allowed; you are asked where untrusted text may be behind it"
+        elif run.security == "deny":
+            base = "refused (tools.exec.security is deny)"
+        elif not self._confined(agent, "owner"):
+            base = "you are asked each time, because commands are not confined on this machine"
+        elif run.ask == "always":
+            base = "you are asked each time (tools.exec.ask is always)"
+        else:
+            looking = sum(self.builtin(agent).values())
+            counted = f"{looking} built-in and {len(self.stored.all())} stored rules (homebody approvals rules)"
+            otherwise = {"off": "refused", "on-miss": "you are asked"}[run.ask]
+            base = "allowed (tools.exec.security is full)" if run.security == "full" else f"{otherwise}, but for {counted}"
+        own = [
+            told(rule) for rule in settings.approvals.rules if fnmatchcase(tool, rule.tool) and fnmatchcase(agent, rule.agent)
+        ]
+        return "; ".join([base, *own])
+
     def builtin(self, agent: str) -> dict[str, bool]:
         """Return the built-in rules by the program that they are about, and whether each is on for an agent."""
         chosen, off = self._settings().agent(agent).exec.safe_bins, self.stored.off()
@@ -145,7 +170,7 @@ class Rules:
         """Say why all commands are asked about, whatever rules allow; None if they are not."""
         if case.profile.exec.ask == "always":
             return "the setting tools.exec.ask is always"
-        if not self._confined(case.profile.id):
+        if not self._confined(case.profile.id, case.origin):
             return "commands are not confined on this machine (homebody sandbox explain)"
         return None
 

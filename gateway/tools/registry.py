@@ -45,9 +45,10 @@ class ToolRegistry:
     """Hands out toolboxes. The same rules give the same box, so that its bytes stay as a provider's cache has them."""
 
     def __init__(self, tools: Iterable[Tool], rules: Iterable[ToolRules] = ()) -> None:
-        self._tools = tuple(tools)
+        self.tools = tuple(tools)
+        """All tools, in the order in which they were made, also those that rules leave out."""
         self._boxes: dict[frozenset[str], Toolbox] = {}
-        self.whole = Toolbox(self._tools)
+        self.whole = Toolbox(self.tools)
         """All tools, for what the house itself does in the agent's name."""
         self.adopt(rules)
 
@@ -66,7 +67,7 @@ class ToolRegistry:
         return self._box(self._policy.narrowed(*further).under(model))
 
     def _box(self, policy: ToolPolicy) -> Toolbox:
-        names = frozenset(tool.spec.name for tool in self._tools if policy.allows(tool.spec.name))
+        names = frozenset(tool.spec.name for tool in self.tools if policy.allows(tool.spec.name))
         if names not in self._boxes:
-            self._boxes[names] = Toolbox(tool for tool in self._tools if tool.spec.name in names)
+            self._boxes[names] = Toolbox(tool for tool in self.tools if tool.spec.name in names)
         return self._boxes[names]

@@ -145,6 +145,6 @@ def rules_of(workspace: Path, stored: StoredRules) -> Callable[..., Rules]:
                 "tools": {"exec": given},
             }
         )
-        return Rules(lambda: settings, stored, lambda _: confined)
+        return Rules(lambda: settings, stored, lambda _agent, _origin: confined)
 
     return made
