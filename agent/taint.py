@@ -25,10 +25,13 @@ _TRIES: Final = 8
 _NAMED: Final = 3
 """Sources that a fence names."""
 _LONGEST: Final = 60
+QUOTE: Final = "[In reply to: "
+"""What the line begins with that quotes what a message replies to."""
 _UNFIT: Final = re.compile(r"[^\w.:/@+~-]+")
 _TAG: Final = r"[^\w<]{0,3}".join("untrusted")
 _IMITATION: Final = re.compile(rf"[<\uff1c\ufe64\u2039\u3008\u27e8](?=\W{{0,8}}{_TAG})", re.IGNORECASE)
 """The bracket of what could be taken for a line of a fence, also with invisible characters in it."""
+_BLOCK: Final = re.compile(r"^<untrusted ([0-9a-z]+) from=\"[^\"\n]*\">\n(.*?)^</untrusted \1>\n?", re.DOTALL | re.MULTILINE)
 _FENCE: Final = re.compile(r"\A(<untrusted ([0-9a-z]+) from=\"[^\"\n]*\">\n)(.*)(\n</untrusted \2>)\Z", re.DOTALL)
 
 
@@ -68,6 +71,12 @@ def unfenced(text: str) -> str:
     """Return what is in a fence; text that is not one fence as it is. For programs: a model is shown the fence."""
     found = _FENCE.match(text)
     return text if found is None else found[3]
+
+
+def apart(text: str) -> tuple[str, str]:
+    """Return what stands outside of all fences in a text, and what stands inside."""
+    inside = "\n".join(found[2].strip("\n") for found in _BLOCK.finditer(text))
+    return (_BLOCK.sub("", text) if inside else text), inside
 
 
 def within(text: str, change: Callable[[str], str]) -> str:

@@ -17,11 +17,11 @@ from agent import no_reply
 from agent.context.background_call import call_in_background
 from agent.context.cache_retention import SECONDS
 from agent.context.context_report import added
-from agent.context.note_writer import NoteWriter
+from agent.context.note_writer import NoteWriter, Statement
 from agent.context.pruning import is_cold
 from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage, is_of_a_person
-from agent.taint import within
+from agent.taint import QUOTE, apart, within
 from agent.transcript.entries import Entry, FlushBegun, FlushReceipt, Said
 from agent.transcript.history_view import trimmed
 
@@ -59,7 +59,7 @@ def may_fire(context: SessionContext) -> bool:
 
 def is_worthwhile(context: SessionContext) -> bool:
     """Whether enough was said by people since the last receipt: a flush of an unchanged session would cost and bring nothing."""
-    said = sum(len("".join(filter(str.isalnum, text)).encode()) for _, text in _statements(context))
+    said = sum(len("".join(filter(str.isalnum, one.text)).encode()) for one in _statements(context))
     return said >= LEAST_SAID and _is_possible(context)
 
 
@@ -169,7 +169,7 @@ async def keep_unseen(context: SessionContext, turn: str, dropped: Sequence[Entr
     unseen = {entry.id for entry in context.said_since_flush()}
     bodies = [entry.body for entry in dropped if entry.id in unseen]
     said = [body.message for body in bodies if isinstance(body, Said) and is_of_a_person(body.message)]
-    statements = [(context.day_of(message), message.text) for message in said]
+    statements = [one for message in said for one in _statements_of(context, message)]
     await NoteWriter(context, turn).add_statements(statements, everything=True)
 
 
@@ -206,6 +206,7 @@ class _SideConversation:
         self._turn = turn
         self._request = request_text(context)
         self._note = context.audience.daily_note(day_of_the_talk(context))
+        self._taint = context.taint
 
     async def run(self, history: Sequence[Message]) -> str:
         """Let the model write. Returns what went wrong, or an empty string."""
@@ -227,13 +228,16 @@ class _SideConversation:
         return "" if self._keeper.written else "the model made no end of it"
 
     async def _run(self, call: ToolCall) -> ToolMessage:
-        if self._context.toolbox.effect_of(call.name) == "pure":
-            return await self._context.toolbox.run(call, self._context.tool_context(self._turn))
+        scene = self._context.tool_context(self._turn, self._taint)
+        if self._context.toolbox.only_reads(call, scene):
+            result = await self._context.toolbox.run(call, scene)
+            self._taint = self._taint.union(result.taint)
+            return result
         content = (call.arguments or {}).get("content")
         if call.name != "write" or not isinstance(content, str):
             text = f"Refused: during a memory flush only reading, and write with mode append to {self._note}, are possible."
             return ToolMessage(call_id=call.id, name=call.name, text=text, is_error=True)
-        added = await self._keeper.add(content, self._note)
+        added = await self._keeper.add(content, self._note, self._taint)
         return ToolMessage(call_id=call.id, name=call.name, text=added.told, is_error=added.refused)
 
     def _count(self, answer: AssistantMessage) -> None:
@@ -246,6 +250,19 @@ def _said_by_people(context: SessionContext) -> list[UserMessage]:
     return [body.message for body in bodies if isinstance(body, Said) and is_of_a_person(body.message)]
 
 
-def _statements(context: SessionContext) -> list[tuple[date, str]]:
+def _statements(context: SessionContext) -> list[Statement]:
     """What people said since the last receipt, each with the day when it was said."""
-    return [(context.day_of(message), message.text) for message in _said_by_people(context)]
+    return [one for message in _said_by_people(context) for one in _statements_of(context, message)]
+
+
+def _statements_of(context: SessionContext, message: UserMessage) -> list[Statement]:
+    """Return what a message says. The owner's own words are trusted, those that the message brings along are not."""
+    day, taint = context.day_of(message), frozenset(message.taint)
+    if not taint or context.audience.kind != "owner" or any(one.startswith("person:") for one in taint):
+        return [Statement(day, message.text, taint)]
+    own, brought = apart(message.text)
+    lines = own.splitlines(keepends=True)
+    quotes = [line for line in lines if line.startswith(QUOTE)]
+    own = "".join(line for line in lines if not line.startswith(QUOTE))
+    brought = "\n".join([*quotes, brought])
+    return [Statement(day, own), Statement(day, brought, taint)] if brought.strip() else [Statement(day, own)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from agent.context.session_context import SessionContext
 from agent.messages import ToolCall
 from agent.transcript.entries import WrittenNote
 
+log = logging.getLogger(__name__)
+
 MOST_IN_THE_DAYS_NOTE = 3000
 """Characters kept by rule that still go into the note of the day; more goes into a file beside it, which search finds."""
 
@@ -34,6 +37,15 @@ class Added:
     refused: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Something that a person said on a day. ``taint`` names its sources where it is not to be trusted."""
+
+    day: date
+    text: str
+    taint: frozenset[str] = frozenset()
+
+
 class NoteWriter:
     """Writes the notes of one session. ``problem`` is the last error, or empty."""
 
@@ -43,8 +55,8 @@ class NoteWriter:
         self._context = context
         self._turn = turn
 
-    async def add(self, content: str, note: PurePosixPath) -> Added:
-        """Append what of ``content`` the note does not hold yet."""
+    async def add(self, content: str, note: PurePosixPath, taint: frozenset[str] | None = None) -> Added:
+        """Append what of ``content`` the note does not hold yet. ``taint``: its sources, where they are not those of the history."""
         workspace, name = self._context.workspace, str(note)
         content = without_controls(content)
         before = await asyncio.to_thread(workspace.note, note)
@@ -55,7 +67,7 @@ class NoteWriter:
                 f"Nothing was added: {name} holds all of this already." if content.strip() else "There is nothing to add."
             )
         call = ToolCall(id="flush", name="write", arguments={"path": name, "content": fresh, "mode": "append"})
-        result = await self._context.keep(call, self._turn)
+        result = await self._context.keep(call, self._turn, taint)
         after = await asyncio.to_thread(workspace.note, note)
         if result.is_error or after is None:
             self.problem = result.text
@@ -71,34 +83,50 @@ class NoteWriter:
         rest = "" if len(fresh) >= len(content.strip()) else "; what it held already was not added again"
         return Added(f"Appended {len(fresh.encode()):,} bytes to {name}{rest}.")
 
-    async def add_statements(self, statements: Sequence[tuple[date, str]], *, everything: bool) -> bool:
+    async def add_statements(self, statements: Sequence[Statement], *, everything: bool) -> bool:
         """Write down by rule what people said and the notes do not tell, each under the day when it was said.
 
-        ``everything`` says that the model noted nothing. Returns whether anything was written.
+        ``everything`` says that the model noted nothing. What it noted with untrusted text in view does not stand for trusted words.
+        Returns whether anything was written.
         """
-        days = sorted({day for day, _ in statements})
         wrote = False
-        for day in days:
-            said = [without_controls(text) for one, text in statements if one == day]
-            known = await asyncio.to_thread(self._known, day)
-            kept = await asyncio.to_thread(kept_statements, said, known, everything=everything)
+        for day, taint in sorted({(one.day, one.taint) for one in statements}, key=lambda key: (key[0], sorted(key[1]))):
+            said = [without_controls(one.text) for one in statements if (one.day, one.taint) == (day, taint)]
+            trusted = not taint and bool(self._context.taint)
+            known = await asyncio.to_thread(self._known, day, trusted=trusted)
+            kept = await asyncio.to_thread(kept_statements, said, known, everything=everything or trusted)
             if kept:
-                wrote |= await self._add_kept(kept, self._context.audience.daily_note(day))
+                wrote |= await self._add_kept(kept, self._context.audience.daily_note(day), taint)
         return wrote
 
-    async def _add_kept(self, kept: Sequence[str], note: PurePosixPath) -> bool:
+    async def _add_kept(self, kept: Sequence[str], note: PurePosixPath, taint: frozenset[str]) -> bool:
         if sum(map(len, kept)) <= MOST_IN_THE_DAYS_NOTE:
-            return not (await self.add(as_note(kept), note)).refused
+            return await self._add_words(as_note(kept), note, taint)
         beside = _beside(note)
-        if (await self.add(as_note(kept), beside)).refused:
+        if not await self._add_words(as_note(kept), beside, taint):
             return False
-        await self.add(f"- Said in conversation, word for word: {beside}\n", note)
+        await self.add(f"- Said in conversation, word for word: {beside}\n", note, frozenset())
         return True
 
-    def _known(self, day: date) -> str:
-        note = self._context.audience.daily_note(day)
-        said = self._context.workspace.note(_beside(note)) or ""
-        return f"{self._context.notes_known([day])}\n{said}"
+    async def _add_words(self, words: str, note: PurePosixPath, taint: frozenset[str]) -> bool:
+        if not taint:
+            try:
+                await asyncio.to_thread(self._context.workspace.untrusted.vouch, note, words)
+            except OSError as error:  # the words are kept; they are only taken for less trusted than they are
+                log.warning("the record of untrusted text cannot be written: %s", error)
+        return not (await self.add(words, note, taint)).refused
+
+    def _known(self, day: date, *, trusted: bool) -> str:
+        context = self._context
+        note = context.audience.daily_note(day)
+        beside = _beside(note)
+        said = context.workspace.note(beside) or ""
+        if not trusted:
+            return f"{context.notes_known([day])}\n{said}"
+        opened = context.transcript.opened
+        days = {note: context.workspace.note(note), beside: said}
+        texts = (context.workspace.untrusted.trusted(path, text or "")[0] for path, text in days.items())
+        return "\n".join((opened.notes if opened else "", *texts))
 
 
 def _beside(note: PurePosixPath) -> PurePosixPath:

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from pathlib import PurePosixPath
 from zoneinfo import ZoneInfo
 
 from agent.characters import without_controls
@@ -14,12 +15,13 @@ from agent.context import cache_retention, prompt
 from agent.context.cache_retention import Ttl
 from agent.context.prefix import PrefixWatch
 from agent.context.window import Window, least_window
-from agent.context.workspace_files import Workspace, WorkspaceFile
+from agent.context.workspace_files import LONG_TERM, Workspace, WorkspaceFile
 from agent.messages import Message, ToolCall, ToolMessage, UserMessage
 from agent.models import token_estimate
 from agent.models.protocol import Model, Request, Segment
 from agent.models.token_estimate import Calibration, Weight
 from agent.settings import AgentSettings, Level
+from agent.taint import merged
 from agent.timing import Clock
 from agent.tools.protocol import Origin, ToolContext
 from agent.tools.toolbox import Toolbox
@@ -144,16 +146,17 @@ class SessionContext:
         """Whether the model itself can write notes."""
         return self.may_write and _writes(self.toolbox)
 
-    async def keep(self, call: ToolCall, turn: str) -> ToolMessage:
+    async def keep(self, call: ToolCall, turn: str, taint: frozenset[str] | None = None) -> ToolMessage:
         """Run a tool call of the memory flush: the workspace's rules apply, the rules on the model's tools do not.
 
+        ``taint``: the sources of what is written, where they are not those of the history.
         What people and models said may hold control characters, which no note may: each becomes U+FFFD.
         """
         written = {
             name: without_controls(value) if isinstance(value, str) else value for name, value in (call.arguments or {}).items()
         }
         return await (self.keeping or self.toolbox).run(
-            replace(call, arguments=written), self.tool_context(turn), permit=self.permit
+            replace(call, arguments=written), self.tool_context(turn, taint), permit=self.permit
         )
 
     def permit(self, call: ToolCall) -> str | None:
@@ -193,8 +196,8 @@ class SessionContext:
         """Read the workspace files; on a session's first turn, record the notes that it starts with."""
         self._files = await asyncio.to_thread(self.workspace.bootstrap_files, self.audience)
         if self.transcript.opened is None:
-            notes = await asyncio.to_thread(self._start_notes)
-            body = Opened(agent=self.agent, session=self.session, key=self.key, notes=notes, pins=self.inherited)
+            notes, taint = await asyncio.to_thread(self._start_notes)
+            body = Opened(agent=self.agent, session=self.session, key=self.key, notes=notes, pins=self.inherited, taint=taint)
             await self.transcript.append("open", body, n=0, durable=False)
         self._system = self._system_text()
         system = sum((token_estimate.weigh(segment.text) for segment in self._system), Weight())
@@ -286,18 +289,35 @@ class SessionContext:
         mark = max((i for i, entry in enumerate(self.transcript.entries) if entry.body.kind == "flush_receipt"), default=-1)
         return [entry for entry in self.transcript.entries[mark + 1 :] if isinstance(entry.body, Said)]
 
-    def _start_notes(self) -> str:
+    def _start_notes(self) -> tuple[str, tuple[str, ...]]:
+        """Return the notes that the session begins with, and their taint. The owner's sessions begin without untrusted lines."""
         settings = self.settings.startup_context
         if not settings.enabled:
-            return ""
+            return "", ()
         days = [self.today() - timedelta(days=back) for back in range(settings.days)]
-        daily = [(str(self.audience.daily_note(day)), self.workspace.daily(self.audience, day) or "") for day in days]
-        return prompt.start_notes(
-            self.workspace.memory_file() if self.private else None,
+        paths = [self.audience.daily_note(day) for day in days]
+        daily = [(str(path), self._given(path, self.workspace.note(path))) for path in paths]
+        memory = self.workspace.memory_file() if self.private else None
+        notes = prompt.start_notes(
+            self._given(PurePosixPath(LONG_TERM), memory) if memory else None,
             daily,
             memory_chars=min(self.settings.bootstrap_max_chars, self.readable // prompt.WINDOW_SHARE),
             daily_chars=min(settings.max_chars, self.readable // prompt.WINDOW_SHARE),
         )
+        if self.audience.kind == "owner":
+            return notes, ()
+        return notes, merged(
+            *(self.workspace.untrusted.of(path, text) for path, (_, text) in zip(paths, daily, strict=True) if text)
+        )
+
+    def _given(self, path: PurePosixPath, text: str | None) -> str:
+        """Return a note as a session begins with it: the owner's begins without untrusted lines, and is told where they are."""
+        if not text or self.audience.kind != "owner":
+            return text or ""
+        kept, sources = self.workspace.untrusted.trusted(path, text)
+        if not sources:
+            return text
+        return f"{kept.rstrip()}\n[left out: what was noted with untrusted text in view; read {path} if it matters]"
 
 
 def _writes(tools: Toolbox) -> bool:

@@ -8,7 +8,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.context.session_context import SessionContext
 from agent.events import Event, ToolFinished, ToolStarted
@@ -16,6 +16,7 @@ from agent.loop.approvals import BEHIND_ONE_THAT_WAITS, call_key, outcome, outco
 from agent.loop.call_log import CallLog
 from agent.loop.gate import AskedCall, Gate, OpenGate, Verdict
 from agent.messages import ToolCall, ToolMessage
+from agent.taint import unfenced
 from agent.tools.protocol import Effect, ToolContext
 from agent.tools.toolbox import result_cap
 from agent.transcript.entries import Said
@@ -116,7 +117,7 @@ class ToolRunner:
             result = None
             if verdict.decision == "allow":
                 try:
-                    result = await self._executed(one.key, one.call, context)
+                    result = await self._executed(one.key, one.call, replace(context, approved=True))
                 except asyncio.CancelledError:
                     await asyncio.shield(self._record(one, verdict, unknown(one.call)))
                     raise
@@ -192,4 +193,4 @@ def _fingerprint(call: ToolCall, result: ToolMessage | None) -> str:
     asked = hashlib.sha256(f"{call.name}\0{arguments}".encode("utf-8", "replace")).hexdigest()
     if result is None:
         return asked
-    return asked + hashlib.sha256(result.text.encode("utf-8", "replace")).hexdigest()
+    return asked + hashlib.sha256(unfenced(result.text).encode("utf-8", "replace")).hexdigest()

@@ -26,7 +26,7 @@ class ToolContext:
     ``max_chars`` is the longest result: a tool that can return the rest in another call keeps to it and says how to continue.
     ``taint`` names the sources of untrusted text that the model has been shown in this history, such as "web:example.org",
     "file:report.pdf", "person:Eve" or "mcp:calendar". ``has_seen`` says whether an address (``agent.urls.normal_url``) was given from
-    outside in this history.
+    outside in this history. ``approved``: the owner approved this very call.
     """
 
     now: datetime
@@ -36,6 +36,7 @@ class ToolContext:
     max_chars: int = MAX_CHARS
     origin: Origin = "owner"
     taint: frozenset[str] = frozenset()
+    approved: bool = False
     has_seen: Callable[[str], bool] = field(default=lambda _: False, compare=False)
 
 

@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 Permit: TypeAlias = "Callable[[ToolCall], str | None]"
 """Says why a call may not run now, or None when it may."""
+OUTSIDE = frozenset({"exec", "process", "web_fetch", "web_search", "message", "send_file"})
+"""Tools whose arguments reach something outside of the workspace."""
 _RAW_SHOWN = 120
 _CAPS = ((400_000, 64_000), (100_000, 32_000), (32_000, 16_000))
 """Windows in tokens from which on a result may have so many characters."""
@@ -36,6 +38,16 @@ class Toolbox:
         """Say what a repeat of a tool would do. A name nobody knows does nothing, however often."""
         tool = self._tools.get(name)
         return tool.effect if tool else "pure"
+
+    def only_reads(self, call: ToolCall, context: ToolContext) -> bool:
+        """Whether a call reads the workspace and does nothing else: no gate would ask about it, and it reaches nothing outside."""
+        if self.effect_of(call.name) != "pure" or call.name in OUTSIDE:
+            return False
+        try:
+            return self.act_of(call, context) is None
+        except Exception:  # a defect in one tool must not end the turn
+            log.exception("tool %s could not say what it would do in turn %s", call.name, context.turn)
+            return False
 
     def act_of(self, call: ToolCall, context: ToolContext) -> Act | None:
         """Return what a call would do, where its tool can say. Raises what the tool raises: a call that cannot be judged must not run."""

@@ -60,6 +60,17 @@ class UntrustedFiles:
         """Record that nothing in a file can be trusted, such as one that a command made. Raises OSError."""
         self._add(str(path), {WHOLE, NAME}, merged(sources))
 
+    def vouch(self, path: PurePosixPath, text: str) -> None:
+        """Record that the lines of ``text`` are a trusted person's own words, whoever wrote them to ``path`` before. Raises OSError."""
+        marks = self._of(path)
+        lines = {digest for line in text.splitlines() if (digest := _digest(line)) in marks}
+        with self._lock:
+            if lines:
+                if self._path is not None:
+                    _append(self._path, _line(str(path), sorted(lines), ()))
+                for digest in lines:
+                    marks.pop(digest, None)
+
     def of(self, path: PurePosixPath, text: str | None = None) -> tuple[str, ...]:
         """Return the sources of the untrusted text in a file, or in ``text`` out of it; empty where all of it can be trusted.
 
@@ -185,7 +196,11 @@ def _loaded(path: Path) -> dict[str, dict[str, tuple[str, ...]]]:
         try:
             entry = json.loads(line)
             marks, sources = known.setdefault(str(entry["path"]).casefold(), {}), tuple(map(str, entry["from"]))
-            marks.update({str(key): sources for key in entry["lines"] if key not in marks})
+            for key in map(str, entry["lines"]):
+                if sources:
+                    marks.setdefault(key, sources)
+                else:
+                    marks.pop(key, None)
         except (ValueError, KeyError, TypeError, AttributeError):
             log.warning("a line of %s cannot be read and is passed over", path)
     if len(data) > _REWRITE_AT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, ToolMessage, UserMessage, is_of_a_person
 from agent.transcript.entries import Entry, Said
 from agent.urls import front_page, urls_in
 
@@ -22,7 +22,7 @@ def seen_urls(entries: Iterable[Entry]) -> frozenset[str]:
     made: set[str] = set()
     for entry in entries:
         match entry.body:
-            case Said(message=UserMessage() as message):
+            case Said(message=UserMessage() as message) if is_of_a_person(message):
                 seen.update(url for url in urls_in(message.text) if url not in made)
             case Said(message=AssistantMessage() as answer):
                 made.update(url for call in answer.calls for url in urls_in(f"{call.arguments} {call.raw}"))

@@ -7,7 +7,7 @@ import re
 from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agent.models import token_estimate
-from agent.taint import Marks, fenced, merged, neutralised, random_mark, source
+from agent.taint import QUOTE, Marks, fenced, merged, neutralised, random_mark, source
 from agent.transcript.entries import Said
 from gateway.media.incoming import IncomingFiles, StoredFiles
 from gateway.routing.routed_message import RoutedMessage
@@ -74,7 +74,7 @@ def with_context(message: RoutedMessage, text: str, marks: Marks = random_mark) 
         lines.append(f"[Said in this group before, not to you]\n{before}")
     lines += message.context_events
     if inbound.quoted.strip():
-        lines.append(f"[In reply to: {neutralised(quoted(inbound.quoted))}]")
+        lines.append(f"{QUOTE}{neutralised(quoted(inbound.quoted))}]")
     if not lines:
         return text
     return "\n".join([*lines, "[The message]", text])

@@ -14,6 +14,7 @@ from agent.loop.gate import AskedCall, Verdict
 from agent.loop.turn import Turn
 from agent.messages import ToolCall, ToolMessage, UserMessage, is_of_a_person
 from agent.models.protocol import ToolSpec
+from agent.taint import unfenced
 from agent.tools.protocol import Act, Outcome, ToolContext
 from agent.tools.toolbox import Toolbox
 from agent.transcript.entries import Compacted, Said
@@ -139,7 +140,7 @@ async def test_calls_behind_one_that_waits_are_left_unless_they_only_read(room: 
     assert (tool.pulled, look.pulled) == ([], ["None"])
     results = [message.text for message in shown(r) if isinstance(message, ToolMessage)]
     assert "comes after a call that waits" in results[1]
-    assert results[2] == "pulled None"
+    assert unfenced(results[2]) == "pulled None"
 
 
 async def test_an_approved_call_runs_once_and_the_model_is_told(room: Callable[..., Room]) -> None:
@@ -151,7 +152,9 @@ async def test_an_approved_call_runs_once_and_the_model_is_told(room: Callable[.
     assert (result.outcome, result.reply) == ("answered", "It is pulled.")
     assert tool.pulled == ["red"]
     (outcome,) = told(r)
-    assert outcome == "[Approval #q1a: the owner approved it. Result of pull (pull red):]\npulled red"
+    head, _, fence = outcome.partition("\n")
+    assert head == "[Approval #q1a: the owner approved it. Result of pull (pull red):]"
+    assert unfenced(fence) == "pulled red"
     assert r.conversation is not None
     assert r.conversation.taint == {"web:example.org"}
     assert await says(r, owner, tool, journal=journal)  # run once more, it finds everything done
