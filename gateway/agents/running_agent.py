@@ -15,13 +15,11 @@ from agent.context.session_context import SessionContext
 from agent.errors import AgentError
 from agent.loop.turn import TurnResult
 from agent.transcript.entries import FlushReceipt, Pinned, Unpinned
-from gateway.agents.fallback_notice import fallback_of
-from gateway.agents.session_contexts import SessionContexts, main_key
+from gateway.agents.session_contexts import SessionContexts, fallback_of, main_key
 from gateway.base.errors import HomebodyError, StorageFailed
+from gateway.sessions.file import SessionRecord
 from gateway.sessions.freshness import Due, due, next_due
-from gateway.sessions.past_sessions import Archive
-from gateway.sessions.record import SessionRecord
-from gateway.sessions.repair import repair
+from gateway.sessions.past_sessions import Archive, repair
 from gateway.settings.root import AgentProfile, Settings
 from gateway.settings.session import InternalHooksSettings, SessionMemorySettings, SessionSettings
 from memory.audience import Audience

@@ -1,4 +1,4 @@
-"""Caches an agent's open sessions, each with its current settings, model and tools."""
+"""Caches an agent's open sessions, each with its current settings, model and tools; tells when a fallback model answered."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from agent.context.session_context import SessionContext
 from agent.context.workspace_files import Workspace
 from agent.errors import AgentError
+from agent.loop.turn import TurnResult
 from agent.models.protocol import Model
 from agent.models.thinking import level_of
 from agent.timing import Clock
@@ -17,7 +18,7 @@ from agent.tool_settings import ToolRules
 from agent.transcript.transcript import Transcript
 from gateway.budget.guard import BudgetGuard
 from gateway.models.registry import AgentModels
-from gateway.sessions.record import SessionRecord
+from gateway.sessions.file import SessionRecord
 from gateway.sessions.store import SessionStore
 from gateway.settings.root import AgentProfile
 from gateway.tools.registry import ToolRegistry
@@ -191,3 +192,39 @@ class SessionContexts:
         except AgentError as error:
             log.warning("the flush model cannot be used: %s", error)
             return None
+
+
+THOUGHT_CHARS = 4000
+"""The most that is shown of a turn's thinking."""
+
+
+def fallback_of(result: TurnResult) -> str:
+    """Return the model that answered in the place of the chosen one, or an empty text."""
+    return result.model if result.chosen and result.model != result.chosen else ""
+
+
+def fallback_text(record: SessionRecord, result: TurnResult) -> str:
+    """Return the line to tell with a reply; an empty text where nothing changed since the last one or nobody answered."""
+    now = fallback_of(result)
+    if result.outcome != "answered" or now == record.fallback_of:
+        return ""
+    if not now:
+        return f"↩️ {result.chosen} answers again."
+    reason = result.stood_in.reason.rstrip(".") if result.stood_in else ""
+    why = f": {reason}" if reason else f", instead of {result.chosen}"
+    return f"↪️ {now} answered{why}."
+
+
+def with_asides(text: str, record: SessionRecord, result: TurnResult | None, *, continued: bool = False) -> str:
+    """Return a reply with what its reader is to be told beside it: quiet lines below, and above it thoughts, if they are wanted.
+
+    ``continued``: it goes on from what was sent already, perhaps with nothing; then thoughts come below, too.
+    """
+    if result is None or not (text or continued):
+        return text
+    if record.reasoning and result.thoughts:
+        thoughts = result.thoughts if len(result.thoughts) <= THOUGHT_CHARS else f"{result.thoughts[:THOUGHT_CHARS]}…"
+        quoted = "\n".join(f"> {line}".rstrip() for line in f"💭 {thoughts}".splitlines())
+        text = "\n\n".join(filter(None, (text, quoted) if continued else (quoted, text)))
+    lines = [*result.asides, *filter(None, [fallback_text(record, result)])]
+    return "\n\n".join(filter(None, [text, "\n".join(lines)])) if lines else text

@@ -26,7 +26,7 @@ from gateway.ledger.protocol import Ledger
 from gateway.media.outgoing import OutgoingFiles
 from gateway.models.registry import ModelRegistry
 from gateway.outbound.owner_notifications import StartupNotices
-from gateway.routing.group_tools import GroupToolRules
+from gateway.routing.access import GroupToolRules
 from gateway.sessions.store import SessionStore
 from gateway.settings.root import AgentProfile, Settings, SettingsStore
 from gateway.tools.registry import ToolRegistry, tools_of

@@ -163,7 +163,7 @@ def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
 
 def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
     from gateway.base.clock import SystemClock
-    from gateway.sessions.repair import repair
+    from gateway.sessions.past_sessions import repair
 
     for store in stores_of(invocation, None).values():
         if record := store.get(key):

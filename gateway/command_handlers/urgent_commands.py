@@ -27,7 +27,7 @@ from gateway.queue.steering import RunningTurn
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage, UnreadableMessage, decode_message, words_of
 from gateway.routing.router import Route
-from gateway.sessions.record import SessionRecord
+from gateway.sessions.file import SessionRecord
 
 log = logging.getLogger(__name__)
 

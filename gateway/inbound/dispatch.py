@@ -12,7 +12,7 @@ from channels.messages import ChatAddress, Inbound
 from channels.protocol import Channel
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.commands.table import parse
-from gateway.inbound.group_history import GroupHistory
+from gateway.inbound.authorise import GroupHistory
 from gateway.inbound.route import MessageRouting, NewMessage
 from gateway.ledger.protocol import InboxLedger
 from gateway.ledger.rows import InboxEnd, InboxRow, NewOutbound

@@ -11,14 +11,13 @@ from channels.messages import ChatAddress, Cursor, Inbound
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed, UsageError
-from gateway.inbound.authorise import Authoriser
+from gateway.inbound.authorise import Authoriser, GroupHistory
 from gateway.inbound.dispatch import Dispatcher, UnstoredCommands, Urgent
-from gateway.inbound.group_history import GroupHistory
 from gateway.inbound.normalise import normalise
 from gateway.inbound.route import MessageRouting, NewMessage
-from gateway.ledger.base import Clock
 from gateway.ledger.protocol import InboxLedger, Ledger
 from gateway.ledger.rows import Arrival, InboxRow
+from gateway.ledger.thread import Clock
 from gateway.ledger.values import account_of, clean
 from gateway.routing.access import Access
 from gateway.routing.routed_message import (

@@ -10,8 +10,7 @@ from channels.messages import Inbound
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import UsageError
 from gateway.commands.table import parse, parse_with_triggers
-from gateway.inbound.authorise import Authorised
-from gateway.inbound.group_history import GroupHistory
+from gateway.inbound.authorise import Authorised, GroupHistory
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import ContextEvent, InboxRow
 from gateway.routing.access import Actor

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from gateway.ledger.base import LedgerConnection
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.rows import Approval, ApprovalState, Decided, Decision, NewApproval, NewOutbound
+from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import clean, instant, listed, read_conversation, stamp, write_conversation
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import Any, Final
 import apsw
 
 from gateway.base.errors import StorageFailed
-from gateway.ledger.base import LedgerConnection
 from gateway.ledger.raw_tables import SHAPES, Row
 from gateway.ledger.schema import APPLICATION_ID, STEPS
+from gateway.ledger.thread import LedgerConnection
 
 log = logging.getLogger(__name__)
 

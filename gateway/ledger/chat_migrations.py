@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from channels.messages import ChatAddress
-from gateway.ledger.base import LedgerConnection, NameCache
 from gateway.ledger.rows import ChatMigration
+from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import account_of, clean, read_conversation, stamp, write_conversation
 
 if TYPE_CHECKING:

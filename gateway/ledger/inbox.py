@@ -1,18 +1,27 @@
-"""Received messages: stored exactly once, kept until they are answered."""
+"""Received messages, stored exactly once and kept until they are answered; events that are told with the next message."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from channels.messages import Cursor
 from gateway.base.errors import InvalidTransition
-from gateway.ledger.base import LedgerConnection, NameCache
-from gateway.ledger.context_events import add_event, delete_events
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.rows import IN_DOUBT, NOTICE_TTL, Accepted, Arrival, InboxEnd, InboxRow, InboxState, NewOutbound
+from gateway.ledger.rows import (
+    IN_DOUBT,
+    NOTICE_TTL,
+    Accepted,
+    Arrival,
+    ContextEvent,
+    InboxEnd,
+    InboxRow,
+    InboxState,
+    NewOutbound,
+)
+from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import WITHIN, clean, instant, listed, stamp
 
 if TYPE_CHECKING:
@@ -169,3 +178,52 @@ def read_row(found: Any) -> InboxRow:
         reason=reason,
         attempts=attempts,
     )
+
+
+KEPT: Final = 20
+"""The most events kept for a conversation; older ones are deleted."""
+
+
+class SqliteContextEvents:
+    """Implements ``ContextEventLedger``. ``known`` caches which conversations have any."""
+
+    def __init__(self, connection: LedgerConnection) -> None:
+        self._connection = connection
+        self.known = NameCache()
+
+    async def pending(self, conversation: str) -> list[ContextEvent]:
+        address = clean(conversation)
+        if self.known.lacks(address):
+            return []
+        as_of = self.known.changes
+        names, found = await self._connection.run(lambda db: (conversations_with_events(db), read_events(db, address)))
+        self.known.learn(names, as_of)
+        return found
+
+
+def add_event(db: apsw.Connection, conversation: str, line: str, now: datetime) -> None:
+    """Store an event for the conversation with this address; the oldest beyond ``KEPT`` are deleted."""
+    db.execute("INSERT INTO aside (conversation, line, noted_at) VALUES (?, ?, ?)", (conversation, clean(line), stamp(now)))
+    db.execute(
+        "DELETE FROM aside WHERE conversation = :at AND id <= "
+        "(SELECT id FROM aside WHERE conversation = :at ORDER BY id DESC LIMIT 1 OFFSET :kept)",
+        {"at": conversation, "kept": KEPT},
+    )
+
+
+def read_events(db: apsw.Connection, conversation: str) -> list[ContextEvent]:
+    """Return what is stored, oldest first."""
+    query = "SELECT id, line FROM aside WHERE conversation = ? ORDER BY id"
+    found: list[Any] = db.execute(query, (conversation,)).fetchall()
+    return [ContextEvent(id=row, line=line) for row, line in found]
+
+
+def conversations_with_events(db: apsw.Connection) -> frozenset[str]:
+    """Return the addresses of the conversations that have any."""
+    return frozenset(str(address) for (address,) in db.execute("SELECT DISTINCT conversation FROM aside"))
+
+
+def delete_events(db: apsw.Connection, ids: Sequence[int]) -> None:
+    """Delete events that were told."""
+    if ids:
+        db.execute("DELETE FROM aside WHERE id IN (SELECT value FROM json_each(?))", (listed(ids),))

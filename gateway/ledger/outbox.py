@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition
-from gateway.ledger.base import LedgerConnection
 from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.expired_notice import queue_notice, revive_expired
 from gateway.ledger.rows import CHAT_TTL, LONGEST_WAIT, NOTICE_TTL, DueChunks, NewOutbound, OutboxRow, OutboxState
+from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import (
     WITHIN,
     account_of,

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from channels.messages import ChatAddress
-from gateway.ledger.base import LedgerConnection
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.rows import ApprovedSender, NewOutbound, PairingRequest, Role
+from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import clean, instant, read_conversation, stamp, write_conversation
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from typing import Any, Final, Literal
 import apsw
 
 from gateway.ledger.backup import newest_copy
-from gateway.ledger.raw_pages import RawPages
-from gateway.ledger.raw_tables import SHAPES, RawTables, Row
+from gateway.ledger.raw_tables import SHAPES, RawPages, RawTables, Row
 from gateway.ledger.rows import IN_DOUBT
 from gateway.ledger.values import account_of, clean, read_conversation, read_payload, stamp
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gateway.ledger.base import LedgerConnection, NameCache
+from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import clean, stamp
 
 if TYPE_CHECKING:

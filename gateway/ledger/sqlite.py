@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.ledger.approvals import SqliteApprovals
 from gateway.ledger.backup import LedgerBackup
-from gateway.ledger.base import Clock, LedgerConnection
 from gateway.ledger.chat_migrations import SqliteChatMigrations
-from gateway.ledger.context_events import SqliteContextEvents
 from gateway.ledger.file import closing, connect
-from gateway.ledger.inbox import SqliteInbox
+from gateway.ledger.inbox import SqliteContextEvents, SqliteInbox
 from gateway.ledger.outbox import SqliteOutbox
 from gateway.ledger.pairing import SqlitePairing
 from gateway.ledger.rows import Tally
 from gateway.ledger.spending import SqliteSpending
-from gateway.ledger.thread import LedgerThread
+from gateway.ledger.thread import Clock, LedgerConnection, LedgerThread
 from gateway.ledger.turns import SqliteTurns
 from gateway.ledger.values import stamp
 

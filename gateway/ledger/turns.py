@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from agent.tools.protocol import Effect
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.approvals import ask, close_questions, resume_turn
-from gateway.ledger.base import LedgerConnection
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.rows import NewApproval, NewOutbound, ToolRecord, ToolState, Turn, TurnEnd
+from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import clean, instant, listed, stamp
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from typing import Any
 from agent.timing import Clock
 from agent.transcript.entries import InvalidEntry, Opened, decode
 from gateway.base.errors import StorageFailed
-from gateway.sessions.file import Damaged, SessionFile
-from gateway.sessions.record import SessionRecord
+from gateway.sessions.file import Damaged, SessionFile, SessionRecord
 
 __all__ = ["SessionRecord", "SessionStore"]
 log = logging.getLogger(__name__)

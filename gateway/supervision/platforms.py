@@ -18,7 +18,7 @@ from channels.protocol import Channel, InboundSink
 from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError
 from gateway.config.secrets import revealed
-from gateway.routing.group_tools import rules_of
+from gateway.routing.access import rules_of
 from gateway.settings.root import Settings
 
 if TYPE_CHECKING:

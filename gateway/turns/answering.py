@@ -16,8 +16,8 @@ from agent.timing import Clock
 from channels.live import Done
 from channels.messages import Button, ChatAddress
 from channels.protocol import Channel
-from gateway.agents.fallback_notice import with_asides
 from gateway.agents.running_agent import RunningAgent
+from gateway.agents.session_contexts import with_asides
 from gateway.base import errors
 from gateway.base.wait import finish_despite_cancel, run_despite_cancel
 from gateway.ledger.protocol import Ledger

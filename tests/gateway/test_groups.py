@@ -18,7 +18,7 @@ from channels.platform import Policy
 from channels.slack import policy as slack_policy
 from channels.slack.settings import SlackSettings
 from gateway.base.clock import ManualClock
-from gateway.inbound.group_history import GROUPS, LONGEST, MESSAGES, GroupHistory
+from gateway.inbound.authorise import GROUPS, LONGEST, MESSAGES, GroupHistory
 from gateway.routing.access import Access, Allowed, Decision, Ignored
 from gateway.settings.root import Settings
 from gateway.supervision.platforms import platforms

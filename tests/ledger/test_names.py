@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.ledger.base import NameCache
+from gateway.ledger.thread import NameCache
 
 _steps = st.lists(st.tuples(st.sampled_from(["add", "remove", "read", "learn"]), st.sampled_from("abc")), max_size=40)
 

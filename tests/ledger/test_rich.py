@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from channels.messages import Button, ChatAddress, OutboundFile
 from gateway.base.clock import ManualClock
 from gateway.ledger import schema
-from gateway.ledger.context_events import KEPT
+from gateway.ledger.inbox import KEPT
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.values import read_payload, write_payload

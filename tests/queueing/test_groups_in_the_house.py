@@ -16,8 +16,8 @@ from channels.platform import GroupRule, Policy
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
 from gateway.inbound.normalise import patterns_of
-from gateway.routing.group_tools import group_of, rules_of
-from gateway.sessions.record import SessionRecord
+from gateway.routing.access import group_of, rules_of
+from gateway.sessions.file import SessionRecord
 from gateway.settings.root import Settings
 from gateway.supervision.platforms import platforms
 from tests.peers.wire import NOON
