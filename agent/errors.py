@@ -8,6 +8,7 @@ AgentError
 ├── InvalidImage             not a picture, broken, or too large to be unpacked
 ├── FetchFailed              a web page could not be had
 │   └── FetchRefused           its address, or one that it leads to, may not be fetched
+├── CommandRefused           a command cannot be started as it was asked for
 ├── TranscriptWriteError     the transcript could not be written; the turn cannot go on
 └── WorkspaceFileError       a workspace file could not be read or changed
     ├── PathNotAllowed         the path leaves the workspace, or is not a plain file or folder
@@ -49,6 +50,10 @@ class ScriptExhausted(AgentError):
 
 class InvalidImage(AgentError):
     """A picture cannot be shown to a model. The message continues after the picture's name: "it is ..."."""
+
+
+class CommandRefused(AgentError):
+    """A command cannot be started: too many run, the sandbox cannot confine it, or there is no process to start it."""
 
 
 class FetchFailed(AgentError):

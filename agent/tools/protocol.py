@@ -26,18 +26,21 @@ class ToolContext:
     ``max_chars`` is the longest result: a tool that can return the rest in another call keeps to it and says how to continue.
     ``taint`` names the sources of untrusted text that the model has been shown in this history, such as "web:example.org",
     "file:report.pdf", "person:Eve" or "mcp:calendar". ``has_seen`` says whether an address (``agent.urls.normal_url``) was given from
-    outside in this history. ``approved``: the owner approved this very call.
+    outside in this history. ``approved``: the owner approved this very call. ``session`` is the session's id, ``key`` its key, which a
+    reset leaves as it is. ``progress`` shows people the last lines of what a running tool prints.
     """
 
     now: datetime
     session: str
     turn: str
+    key: str = ""
     audience: Audience = OWNER
     max_chars: int = MAX_CHARS
     origin: Origin = "owner"
     taint: frozenset[str] = frozenset()
     approved: bool = False
     has_seen: Callable[[str], bool] = field(default=lambda _: False, compare=False)
+    progress: Callable[[str], None] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -31,6 +32,8 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._forms: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
+        self._sorted: list[str] = []
+        self._longest = 1
         self.learn(secrets)
 
     def learn(self, secrets: Iterable[str]) -> None:
@@ -40,10 +43,31 @@ class Redactor:
             longest_first = sorted(forms, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
             self._forms = forms
+            self._sorted = sorted(forms)
+            self._longest = len(longest_first[0])
 
     def text(self, text: str) -> str:
         """Return the text with every secret replaced by ``[secret]``."""
         return self._pattern.sub(REDACTED, text) if self._pattern else text
+
+    def unfinished(self, text: str) -> int:
+        """Return how many characters at the end of a text may be the beginning of a secret whose rest is still to come."""
+        for length in range(min(len(text), self._longest - 1), 0, -1):
+            start = text[-length:]
+            place = bisect_left(self._sorted, start)
+            if place < len(self._sorted) and self._sorted[place].startswith(start):
+                return length
+        return 0
+
+    def after_cut(self, text: str) -> str:
+        """Redact a text whose beginning was cut off: what may be the rest of a secret there is left out."""
+        if self._pattern is None or not text:
+            return text
+        at = min(len(text), self._longest - 1)
+        for found in self._pattern.finditer(text):
+            if found.start() < at < found.end():
+                at = found.end()
+        return self.text(text[at:])
 
     def anywhere(self, value: Any) -> Any:
         """Return a copy in which every string, keys too, went through ``text``; what is no JSON value becomes text first."""

@@ -1,0 +1,219 @@
+"""The commands of one agent: starts them confined, keeps what they print, and looks after those in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from agent.errors import CommandRefused
+from agent.timing import Clock
+from agent.tool_settings import ExecSettings
+from agent.tools.command_runner import CommandRequest, Job, JobState
+from gateway.base.errors import HomebodyError
+from gateway.logs.redaction import Redactor
+from gateway.runner import output
+from gateway.runner.client import Runner
+from gateway.runner.job_records import JobRecords
+from gateway.runner.output import Output
+from gateway.runner.running_job import JobHome, LostJob, RunningJob
+from gateway.sandbox.protocol import Access, Request, Sandbox
+from memory.audience import Audience
+
+TERMINAL: Final = (40, 120)
+"""Rows and columns of the terminal that a command gets."""
+MOST_LISTED: Final = 50
+"""How many background commands that have ended are listed."""
+_ID: Final = "abcdefghjkmnpqrstuvwxyz23456789"
+_SHELL: Final = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFacts:
+    """What an agent's commands go by; the functions return what the settings say now."""
+
+    id: str
+    workspace: Path
+    settings: Callable[[], ExecSettings]
+    access: Callable[[], Access]
+
+
+class AgentCommands:
+    """Implements ``agent.tools.command_runner.CommandRunner``. ``ended`` is told of each background job that ends, with its session key.
+
+    Where the settings do not let the agent write its workspace, output is kept in memory alone.
+    """
+
+    def __init__(
+        self,
+        facts: AgentFacts,
+        runner: Runner,
+        sandbox: Sandbox,
+        records: JobRecords,
+        *,
+        clock: Clock,
+        redactor: Redactor,
+        ended: Callable[[str, JobState], None] = lambda _key, _state: None,
+    ) -> None:
+        self.facts = facts
+        self.records = records
+        self.clock = clock
+        self._runner = runner
+        self._sandbox = sandbox
+        self._redactor = redactor
+        self._ended = ended
+        self._jobs: dict[str, RunningJob | LostJob] = {}
+        self._random = random.SystemRandom()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.workspace = os.path.realpath(facts.workspace)
+        self._home = JobHome(
+            clock=clock, workspace=Path(self.workspace), records=records, over=self.over, in_background=self.in_background
+        )
+
+    async def load(self) -> None:
+        """Take in the records of earlier processes."""
+        for state, audience, turn in await asyncio.to_thread(self.records.load, self.clock.now()):
+            self._jobs[state.id] = LostJob(state, audience, turn, Path(self.workspace))
+
+    @property
+    def background_seconds(self) -> float:
+        """See ``CommandRunner``."""
+        return self.facts.settings().background_ms / 1000
+
+    async def start(self, request: CommandRequest) -> RunningJob:
+        """See ``CommandRunner``."""
+        settings = self.facts.settings()
+        running = [job for job in self._jobs.values() if job.state.status == "running"]
+        if len(running) >= settings.max_jobs:
+            raise CommandRefused(
+                f"{len(running)} commands are running, which is as many as may run at once (tools.exec.maxJobs)",
+                hint="wait for one with process poll, or end one with process kill",
+            )
+        access = self.facts.access()
+        timeout = min(request.timeout or settings.timeout_sec, settings.timeout_sec)
+        job = RunningJob(self._new_id(), request, timeout, home=self._home, made=self._new_output(access))
+        self._jobs[job.id] = job
+        try:
+            await asyncio.to_thread(job.write_record)
+            plan = await self._sandbox.confine(self._confinement(request, settings, access))
+            process = await self._runner.start(
+                plan,
+                timeout=timeout,
+                pty=TERMINAL if request.pty else None,
+                input_open=request.input_open,
+            )
+        except BaseException as error:
+            del self._jobs[job.id]
+            self.records.remove(job.id)
+            if isinstance(error, HomebodyError):
+                raise CommandRefused(str(error), hint=error.hint) from error
+            raise
+        self._do(job.run(process))
+        return job
+
+    def jobs(self, audience: Audience) -> Sequence[RunningJob | LostJob]:
+        """See ``CommandRunner``."""
+        self._clean_up()
+        listed = [job for job in self._jobs.values() if job.audience == audience and job.state.background]
+        return sorted(listed, key=lambda job: job.state.started, reverse=True)
+
+    def lost_in(self, turn: str, command: str) -> JobState | None:
+        """Return what is known of a command of a turn that an earlier process began and did not see end."""
+        found = [job for job in self._jobs.values() if isinstance(job, LostJob) and job.turn == turn]
+        return next((job.state for job in found if job.state.command == command and job.state.status == "unknown"), None)
+
+    def forget(self, job: Job) -> None:
+        """See ``CommandRunner``."""
+        state = job.state
+        if state.status == "running":
+            return
+        self._jobs.pop(state.id, None)
+        self._do(asyncio.to_thread(self._remove, state))
+
+    def _remove(self, state: JobState) -> None:
+        self.records.remove(state.id)
+        if state.path:
+            output.remove(Path(self.workspace), state.path)
+
+    def stop_session(self, key: str) -> int:
+        """End the background commands of a session; return how many."""
+        found = [one for one in self._jobs.values() if isinstance(one, RunningJob) and one.key == key]
+        stopped = [job for job in found if job.state.status == "running" and job.state.background]
+        for job in stopped:
+            job.kill()
+        return len(stopped)
+
+    async def settled(self) -> None:
+        """Wait until what was begun is written down."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def over(self, job: RunningJob) -> None:
+        """Note that a job has ended."""
+        if job.state.background:
+            self._do(self._note_end(job))
+        else:
+            self._jobs.pop(job.id, None)
+
+    async def _note_end(self, job: RunningJob) -> None:
+        await asyncio.to_thread(job.write_record)
+        if self.facts.settings().notify_on_exit and not job.told:
+            self._ended(job.key, job.state)
+
+    def in_background(self, job: RunningJob) -> None:
+        """Note that a job goes on in the background."""
+        self._do(asyncio.to_thread(job.write_record))
+
+    def _confinement(self, request: CommandRequest, settings: ExecSettings, access: Access) -> Request:
+        argv = request.argv or (_SHELL, "-c", request.command)
+        env: dict[str, str] = dict(request.env)
+        if settings.path_prepend and "PATH" not in env:
+            env["PATH"] = ":".join(
+                (*settings.path_prepend, "/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
+            )
+        return Request(
+            argv=argv,
+            cwd=request.cwd or self.workspace,
+            workspace=self.workspace,
+            agent=self.facts.id,
+            access=access,
+            network=request.network,
+            env=env,
+            pty=request.pty,
+            main=request.private,
+        )
+
+    def _new_id(self) -> str:
+        while (made := "".join(self._random.choices(_ID, k=4))) in self._jobs:
+            pass
+        return made
+
+    def _new_output(self, access: Access) -> Callable[[JobState], Output]:
+        folder = Path(self.workspace) if access == "rw" else None
+        return lambda state: Output(self._redactor, folder, f"{state.started:%Y%m%d-%H%M%S}-{state.id}.txt")
+
+    def _clean_up(self) -> None:
+        """Take commands off the list that ended a while ago. Their output files stay until they are rotated."""
+        now, after = self.clock.now(), timedelta(milliseconds=self.facts.settings().cleanup_ms)
+        over = [job for job in self._jobs.values() if job.state.status != "running" and job.state.background]
+        over.sort(key=lambda job: job.ended_at or job.state.started, reverse=True)
+        for place, job in enumerate(over):
+            if place >= MOST_LISTED or (job.ended_at is not None and now - job.ended_at > after):
+                del self._jobs[job.state.id]
+                self._do(asyncio.to_thread(self.records.remove, job.state.id))
+
+    async def close(self) -> None:
+        """End every command of the agent."""
+        for job in self._jobs.values():
+            job.kill()
+        await self.settled()
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,70 @@
+"""Records of an agent's commands on disk, so that a restart can say which ones ran and what they had printed.
+
+A record is written before a command starts and removed when its result has been told; that of a background command says how it ended and
+stays until it is forgotten. A record without an end, found at a start, is of a command whose outcome nobody knows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from agent.tools.command_runner import JobState
+from gateway.base.atomic_file import write_atomically
+from memory.audience import Audience
+
+log = logging.getLogger(__name__)
+
+KEPT_FOR: Final = timedelta(days=1)
+"""How long a command of an earlier process is remembered."""
+MOST: Final = 200
+
+
+class JobRecords:
+    """The records in one folder, a file for each command. Blocking."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, state: JobState, *, audience: Audience, key: str, turn: str) -> None:
+        """Write a record. One that cannot be written is missed after a crash only, so it is logged and no more."""
+        facts = {**asdict(state), "started": state.started.isoformat(), "audience": asdict(audience), "key": key, "turn": turn}
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(self._folder / f"{state.id}.json", json.dumps(facts))
+        except OSError as error:
+            log.warning("the record of the command %s could not be written: %s", state.id, error)
+
+    def remove(self, job: str) -> None:
+        """Remove a record, if there is one."""
+        with contextlib.suppress(OSError):
+            (self._folder / f"{job}.json").unlink()
+
+    def load(self, now: datetime) -> list[tuple[JobState, Audience, str]]:
+        """Return what earlier processes left: state, audience and turn, newest first. Old and unreadable records are removed."""
+        found = []
+        for path in list(self._folder.glob("*.json")) if self._folder.is_dir() else []:
+            try:
+                facts: dict[str, Any] = json.loads(path.read_text())
+                audience = Audience(**facts.pop("audience"))
+                turn = facts.pop("turn")
+                del facts["key"]
+                state = JobState(
+                    **{**facts, "started": datetime.fromisoformat(facts["started"]), "sources": tuple(facts["sources"])}
+                )
+            except (OSError, ValueError, TypeError, KeyError) as error:
+                log.warning("the record %s cannot be read: %s", path, error)
+                self.remove(path.stem)
+                continue
+            if state.status == "running":
+                state = replace(state, status="unknown", seconds=0.0)
+            found.append((state, audience, turn))
+        found.sort(key=lambda one: one[0].started, reverse=True)
+        for state, _, _ in [one for place, one in enumerate(found) if place >= MOST or now - one[0].started > KEPT_FOR]:
+            self.remove(state.id)
+        return [one for place, one in enumerate(found) if place < MOST and now - one[0].started <= KEPT_FOR]
