@@ -81,7 +81,9 @@ class ProcessTool(CheckedTool[ProcessArguments]):
         if given.action not in {"write", "send-keys"} or not text or job is None:
             return None
         into = shortened(job.state.command, _LISTED_CHARS)
-        return Act(kind="exec", summary=f"type `{shortened(text)}` into `{into}`", command=text, cwd=self._runner.workspace, pty=True)
+        return Act(
+            kind="exec", summary=f"type `{shortened(text)}` into `{into}`", command=text, cwd=self._runner.workspace, pty=True
+        )
 
     async def act(self, arguments: ProcessArguments, context: ToolContext) -> Outcome:
         """Do what ``action`` says."""
