@@ -37,6 +37,8 @@ SETTLED_SECONDS = 5.0
 """Seconds after the start by which most of what stays for good was made."""
 ALONE_SECONDS = 5.0
 """The scheduler takes a while to load, and a gateway that is opened for a single question ends before it needs it."""
+SANDBOX_TRIED_AFTER = 15.0
+"""The trial of the sandbox starts some processes, and can wait until the gateway has started."""
 
 
 class Gateway(GatewayParts):
@@ -128,6 +130,7 @@ class Gateway(GatewayParts):
         self.storage_retry.close()
         await self.agent_supervisor.close()
         await self.model_registry.close()
+        await self.sandbox.close()
         await self.ledger.backup()
         await self.ledger.close()
         self.lock.release()
@@ -162,7 +165,16 @@ class Gateway(GatewayParts):
             ),
             watch(state, self.deps.clock, pause=self.pause, owner=self.owner, env=env, restart=self.deps.restart_on_stall),
             self.reload.watch(),
+            self._try_sandbox(),
         ]
+
+    async def _try_sandbox(self) -> None:
+        """Find out how commands are confined some time after the start, so that the first one need not wait for it."""
+        await self.deps.clock.sleep(SANDBOX_TRIED_AFTER)
+        for agent in self.settings.current.agent_ids:
+            standing = await self.sandbox.standing(agent)
+            if standing.rung == "off":
+                log.warning("commands of %s are not confined: %s %s", agent, standing.reason, standing.hint)
 
     async def _take_up(self) -> None:
         """Queue what the last process left: interrupted turns before waiting messages."""

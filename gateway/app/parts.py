@@ -43,6 +43,7 @@ from gateway.queue.steering import RunningTurn
 from gateway.routing.access import Access
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import ChatMigrations, router_of
+from gateway.sandbox.service import CommandSandbox
 from gateway.settings.block_streaming import Manner, manner_of
 from gateway.settings.messages import largest_file
 from gateway.settings.root import Settings, SettingsStore
@@ -63,6 +64,7 @@ class GatewayParts:
         self.model_registry = model_registry
         self.settings = SettingsStore(deps.settings)
         self.rules = Rules(lambda: self.settings.current, StoredRules(deps.paths.state))
+        self.sandbox = CommandSandbox(deps.paths, lambda: self.settings.current)
         self.agents: dict[str, RunningAgent] = {}
         self.notices = StartupNotices()
         self._running: dict[str, RunningTurn] = {}
@@ -135,6 +137,7 @@ class GatewayParts:
             queue=self.queue,
             running=self._running,
             rights=self._rights,
+            confined=self.sandbox.known,
         )
         enqueuer = Enqueuer(
             queue=self.queue,
@@ -236,6 +239,7 @@ class GatewayParts:
             reload=self.reload,
             notices=self.notices,
             audience=self.router.audience,
+            sandbox=self.sandbox,
         )
 
     def _tell_owner(self, text: str) -> None:

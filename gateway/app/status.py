@@ -15,6 +15,7 @@ from gateway.ledger.protocol import Ledger
 from gateway.outbound.failed_sends import AccountHealth
 from gateway.outbound.owner_notifications import StartupNotices
 from gateway.queue.lanes import Lanes, Pause
+from gateway.sandbox.service import CommandSandbox
 from gateway.settings.root import SettingsStore
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 from memory.audience import Audience
@@ -36,6 +37,7 @@ class StatusHandlers:
         reload: Reload,
         notices: StartupNotices,
         audience: Callable[[str], Audience],
+        sandbox: CommandSandbox,
     ) -> None:
         self._ledger = ledger
         self._settings = settings
@@ -47,6 +49,7 @@ class StatusHandlers:
         self._reload = reload
         self._notices = notices
         self._audience = audience
+        self._sandbox = sandbox
 
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
         """The calls by name, for ``POST /admin/CALL``."""
@@ -57,6 +60,8 @@ class StatusHandlers:
             "settings.reload": self._reload.for_command,
             "resume": self._pause.resume,
             "channels.restart": self.restart,
+            "sandbox.explain": self.explain_sandbox,
+            "sandbox.check": self._sandbox.check,
         }
 
     async def status(self) -> dict[str, Any]:
@@ -67,12 +72,17 @@ class StatusHandlers:
             "agents": {agent.id: agent.facts() for agent in self._agents.values()},
             "channels": self._channels(),
             "settings": self._reload.facts(),
+            "commands": {agent: asdict(known) for agent in self._agents if (known := self._sandbox.known(agent)) is not None},
             "inbox": {"waiting": tally.waiting},
             "turns": {"running": tally.running},
             "outbox": dict(tally.outbox),
             "paused": self._pause.causes,
             "notices": self._notices.told,
         }
+
+    async def explain_sandbox(self, agent: str) -> dict[str, Any]:
+        """Describe what commands of an agent can see, write and reach. Raises UsageError: there is no such agent."""
+        return await self._sandbox.explain(agent)
 
     def _channels(self) -> dict[str, Any]:
         facts = self._supervisor.facts()

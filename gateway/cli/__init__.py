@@ -40,6 +40,7 @@ COMMANDS = {
     "sessions": ("gateway.cli.sessions:sessions", "List, show and export conversations."),
     "usage": ("gateway.cli.status:usage", "Show model usage and cost."),
     "context": ("gateway.cli.status:context", "Show what fills the model's context window."),
+    "sandbox": ("gateway.cli.sandbox:sandbox", "Show and check what commands of an agent can reach."),
     "memory": ("gateway.cli.memory:memory", "Search and index the agent's notes."),
 }
 

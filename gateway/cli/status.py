@@ -44,6 +44,7 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     lines = [f"The gateway has been running since {local(facts['started'])} (process {facts['pid']}{port})."]
     for name, agent in facts["agents"].items():
         lines.append(f"  agent {name}: {agent['sessions']} sessions, workspace {agent['workspace']}")
+        lines += _commands(facts["commands"].get(name))
     for name, channel in facts["channels"].items():
         heard = f", last message {local(channel['heard'])}" if channel.get("heard") else ""
         lines.append(f"  channel {name}: {channel['state']}{heard}")
@@ -58,6 +59,18 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     lines += [f"  PAUSED: {cause}" for cause in facts["paused"]]
     lines += [f"  ! {notice}" for notice in facts["notices"]]
     return "\n".join(lines)
+
+
+def _commands(standing: dict[str, Any] | None) -> list[str]:
+    if standing is None or not standing["reason"]:
+        return []
+    said = {
+        "bwrap": "confined by bubblewrap",
+        "landlock": "confined by Landlock",
+        "off": "NOT CONFINED, so every one is asked about",
+    }
+    how = said[standing["rung"]] if standing["usable"] else "not run at all"
+    return [f"    commands are {how}: {standing['reason']}", *([f"    {standing['hint']}"] if standing["hint"] else [])]
 
 
 @click.command()

@@ -27,6 +27,7 @@ from gateway.queue.steering import RunningTurn
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage, UnreadableMessage, decode_message, words_of
 from gateway.routing.router import Route
+from gateway.sandbox.protocol import Standing
 from gateway.sessions.file import SessionRecord
 
 log = logging.getLogger(__name__)
@@ -46,8 +47,10 @@ class UrgentCommands:
         queue: MessageQueue,
         running: Mapping[str, RunningTurn],
         rights: CommandRights,
+        confined: Callable[[str], Standing | None],
     ) -> None:
         self._rights = rights
+        self._confined = confined
         self._ledger = ledger
         self._lanes = lanes
         self._agents = agents
@@ -169,10 +172,22 @@ class UrgentCommands:
                 )
         ahead = self._lanes.queued(route.session)
         lines += self._at_work(agent, route)
+        lines += self._commands(route.agent)
         lines.append(f"- Queue: {self._queue.told(route.session, inbound.conversation.channel)}")
         waiting = max(tally.waiting - 1, 0)  # the question itself is in the inbox until it is answered
         lines.append(f"- Running: {counted(tally.running, 'turn')}, {ahead} waiting here, {waiting} in total")
         return "\n".join(lines)
+
+    def _commands(self, agent: str) -> list[str]:
+        """Say how commands are confined where that is not as well as it could be."""
+        standing = self._confined(agent)
+        if standing is None or not standing.reason:
+            return []
+        if not standing.usable:
+            return [f"- ⚠️ Commands cannot run: {standing.reason}"]
+        if standing.rung == "off":
+            return [f"- ⚠️ Commands are not confined, so I ask about every one: {standing.reason}"]
+        return [f"- Commands are confined by {'bubblewrap' if standing.rung == 'bwrap' else 'Landlock'}: {standing.reason}"]
 
     def _at_work(self, agent: RunningAgent, route: Route) -> list[str]:
         """Format the progress of the running turn and the limits of a turn."""

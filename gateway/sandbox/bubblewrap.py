@@ -8,6 +8,7 @@ the environment that it was started with.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -58,8 +59,8 @@ class Bubblewrap:
         yield from ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
         yield from () if request.network else ("--unshare-net",)
         yield from ("--disable-userns",) if self.nested else ()
-        yield from ("--die-with-parent", "--hostname", "sandbox", "--cap-drop", "ALL")
-        shown = [*_system(network=request.network), *_readable(given)]
+        yield from ("--die-with-parent", "--cap-drop", "ALL")
+        shown = list(_system(network=request.network))
         for source, path in shown:
             yield from ("--ro-bind", source, path)
         for path, target in _links():
@@ -69,6 +70,9 @@ class Bubblewrap:
         yield from _proc() if self.proc else ()
         yield from ("--dev", "/dev", *self._memory(limits), "/dev/shm", *self._memory(limits), _TMP)
         yield from ("--dir", places.HOME, "--dir", "/run", "--symlink", "../tmp", "/var/tmp")
+        for source, path in _readable(given):  # after the folders that are empty, in which they may lie
+            yield from ("--ro-bind", source, path)
+            shown.append((source, path))
         if request.access != "none":
             found = command.workspace(request)
             yield from ("--bind" if request.access == "rw" else "--ro-bind", found, found)
@@ -96,7 +100,7 @@ def _made_up(request: Request) -> Iterator[tuple[str, bytes]]:
     user, group = places.passwd(command.user_name(), os.geteuid(), os.getegid())
     yield from (("/etc/passwd", user), ("/etc/group", group))
     if not request.network:
-        yield "/etc/hosts", places.LOOPBACK
+        yield "/etc/hosts", places.loopback(socket.gethostname())
 
 
 def _proc() -> Iterator[str]:

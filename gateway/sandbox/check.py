@@ -60,17 +60,27 @@ async def check(
 
     ``only`` names some of them. ``closed`` are real folders that must not be seen.
     """
-    with Decoys() as decoys:
-        given = decoys.given | {"access": access, "network": network, "only": list(only), "closed": list(closed)}
-        program, base = interpreter()
-        given["ways"] = [given["workspace"], *base]
-        argv = (program, "-I", "-S", "-c", inspect.getsource(canaries), json.dumps(given | {"mark": given["mark"][::-1]}))
-        place = given["workspace"]
-        request = Request(argv=argv, cwd=place, workspace=place, agent="", access=access, network=network, pty=True)
-        found = await _run(await confine(request) if confine else None, argv, given)
-        if "udp" in found.seen and decoys.arrived():
-            found.seen["udp"] = "a datagram arrived"
-        return found
+    try:
+        with Decoys() as decoys:
+            decoys.given |= {"access": access, "network": network, "only": list(only), "closed": list(closed)}
+            return await _tried(confine, decoys)
+    except OSError as error:
+        return Findings(error=f"the trial could not be prepared: {error}")
+
+
+async def _tried(confine: Confine | None, decoys: Decoys) -> Findings:
+    given = decoys.given
+    program, base = interpreter()
+    place = given["workspace"]
+    given["ways"] = [place, *base]
+    argv = (program, "-I", "-S", "-c", inspect.getsource(canaries), json.dumps(given | {"mark": given["mark"][::-1]}))
+    request = Request(
+        argv=argv, cwd=place, workspace=place, agent="", access=given["access"], network=given["network"], pty=True
+    )
+    found = await _run(await confine(request) if confine else None, argv, given)
+    if "udp" in found.seen and decoys.arrived():
+        found.seen["udp"] = "a datagram arrived"
+    return found
 
 
 class Decoys:

@@ -34,8 +34,7 @@ SETTINGS = tuple(
 )
 """What programs expect below /etc, as patterns of names: no passwords, private keys, tokens or mail settings are in these."""
 NETWORK_SETTINGS = ("/etc/hosts", "/etc/resolv.conf")
-"""What looking up names needs; given only where the network is. Elsewhere there is `LOOPBACK` in the place of the first."""
-LOOPBACK = b"127.0.0.1 localhost sandbox\n::1 localhost sandbox\n"
+"""What looking up names needs; given only where the network is. Elsewhere there is `loopback` in the place of the first."""
 CLOSED_PROC = (
     *("acpi", "kcore", "key-users", "keys", "kmsg", "kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "sched_debug"),
     *("scsi", "slabinfo", "sysrq-trigger", "timer_list", "vmallocinfo"),
@@ -82,6 +81,11 @@ def passwd(user: str, uid: int, gid: int) -> tuple[bytes, bytes]:
     known = {uid: f"{user}:x:{uid}:{gid}:{user}:{HOME}:/bin/sh", 65534: "nobody:x:65534:65534:nobody:/:/bin/false"}
     groups = {gid: f"{user}:x:{gid}:", 65534: "nogroup:x:65534:"}
     return ("\n".join([*known.values(), ""]).encode(), "\n".join([*groups.values(), ""]).encode())
+
+
+def loopback(host: str) -> bytes:
+    """Make up /etc/hosts for a command without the network."""
+    return f"127.0.0.1 localhost {host}\n::1 localhost {host}\n".encode()
 
 
 def settings(*, network: bool) -> list[str]:

@@ -9,6 +9,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from agent.tool_settings import ExecLimits, ExecSettings
 from gateway.base.paths import Paths
 from gateway.sandbox import command, explain, places
 from gateway.sandbox.bubblewrap import Bubblewrap
+from gateway.sandbox.check import check, interpreter
 from gateway.sandbox.landlock import Landlock
 from gateway.sandbox.limits import rlimits
 from gateway.sandbox.probe import Tried, try_bubblewrap, try_landlock
@@ -49,7 +52,9 @@ class CommandSandbox:
         return self._judge(choice)
 
     def known(self, agent: str, *, main: bool = True) -> Standing | None:
-        """Say what `standing` would without trying anything; None when it has not been tried yet."""
+        """Say what `standing` would, without waiting for a trial; None when that has not ended, or there is no such agent."""
+        if agent not in self._settings().agent_ids:
+            return None
         choice = self._choice(self._settings().agent(agent), main=main)
         needed = {"auto": ("bwrap",), "bwrap": ("bwrap",), "landlock": ("landlock",), "off": ()}[choice]
         if any(name not in self._tried for name in needed):
@@ -60,6 +65,9 @@ class CommandSandbox:
 
     async def confine(self, request: Request) -> Confined:
         """Say how to start one command. Raises CannotConfine where that is not possible as the settings ask."""
+        return await self._confined(request)
+
+    async def _confined(self, request: Request, more: tuple[str, ...] = ()) -> Confined:
         standing = await self.standing(request.agent, main=request.main)
         if not standing.usable:
             raise CannotConfine(standing.reason, where="tools.exec.sandbox", hint=standing.hint)
@@ -68,6 +76,7 @@ class CommandSandbox:
         if standing.rung == "off":
             return self._unconfined(request, limits)
         given = self._places(profile)
+        given = replace(given, readable=(*given.readable, *more))
         if standing.rung == "bwrap" and self._bubblewrap is not None:
             return self._bubblewrap.confine(request, given, limits)
         assert self._landlock is not None
@@ -82,6 +91,30 @@ class CommandSandbox:
         owner, others = await self.standing(agent), await self.standing(agent, main=False)
         given = self._places(profile)
         return explain.explanation(profile, owner=owner, others=others, given=given, refused=self._refused(profile))
+
+    async def check(self, agent: str) -> dict[str, Any]:
+        """Run the canaries as commands of that agent, and unconfined beside it: what each of them saw, as JSON values."""
+        standing = await self.standing(agent)
+        own = self._settings().agent(agent)
+        confined: dict[str, str] = {}
+        problem = standing.reason if standing.rung == "off" else ""
+        if not problem:
+            found = await check(partial(self._trial, own), closed=self._closed())
+            confined, problem = found.seen, found.error
+        bare = await check(None, closed=self._closed())
+        names = list(confined or bare.seen)
+        return {
+            "agent": agent,
+            "rung": standing.rung,
+            "holds": standing.rung != "off" and not problem and not any(confined.values()),
+            "problem": problem,
+            "hint": standing.hint,
+            "canaries": {name: {"confined": confined.get(name), "unconfined": bare.seen.get(name, "")} for name in names},
+        }
+
+    async def _trial(self, own: AgentProfile, request: Request) -> Confined:
+        """Confine a request of the check as one of that agent, whose Python may be read besides."""
+        return await self._confined(replace(request, agent=own.id), more=interpreter()[1])
 
     async def close(self) -> None:
         """Remove the folders for temporary files."""

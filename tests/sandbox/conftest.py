@@ -68,6 +68,15 @@ def seen(confining: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[
     return by
 
 
+def copied(place: Path) -> None:
+    """Copy the parts that need nothing beside the standard library to where every user may read them."""
+    for part in ("gateway/base", "gateway/sandbox"):
+        shutil.copytree(HERE.parents[1] / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(HERE.parents[1] / "gateway/__init__.py", place / "gateway")
+    for path in (place, *place.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
 def _measured(user: int, place: Path) -> dict[str, dict[str, Any]]:
     program = sys.executable if user == os.getuid() else python_for_others()
     if program is None:
@@ -75,9 +84,7 @@ def _measured(user: int, place: Path) -> dict[str, dict[str, Any]]:
     root = Path("/tmp") if user != os.getuid() else place  # noqa: S108 -- where the other user may enter
     copy = root / f"homebody-test-{os.getpid()}-{user}"
     try:
-        for part in ("gateway/base", "gateway/sandbox"):
-            shutil.copytree(HERE.parents[1] / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(HERE.parents[1] / "gateway/__init__.py", copy / "gateway")
+        copied(copy)
         shutil.copy(HERE / "confining.py", copy)
         home = copy / "home"
         home.mkdir()
