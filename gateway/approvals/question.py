@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import unicodedata
 from dataclasses import dataclass
 from typing import Final
@@ -49,7 +50,7 @@ class Question:
 
 def question_text(question: Question, *, home: str, longest: int = LONGEST) -> str:
     """Return a question as Markdown of at most ``longest`` characters. ``home`` is the owner's home folder. Blocking."""
-    around = [*_answers(question, home), f"No answer within {question.minutes} minutes counts as no. (#{question.name})"]
+    around = _answers(question, home)
     why = _why(question)
     if question.act.kind != "exec":
         head = f"🔐 {question.agent} wants to {visible(question.act.summary)}."
@@ -103,7 +104,7 @@ def _circumstances(act: Act, home: str) -> list[str]:
     if act.pty:
         facts.append("in a terminal")
     told = f"It would run {', '.join(facts)}."
-    unclear = act.argv is not None and any(" " in one or not one for one in act.argv)
+    unclear = act.argv is not None and shlex.join(act.argv) != " ".join(act.command.split(" "))
     words = " ".join(_code(one) if one else "(empty)" for one in act.argv or ()) if unclear else ""
     return [told, *([f"Word by word: {_shortened(words, 4 * _PART)}"] if words else [])]
 
@@ -134,15 +135,19 @@ def _why(question: Question) -> list[str]:
 
 
 def _answers(question: Question, home: str) -> list[str]:
-    name, act = question.name, question.act
-    lines = [f"**Once** — do it now, this one time: `/approve {name} once`"]
-    if question.why_not_always is None:
+    act, why_not = question.act, question.why_not_always
+    if why_not is None:
         where = f" in {_code(_short(act.cwd, home))}{', with the network' if act.network else ''}, exactly so"
         what = f"{_code(_one_line(act.command))}{where}" if act.kind == "exec" else "this"
-        lines.append(f"**Always** — from now on without a question: {what}: `/approve {name} always`")
+        always = f"**Always**: from now on without a question: {what}."
     else:
-        lines.append(f"**Always** is not possible: {visible(question.why_not_always)}.")
-    return [*lines, f"**Deny** — do not do it: `/approve {name} deny`"]
+        always = f"**Always** is not possible{'' if why_not == question.reason else f': {visible(why_not)}'}."
+    return [
+        "**Once**: do it now.",
+        always,
+        f"**Deny**: do not do it. No answer within {question.minutes} minutes counts as no.",
+        f"Without buttons: `/approve {question.name} once`{', `always`' if why_not is None else ''} or `deny`.",
+    ]
 
 
 def _odd_letters(command: str) -> list[str]:

@@ -210,7 +210,9 @@ class Rules:
             return "it is allowed, but not while the conversation holds untrusted text"
         if case.obstacle is not None:
             return case.obstacle
-        return "it uses the network, and no rule allows that" if case.act.network else "no rule allows it"
+        if case.origin == "owner" and any(case.is_as_stored(one, unchanged=False) for one in self.stored.all()):
+            return "a file that it runs has changed since you allowed it for good"
+        return "it uses the network, and no rule allows that" if case.act.network else "no rule allows it without a question"
 
 
 def told(rule: ApprovalRule) -> str:
@@ -253,12 +255,12 @@ class _Case:
         if self.act.kind != "exec":
             return "only commands can be allowed for good"
         if self.argv is None:
-            return "it needs a shell (a chain, a pipe, a variable or other shell syntax), and no rule can allow that"
+            return "it uses shell syntax, which no rule can allow"
         if self.act.env or self.act.pty:
             names = ", ".join(name for name, _ in self.act.env)
             return f"it {f'sets variables ({names})' if names else 'runs in a terminal'}, and no rule can allow that"
         if self.program is None:
-            return f"{self.argv[0]} is not a program outside the workspace"
+            return f"there is no program {self.argv[0]} outside the workspace"
         return None if is_inside(self.act.cwd, self.profile.workspace) else "it starts outside the workspace"
 
     @property
@@ -293,13 +295,15 @@ class _Case:
             return self.argv is not None and pattern.matches(self.argv) and all(map(place.holds, pattern.chosen(self.argv)))
         return mentions(command_pattern(rule.command, strict=False), self.act.command)
 
-    def is_as_stored(self, rule: StoredRule) -> bool:
-        """Whether a stored rule allows exactly this, and the files that it names are as they were."""
+    def is_as_stored(self, rule: StoredRule, *, unchanged: bool = True) -> bool:
+        """Whether a stored rule allows exactly this; with ``unchanged``, the files that it names must be as they were."""
         same = (rule.agent, rule.argv, rule.cwd) == (self.profile.id, self.argv, self.act.cwd)
         if not same or rule.program != self.program or (self.act.network and not rule.network):
             return False
         wanted = self.script() if self.runs_others else {}
-        return all(sha256_of(path) == digest for path, digest in rule.files.items()) and wanted.keys() <= rule.files.keys()
+        return not unchanged or (
+            all(sha256_of(path) == digest for path, digest in rule.files.items()) and wanted.keys() <= rule.files.keys()
+        )
 
     def script(self) -> dict[str, str]:
         """The SHA-256 of the file that an interpreter is given first, by its path; empty if it is given none or options first."""

@@ -33,11 +33,10 @@ def test_a_question_says_what_where_why_and_what_each_answer_does():
         "It would run in the folder `~/homebody`, with the network.\n"
         "Why I ask: it uses the network, and no rule allows that.\n"
         "\n"
-        "**Once** — do it now, this one time: `/approve k7f2m3qa once`\n"
-        "**Always** — from now on without a question: `git push origin main` in `~/homebody`, with the network, exactly so: "
-        "`/approve k7f2m3qa always`\n"
-        "**Deny** — do not do it: `/approve k7f2m3qa deny`\n"
-        "No answer within 30 minutes counts as no. (#k7f2m3qa)"
+        "**Once**: do it now.\n"
+        "**Always**: from now on without a question: `git push origin main` in `~/homebody`, with the network, exactly so.\n"
+        "**Deny**: do not do it. No answer within 30 minutes counts as no.\n"
+        "Without buttons: `/approve k7f2m3qa once`, `always` or `deny`."
     )
 
 
@@ -57,9 +56,10 @@ def test_it_names_untrusted_sources():
     assert "and 4 more" in _text("make x", taint=frozenset(f"web:{n}.example" for n in range(9)))
 
 
-def test_words_that_hold_blanks_are_told_one_by_one():
-    assert "Word by word: `grep` `a  b` (empty) `x y`" in _text("grep 'a  b' '' 'x y'")
-    assert "Word by word" not in _text("grep ab x")
+def test_words_that_are_not_quoted_as_usual_are_told_one_by_one():
+    assert "Word by word: `grep` `a  b` (empty) `x y`" in _text("grep 'a  b' '' 'x'' y'")
+    assert "Word by word: `grep` `--include=*.py` `ab`" in _text("grep --include='*.py' ab")
+    assert "Word by word" not in _text("grep 'a b' x")
 
 
 @needs_shfmt
@@ -160,7 +160,7 @@ def test_any_question_fits_shows_the_command_and_hides_nothing(command: str, tai
         assert "homebody approvals show k7f2m3qa" in told
     else:
         assert blocks[0].content == f"{shown}\n"
-    assert all(f"/approve k7f2m3qa {word}" in told for word in ("once", "always", "deny"))
+    assert "`/approve k7f2m3qa once`, `always` or `deny`" in told
 
 
 def test_other_acts_are_asked_about_too():
@@ -172,4 +172,4 @@ def test_other_acts_are_asked_about_too():
     told = question_text(Question(name="k7f2m3qa", agent="main", act=url), home=HOME)
     assert len(told) <= LONGEST
     assert "https://x.example/?q=⟨U+202E⟩" in told
-    assert "/approve k7f2m3qa deny" in told
+    assert "/approve k7f2m3qa once" in told

@@ -199,7 +199,8 @@ def test_a_script_that_changed_is_asked_about_again(workspace: Path, rules_of: C
     assert _decide(rules, "sh backup.sh", workspace) == "allow"
     assert _decide(rules, "sh backup.sh", workspace, taint=TAINT) == "ask"
     (workspace / "backup.sh").write_text("rm -rf notes\n")
-    assert _decide(rules, "sh backup.sh", workspace) == "ask"
+    verdict = rules.judge("main", "owner", CLEAN, act("sh backup.sh", workspace))
+    assert (verdict.decision, "has changed since you allowed it" in verdict.reason) == ("ask", True)
 
 
 @pytest.mark.parametrize(
