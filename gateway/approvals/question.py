@@ -55,7 +55,8 @@ def question_text(question: Question, *, home: str, longest: int = LONGEST) -> s
     if question.act.kind != "exec":
         head = f"🔐 {question.agent} wants to {visible(question.act.summary)}."
         return "\n".join([_shortened(head, longest // 2), *_target(question.act), *why, "", *around])[:longest]
-    head = f"🔐 {question.agent} wants to run a command:"
+    does = "run a command" if question.act.summary.startswith("run ") else _one_line(visible(question.act.summary))
+    head = f"🔐 {question.agent} wants to {does}:"
     below = [*_circumstances(question.act, home), *_parts(question.act), *why, *_odd_letters(question.act.command), "", *around]
     left = longest - sum(len(line) + 1 for line in (head, *below))
     if left < longest // 3:  # the list of parts gives way to the command itself
@@ -103,7 +104,7 @@ def _circumstances(act: Act, home: str) -> list[str]:
         facts.append("with the variables " + ", ".join(_code(f"{name}={value}"[:_PART]) for name, value in act.env))
     if act.pty:
         facts.append("in a terminal")
-    told = f"It would run {', '.join(facts)}."
+    told = f"It would happen {', '.join(facts)}."
     unclear = act.argv is not None and shlex.join(act.argv) != " ".join(act.command.split(" "))
     words = " ".join(_code(one) if one else "(empty)" for one in act.argv or ()) if unclear else ""
     return [told, *([f"Word by word: {_shortened(words, 4 * _PART)}"] if words else [])]

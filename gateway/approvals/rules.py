@@ -282,7 +282,8 @@ class _Case:
 
     def is_meant_by(self, rule: ApprovalRule) -> bool:
         """Whether a rule of the settings is about this act."""
-        if not (fnmatchcase(self.tool, rule.tool) and fnmatchcase(self.profile.id, rule.agent)):
+        tools = {self.tool, TOOLS[self.act.kind]}  # input to a command, by the tool process, is judged like a command
+        if not (any(fnmatchcase(one, rule.tool) for one in tools) and fnmatchcase(self.profile.id, rule.agent)):
             return False
         if rule.origins().isdisjoint({self.origin, "any"}):
             return False

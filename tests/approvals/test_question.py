@@ -30,7 +30,7 @@ def test_a_question_says_what_where_why_and_what_each_answer_does():
     assert told == (
         "🔐 main wants to run a command:\n"
         "```\ngit push origin main\n```\n"
-        "It would run in the folder `~/homebody`, with the network.\n"
+        "It would happen in the folder `~/homebody`, with the network.\n"
         "Why I ask: it uses the network, and no rule allows that.\n"
         "\n"
         "**Once**: do it now.\n"
@@ -173,3 +173,9 @@ def test_other_acts_are_asked_about_too():
     assert len(told) <= LONGEST
     assert "https://x.example/?q=⟨U+202E⟩" in told
     assert "/approve k7f2m3qa once" in told
+
+
+def test_input_to_a_running_command_is_asked_about_as_what_it_is():
+    typed = Act(kind="exec", summary="type `rm x` into `bash`", command="rm x", cwd=CWD, pty=True)
+    told = question_text(Question(name="k7f2m3qa", agent="main", act=typed), home=HOME)
+    assert told.startswith("🔐 main wants to type `rm x` into `bash`:\n```\nrm x\n```\n")

@@ -305,3 +305,11 @@ def test_the_reason_tells_what_would_make_it_possible(workspace: Path, rules_of:
     assert "approvals.rules" in why("make x", ask="off")
     assert "no rule allows it" in why("make x")
     assert "outside the workspace" in why("./ls")
+
+
+def test_input_to_a_running_command_is_judged_like_a_command(workspace: Path, rules_of: Callable[..., Rules]):
+    typed = Act(kind="exec", summary="type `rm x` into `bash`", command="rm x", cwd=str(workspace), pty=True)
+    deny = [{"decision": "deny", "command": "rm"}]
+    assert rules_of().judge("main", "owner", CLEAN, typed, tool="process").decision == "ask"
+    assert rules_of().judge("main", "group", CLEAN, typed, tool="process").decision == "deny"
+    assert rules_of(rules=deny).judge("main", "owner", CLEAN, typed, tool="process").decision == "deny"
