@@ -63,6 +63,14 @@ class ToolStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """The last lines that a running tool has printed. They replace those of the event before."""
+
+    call: ToolCall
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolFinished:
     """A tool is done."""
 
@@ -86,4 +94,15 @@ class Notice:
     verbose: bool = False
 
 
-Event = TextDelta | ThinkingDelta | Restarted | ReplyNote | FailedOver | ToolStarted | ToolFinished | AnswerFinished | Notice
+Event = (
+    TextDelta
+    | ThinkingDelta
+    | Restarted
+    | ReplyNote
+    | FailedOver
+    | ToolStarted
+    | ToolOutput
+    | ToolFinished
+    | AnswerFinished
+    | Notice
+)

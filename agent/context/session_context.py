@@ -181,6 +181,7 @@ class SessionContext:
             now=self.now(),
             session=self.session,
             turn=turn,
+            key=self.key,
             audience=self.audience,
             origin=self.origin or _ORIGINS[self.audience.kind],
             taint=self.taint if taint is None else taint,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.context.session_context import SessionContext
-from agent.events import Event, ToolFinished, ToolStarted
+from agent.events import Event, ToolFinished, ToolOutput, ToolStarted
 from agent.loop.approvals import BEHIND_ONE_THAT_WAITS, call_key, outcome, outcome_name, placeholder
 from agent.loop.call_log import CallLog
 from agent.loop.gate import AskedCall, Gate, OpenGate, Verdict
@@ -93,7 +93,7 @@ class ToolRunner:
         context, key = self.context.tool_context(self.turn), call_key(answer, call)
         verdict = await self._judged(key, call, context)
         if verdict.decision != "allow" and not await self._untouched(call, answer):
-            return unknown(call)  # it was allowed when it began, before a restart
+            return self._unknown(call, context)  # it was allowed when it began, before a restart
         match verdict.decision:
             case "deny":
                 return _refusal(call, f"Not run: {verdict.reason}")
@@ -134,13 +134,20 @@ class ToolRunner:
         """Run a call that may run, unless it has an effect and began before."""
         effect = self.context.toolbox.effect_of(call.name)
         if effect != "pure" and await self.journal.begin(key, call, effect) != "new" and effect == "effect":
-            return unknown(call)
+            return self._unknown(call, context)
         self.emit(ToolStarted(call))
+        context = replace(context, progress=lambda text: self.emit(ToolOutput(call, text)))
         began = self.context.clock.monotonic()
         limit = min(self.context.settings.limits.tool_result_chars, result_cap(self.context.window.size))
         result = await self.context.toolbox.run(call, context, permit=self.context.permit, max_chars=limit)
         self.emit(ToolFinished(call, result, self.context.clock.monotonic() - began))
         return result
+
+    def _unknown(self, call: ToolCall, context: ToolContext) -> ToolMessage:
+        """Return the result of a call that a restart interrupted, with what its tool knows of it."""
+        told = unknown(call)
+        known = self.context.toolbox.known_of(call, context)
+        return replace(told, text=f"{told.text} {known}") if known else told
 
     async def _judged(self, key: str, call: ToolCall, context: ToolContext, *, must_be_judged: bool = False) -> Verdict:
         """Ask the gate about a call. ``must_be_judged``: a call whose tool cannot say any more what it would do may not run."""

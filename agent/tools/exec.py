@@ -171,7 +171,8 @@ class Exec(CheckedTool[ExecArguments]):
         state = self._runner.lost_in(context.turn, command)
         if state is None:
             return ""
-        return f"The command was started and nobody saw it end.{where_all_is(state) or ' It had printed nothing.'}"
+        printed = f"What it had printed is in {state.path}." if state.path else "It had printed nothing that was kept."
+        return f"The command was started, and nobody saw it end. {printed}"
 
     def _folder(self, raw: str) -> str:
         """Return the folder to start in as an absolute path. ``~`` is the workspace. Raises CommandRefused."""

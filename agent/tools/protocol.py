@@ -102,3 +102,12 @@ class ActingTool(Tool, Protocol):
     def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
         """Return what a call would do; None where there is nothing to judge, such as for arguments that ``run`` refuses anyway."""
         ...
+
+
+@runtime_checkable
+class RememberingTool(Tool, Protocol):
+    """A tool that can say something of a call that a restart interrupted, although nobody knows its outcome."""
+
+    def known_of(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        """Return what is known of the call in a sentence; "" for nothing."""
+        ...

@@ -12,7 +12,7 @@ from agent.messages import ToolCall, ToolMessage
 from agent.models.protocol import ToolSpec
 from agent.taint import Marks, fenced, merged, random_mark
 from agent.tools.arguments import failed
-from agent.tools.protocol import Act, ActingTool, Effect, Outcome, Tool, ToolContext
+from agent.tools.protocol import Act, ActingTool, Effect, Outcome, RememberingTool, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,13 @@ class Toolbox:
         """Return what a call would do, where its tool can say. Raises what the tool raises: a call that cannot be judged must not run."""
         tool = self._tools.get(call.name)
         return tool.act_of(call.arguments, context) if isinstance(tool, ActingTool) and call.arguments is not None else None
+
+    def known_of(self, call: ToolCall, context: ToolContext) -> str:
+        """Return what is known of a call that a restart interrupted, in a sentence, where its tool can say; "" otherwise."""
+        tool = self._tools.get(call.name)
+        return (
+            tool.known_of(call.arguments, context) if isinstance(tool, RememberingTool) and call.arguments is not None else ""
+        )
 
     async def run(
         self, call: ToolCall, context: ToolContext, *, permit: Permit | None = None, max_chars: int | None = None

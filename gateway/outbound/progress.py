@@ -7,7 +7,17 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Literal
 
-from agent.events import AnswerFinished, Event, Notice, Restarted, TextDelta, ThinkingDelta, ToolFinished, ToolStarted
+from agent.events import (
+    AnswerFinished,
+    Event,
+    Notice,
+    Restarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+)
 from agent.messages import ToolCall
 from agent.settings import AgentSettings
 from agent.timing import Clock
@@ -20,7 +30,8 @@ from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.block_streaming import Sending
 from gateway.settings.messages import AckScope, MessagesSettings
 
-_SHOWN = {"path": "", "query": "“{}”", "pattern": "“{}”"}
+_SHOWN = {"command": "`{}`", "path": "", "query": "“{}”", "pattern": "“{}”"}
+_FENCE = "```"
 _SHOWN_CHARS = 60
 _REASON_CHARS = 120
 
@@ -53,6 +64,8 @@ class ProgressDisplay:
         self._drafts: Drafts | None = channel if sent != "written" and hasattr(channel, "draft") else None  # type: ignore[assignment]
         self._finished = ""
         self._text = ""
+        self._output = ""
+        """The last lines that a running tool has printed."""
         self._news = asyncio.Event()
 
     @contextlib.asynccontextmanager
@@ -86,7 +99,13 @@ class ProgressDisplay:
                 self._text = ""
             case ToolStarted(call):
                 self._frame(Activity(describe(call), "started"))
+            case ToolOutput(call, text):
+                self._output = f"{describe(call)}\n{_FENCE}\n{text.replace(_FENCE, '')}\n{_FENCE}"
+                self._news.set()
             case ToolFinished(call, result):
+                if self._output:
+                    self._output = ""
+                    self._news.set()
                 why = f": {_first_line(result.text)}" if result.is_error else ""
                 self._frame(Activity(f"{describe(call)}{why}", "failed" if result.is_error else "finished"))
             case Notice(text, verbose) if self._verbose or not verbose:
@@ -99,7 +118,7 @@ class ProgressDisplay:
         while True:
             await self._news.wait()
             self._news.clear()
-            text = shown(self._finished + self._text)
+            text = "\n\n".join(filter(None, (shown(self._finished + self._text), self._output)))
             if self._held is not None:  # the owner is told when the answer itself is sent
                 text = self._held.text(text, quietly=True)
             await drafts.draft(self._conversation, self._turn, text)

@@ -364,7 +364,7 @@ asyncio.run(main())
         assert (await one.process("write", job=job, data="x")).is_error
         assert (await one.process("poll", job=job)).text.startswith("half\n")
         known = one.tools[0].known_of({"command": "echo foreground; sleep 300"}, one.context())
-        assert known.startswith("The command was started and nobody saw it end.; all of the output: .homebody/output/")
+        assert known.startswith("The command was started, and nobody saw it end. What it had printed is in .homebody/output/")
         assert one.tools[0].known_of({"command": "echo other"}, one.context()) == ""
         assert (await one.process("remove", job=job)).text
         await one.commands.settled()
