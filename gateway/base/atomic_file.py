@@ -1,4 +1,4 @@
-"""Atomic writes of small files: a reader sees either the old text or the new one."""
+"""Durable writes of small files. With ``write_atomically`` a reader sees either the old text or the new one."""
 
 from __future__ import annotations
 
@@ -25,12 +25,21 @@ def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
         fresh.unlink(missing_ok=True)
         raise
     if durable:
-        _settle(path.parent)
+        sync(path.parent)
 
 
-def _settle(folder: Path) -> None:
-    """Sync a folder, so that new and renamed files survive a power loss."""
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a file with mode 0600 and sync it. A link is not followed. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync(path: Path) -> None:
+    """Sync a file, or a folder so that new and renamed files in it survive a power loss. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import apsw
 
+from gateway.base.atomic_file import sync
 from gateway.base.errors import StorageFailed
 from gateway.ledger.raw_tables import SHAPES, Row
 from gateway.ledger.schema import APPLICATION_ID, STEPS
@@ -121,9 +122,9 @@ def _keep(unfinished: Path, place: Path, too_many: list[Path]) -> None:
         db.close()
     if finding != "ok":
         raise apsw.CorruptError(str(finding))
-    _sync(unfinished)
+    sync(unfinished)
     unfinished.replace(place)
-    _sync(place.parent)
+    sync(place.parent)
     for old in too_many:
         old.unlink(missing_ok=True)
 
@@ -131,14 +132,6 @@ def _keep(unfinished: Path, place: Path, too_many: list[Path]) -> None:
 def _delete(unfinished: Path) -> None:
     for side in ("", "-wal", "-journal"):
         unfinished.with_name(unfinished.name + side).unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def newest_copy(path: Path) -> tuple[Path, dict[str, list[Row]]] | None:

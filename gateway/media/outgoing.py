@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import re
 import secrets
 import shutil
@@ -17,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from channels.messages import OutboundFile
+from gateway.base.atomic_file import sync, write_synced
 from gateway.media.file_types import media_type, safe_name
 from gateway.settings.messages import AttachmentSettings
 
@@ -92,7 +92,7 @@ class OutgoingFiles:
             _write(folder / str(about["name"]), data)
             _write(folder / _ABOUT, json.dumps(about).encode())
             for above in (folder, folder.parent, self._folder):
-                _sync(above)
+                sync(above)
         except OSError as error:
             log.warning("a file to send could not be stored: %s", error)
             return f"the copy could not be stored ({error.strerror})"
@@ -159,21 +159,8 @@ class OutgoingFiles:
         return found
 
 
-def _sync(folder: Path) -> None:
-    """Sync a folder, so that its entries survive a power loss."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _write(path: Path, data: bytes) -> None:
     """Write a file atomically with mode 0600."""
     temporary = path.with_name(f".{secrets.token_hex(6)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    write_synced(temporary, data)
     temporary.replace(path)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent import fault_injection
+from gateway.base.atomic_file import sync, write_synced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,18 +170,14 @@ class SessionFile:
         lines = ",\n".join(f"{_json(key)}: {_json(to_json(record))}" for key, record in records.items())
         data = f'{{"v": 1, "sessions": {{\n{lines}\n}}}}\n'.encode("utf-8", "replace")
         fresh = self.path.with_name(f".sessions.json.{os.getpid()}.tmp")
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        write_synced(fresh, data)
         if self.path.exists():
             self.previous.unlink(missing_ok=True)
             os.link(self.path, self.previous)
         fresh.replace(self.path)
         if self._changes.exists():
             self._changes.replace(self._changes_before)
-        self._sync_folder()
+        sync(self._folder)
         self._base, self._stamp, self._lines, self._whole_tail = dict(records), self._stamp_now(), 0, True
 
     def merged(self, records: Records) -> tuple[Records, list[str]]:
@@ -250,7 +247,7 @@ class SessionFile:
         finally:
             os.close(fd)
         if created:
-            self._sync_folder()
+            sync(self._folder)
         fault_injection.point("after", "sessions")
         self._lines += len(lines)
         self._whole_tail = True
@@ -261,13 +258,6 @@ class SessionFile:
         except FileNotFoundError:
             return None
         return found.st_mtime_ns, found.st_ino, found.st_size
-
-    def _sync_folder(self) -> None:
-        folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _json(value: Any) -> str:

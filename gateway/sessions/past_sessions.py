@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, InvalidEntry, Opened, Pinned, Said, decode
+from gateway.base.atomic_file import sync, write_synced
 from gateway.base.errors import StorageFailed
 from gateway.sessions.file import SessionRecord
 from gateway.sessions.store import SessionStore
@@ -223,16 +224,8 @@ def _replace(path: Path, data: bytes, now: datetime) -> Path:
     """Write the mended file beside the bad one, then exchange them; return where the bad one is."""
     aside = path.with_name(f"{path.name}.bad-{now:%Y%m%dT%H%M%S%f}")
     fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    write_synced(fresh, data)
     os.link(path, aside)
     fresh.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync(path.parent)
     return aside
