@@ -12,6 +12,7 @@ from random import Random
 from agent.context.workspace_files import RITUAL, Workspace, workspace_templates
 from agent.errors import WorkspaceFileError
 from agent.tools.untrusted_files import UntrustedFiles
+from agent.tools.web.fetch_protocol import Fetcher
 from channels.messages import ChatAddress
 from channels.platform import Policy
 from gateway.agents.memory_stores import embedder_key, keep_memory, owner_zone
@@ -30,6 +31,7 @@ from gateway.routing.access import GroupToolRules
 from gateway.sessions.store import SessionStore
 from gateway.settings.root import AgentProfile, Settings, SettingsStore
 from gateway.tools.registry import ToolRegistry, tools_of
+from gateway.tools.web_tools import web_tools
 from memory.protocol import KeptMemory
 
 UNTRUSTED = "untrusted.jsonl"
@@ -60,7 +62,14 @@ class BuiltAgent:
 def build_key(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:
     """Return the settings that an agent cannot change while it runs, for comparison. Reads files: call it in a thread."""
     kept = settings.plugins.slots.memory, settings.plugins.memory, embedder_key(profile, settings, paths, env)
-    return profile.workspace, profile.settings.user_timezone, profile.settings.shared_paths, profile.memory, kept
+    return (
+        profile.workspace,
+        profile.settings.user_timezone,
+        profile.settings.shared_paths,
+        profile.memory,
+        settings.tools.web,
+        kept,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +84,7 @@ class AgentParts:
     ledger: Ledger
     models: ModelRegistry
     outgoing_files: OutgoingFiles
+    fetcher: Fetcher
     notices: StartupNotices
     tell_owner: Callable[[str], None]
     policies: Callable[[], Mapping[tuple[str, str], Policy]]
@@ -128,7 +138,15 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         workspace=workspace,
         memory=memory,
         rack=ToolRegistry(
-            tools_of(agent_id, workspace, memory, parts.outgoing_files, shared=profile.settings.shared_paths), profile.tools
+            tools_of(
+                agent_id,
+                workspace,
+                memory,
+                parts.outgoing_files,
+                shared=profile.settings.shared_paths,
+                web=web_tools(settings.tools.web, parts.fetcher, parts.env),
+            ),
+            profile.tools,
         ),
         narrowed=GroupToolRules(parts.policies, parts.formers),
         store=store,

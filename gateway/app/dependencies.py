@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from agent.tools.web.fetch_protocol import Fetcher
 from gateway.api.unix_socket import SOCKET
 from gateway.base.api_token import FILE_NAME
 from gateway.base.clock import SystemClock
@@ -20,6 +21,7 @@ from gateway.config.secrets import passwords_in, secrets_of
 from gateway.logs.redaction import Redactor, secrets_in
 from gateway.logs.wiring import Closer
 from gateway.models.key_profiles import Profiles
+from gateway.net.fetcher import GuardedFetcher
 from gateway.outbound.secret_filter import telling_apart
 from gateway.settings.root import Settings
 
@@ -42,6 +44,8 @@ class Dependencies:
     notices: tuple[str, ...] = ()
     outgoing: Redactor = field(default_factory=Redactor)
     """Secrets that no outgoing message may contain."""
+    fetcher: Fetcher = field(default_factory=GuardedFetcher)
+    """Requests web addresses that a model or a stranger chose. Nothing else in the program does."""
 
     @property
     def socket(self) -> Path | None:

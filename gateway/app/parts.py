@@ -205,6 +205,7 @@ class GatewayParts:
                 ledger=ledger,
                 models=self.model_registry,
                 outgoing_files=self.post.outgoing,
+                fetcher=deps.fetcher,
                 notices=self.notices,
                 tell_owner=self._tell_owner,
                 policies=self.channel_supervisor.policies,

@@ -11,9 +11,9 @@ from typing import Final
 import httpcore2
 
 from agent.errors import FetchFailed
-from agent.tools.web.fetcher import Fetched, FetchRequest
-from gateway.net.guard import GuardedBackend, Judge, Network
-from gateway.net.urls import Target
+from agent.tools.web.fetch_protocol import Fetched, FetchRequest
+from gateway.net.connection_guard import GuardedBackend, Judge, Network
+from gateway.net.targets import Target
 
 USER_AGENT: Final = "Mozilla/5.0 (compatible; Homebody/0.1; a personal agent)"
 STEP_SECONDS: Final = 15.0

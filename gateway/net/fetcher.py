@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from agent.errors import FetchFailed
-from agent.tools.web.fetcher import Fetched, FetchRequest
-from gateway.net.urls import Target, joined, target_of
+from agent.tools.web.fetch_protocol import Fetched, FetchRequest
+from gateway.net.targets import Target, joined, target_of
 
 if TYPE_CHECKING:  # the HTTP library takes 15 MB, and is loaded with the first request
-    from gateway.net.guard import Judge, Network
+    from gateway.net.connection_guard import Judge, Network
 
 AT_ONCE: Final = 8
 """Requests of the whole program that run at the same time."""
@@ -76,7 +76,7 @@ class GuardedFetcher:
         return self._parts
 
     def _load(self) -> tuple[Network, ssl.SSLContext]:
-        library, guard = (importlib.import_module(name) for name in ("httpcore2", "gateway.net.guard"))
+        library, guard = (importlib.import_module(name) for name in ("httpcore2", "gateway.net.connection_guard"))
         importlib.import_module("gateway.net.exchange")
         return (self._network_of or guard.SystemNetwork)(), (self._tls_of or library.default_ssl_context)()
 

@@ -11,7 +11,7 @@ from zlib import crc32
 from pydantic import BaseModel, Field, PrivateAttr
 
 from agent.settings import AgentSettings, ModelsSettings
-from agent.tool_settings import ExecSettings, GlobalToolsSettings, ToolRules
+from agent.tool_settings import ExecSettings, ToolRules
 from channels.built_in import PlatformSettings
 from channels.common.shared_settings import DmPolicy
 from channels.platform import Policy
@@ -25,6 +25,7 @@ from gateway.settings.messages import CallSettings, MessagesSettings
 from gateway.settings.routing import Binding, Broadcast
 from gateway.settings.section import Section
 from gateway.settings.session import HooksSettings, SessionSettings
+from gateway.settings.web import AllToolsSettings
 from memory.settings import MemorySettings
 
 MAIN = "main"
@@ -195,7 +196,7 @@ class Settings(Section):
     """Handling of messages on all channels."""
     gateway: GatewaySettings = GatewaySettings()
     """The HTTP API."""
-    tools: GlobalToolsSettings = Field(default=GlobalToolsSettings(), json_schema_extra=_HOT)
+    tools: AllToolsSettings = Field(default=AllToolsSettings(), json_schema_extra=_HOT)
     """Tools that agents may use; an agent's own settings can only restrict them further."""
     approvals: ApprovalsSettings = Field(default=ApprovalsSettings(), json_schema_extra=_HOT)
     """What agents may do without asking."""

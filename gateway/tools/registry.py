@@ -25,10 +25,11 @@ def tools_of(
     outgoing: Outgoing | None = None,
     *,
     shared: Sequence[str] = SHARED,
+    web: Iterable[Tool] = (),
 ) -> list[Tool]:
     """Make all tools that an agent could have. A new tool is listed here. ``outgoing`` takes the files that it sends.
 
-    ``shared`` is what groups and guests may read of the workspace besides their own folder.
+    ``web`` are those of ``gateway.tools.web_tools``. ``shared`` is what groups and guests may read besides their own folder.
     """
     desk = FileToolContext(
         sandbox=workspace.sandbox, memory=memory, agent=agent, shared=tuple(shared), untrusted=workspace.untrusted
@@ -38,7 +39,7 @@ def tools_of(
         tools += [MemorySearch(memory, desk), MemoryGet(memory, desk)]
     if outgoing is not None:
         tools.append(SendFile(desk, outgoing))
-    return tools
+    return [*tools, *web]
 
 
 class ToolRegistry:

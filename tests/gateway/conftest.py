@@ -82,11 +82,18 @@ class Street:
         defaults |= {"model": "scripted/model"} | settings.pop("agent", {})
         self.settings = Settings.model_validate(given | settings)
         self.workspace = root / "workspace"
+        self.further: dict[str, Any] = {}
+        """What else the houses are built from, such as a fetcher."""
 
     @contextlib.asynccontextmanager
     async def house(self) -> AsyncIterator[tuple[Gateway, Talk]]:
         on = Dependencies(
-            settings=self.settings, paths=Paths(self.root / "home"), env={}, clock=self.clock, random=random.Random(7)
+            settings=self.settings,
+            paths=Paths(self.root / "home"),
+            env={},
+            clock=self.clock,
+            random=random.Random(7),
+            **self.further,
         )
         house = await Gateway.open(on)
         house.model_registry.put("scripted/model", self.model)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent.errors import FetchRefused
 from gateway.net.addresses import GLOBAL_UNICAST, IPV6_REFUSED, parsed, refusal, same_site
-from gateway.net.urls import place_of, target_of
+from gateway.net.targets import place_of, target_of
 
 IANA = """
 0.0.0.0/8           "This network"                     no

@@ -14,7 +14,7 @@ import httpcore2
 import pytest
 
 from agent.errors import FetchFailed, FetchRefused
-from agent.tools.web.fetcher import FetchRequest
+from agent.tools.web.fetch_protocol import FetchRequest
 from gateway.net.testing import RecordedNetwork
 from tests.patience import PATIENCE
 from tests.peers.web import PUBLIC, Seen, WebPeer, Write, fetcher_on, network_of, page, redirect, web_peer
@@ -22,7 +22,7 @@ from tests.peers.web import PUBLIC, Seen, WebPeer, Write, fetcher_on, network_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from agent.tools.web.fetcher import Fetched
+    from agent.tools.web.fetch_protocol import Fetched
 
 CERTIFICATES = Path(__file__).with_name("certificates")
 

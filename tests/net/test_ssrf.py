@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from agent.errors import FetchFailed, FetchRefused
-from agent.tools.web.fetcher import FetchRequest
+from agent.tools.web.fetch_protocol import FetchRequest
 from tests.net.ssrf_corpus import Case, cases
 from tests.peers.web import PUBLIC, Answer, WebPeer, fetcher_on, network_of, page, redirect, web_peer
 

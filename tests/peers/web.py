@@ -14,7 +14,7 @@ from gateway.net.testing import RecordedNetwork
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
-    from gateway.net.guard import Judge
+    from gateway.net.connection_guard import Judge
 
 Write: TypeAlias = "Callable[[bytes], Awaitable[None]]"
 Answer: TypeAlias = "bytes | Callable[[Seen, Write], Awaitable[None]]"

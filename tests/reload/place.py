@@ -55,7 +55,13 @@ class Place:
 
     @contextlib.asynccontextmanager
     async def open(
-        self, *, serving: bool = False, clock: Any = None, logs: Closer | None = None, env: dict[str, str] | None = None
+        self,
+        *,
+        serving: bool = False,
+        clock: Any = None,
+        logs: Closer | None = None,
+        env: dict[str, str] | None = None,
+        **further: Any,
     ) -> AsyncIterator[Gateway]:
         settings = load(self.paths, env or {}).settings
         on = Dependencies(
@@ -66,6 +72,7 @@ class Place:
             random=random.Random(1),
             serving=serving,
             logs=logs,
+            **further,
         )
         house = await Gateway.open(on)
         for name, model in self.models.items():

@@ -51,6 +51,7 @@ TRIED: dict[str, tuple[Any, ...]] = {
         ["sessions"],
         ["*"],
         ["127.0.0.1"],
+        ["nas.lan:8080"],
         ["https://x.example"],
         [{"id": "x"}],
         [{"decision": "deny"}],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Final
 from urllib.parse import quote, urljoin
@@ -71,7 +71,19 @@ def target_of(url: str, own_hosts: frozenset[str] = frozenset()) -> Target:
     Raises:
         FetchRefused: the message says what is wrong with it.
     """
-    url = url.strip(" \t\r\n")
+    target = _parsed(url.strip(" \t\r\n"))
+    if target.place in own_hosts:
+        return replace(target, own=True)
+    _judge(target)
+    return target
+
+
+def place_in(url: str) -> str:
+    """Return the ``host:port`` of a URL, wherever that is. Raises FetchRefused for what is no web address."""
+    return _parsed(url).place
+
+
+def _parsed(url: str) -> Target:
     if len(url) > MAX_URL:
         raise FetchRefused(f"the URL is longer than {MAX_URL:,} characters")
     if _FORBIDDEN.search(url):
@@ -86,18 +98,8 @@ def target_of(url: str, own_hosts: frozenset[str] = frozenset()) -> Target:
     if "@" in authority:
         raise FetchRefused("the URL holds a user name or password before the host", hint="leave out what stands before the @")
     host, port = _host_and_port(authority, PORTS[scheme])
-    address = parsed(host)
-    target = Target(
-        scheme=scheme,
-        host=host,
-        port=port,
-        path=quote(path if path.startswith("/") else f"/{path}", safe=_PATH_KEPT),
-        address=address,
-    )
-    if target.place in own_hosts:
-        return Target(scheme=scheme, host=host, port=port, path=target.path, address=address, own=True)
-    _judge(target)
-    return target
+    path = quote(path if path.startswith("/") else f"/{path}", safe=_PATH_KEPT)
+    return Target(scheme=scheme, host=host, port=port, path=path, address=parsed(host))
 
 
 def joined(target: Target, location: str) -> str:

@@ -17,7 +17,7 @@ import httpcore2
 
 from agent.errors import FetchFailed, FetchRefused
 from gateway.net.addresses import IPAddress, own_host_refusal, parsed, refusal, same_site
-from gateway.net.urls import Target
+from gateway.net.targets import Target
 
 Judge: TypeAlias = Callable[[IPAddress], str | None]
 """Says what kind of address it is that may not be connected to; None for one that may."""

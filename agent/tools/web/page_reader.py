@@ -1,0 +1,86 @@
+"""Runs ``page_text`` in a process with limits on time and memory, so that a hostile page costs a process and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from agent.errors import FetchFailed
+from agent.tools.web.fetch_protocol import Fetched
+
+SECONDS: Final = 60.0
+"""How long reading one page may take by the clock; the process itself ends after less CPU time."""
+AT_ONCE: Final = 2
+_ROOT: Final = Path(__file__).parents[3]
+_PROGRAM: Final = (
+    "import sys; sys.path.append(sys.argv[1]); from agent.tools.web.page_text import main; main(sys.stdin.buffer, sys.stdout)"
+)
+KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""Variables without which some builds of Python do not start."""
+Spawn: TypeAlias = "Callable[..., Awaitable[asyncio.subprocess.Process]]"
+"""Starts a program with pipes, as ``asyncio.create_subprocess_exec`` does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageText:
+    """The text of a page. ``notes`` say what is not in it, each a sentence without its full stop."""
+
+    title: str
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+class PageReader:
+    """Turns fetched pages into text, a few at once."""
+
+    def __init__(self, *, spawn: Spawn = asyncio.create_subprocess_exec, seconds: float = SECONDS) -> None:
+        self._spawn = spawn
+        self._seconds = seconds
+        self._free = asyncio.Semaphore(AT_ONCE)
+
+    async def read(self, page: Fetched, *, marked: bool = True, whole: bool = False) -> PageText:
+        """Read a page. ``marked``: as Markdown with links, rather than text alone. ``whole``: with navigation and the like.
+
+        Raises:
+            FetchFailed: it is damaged, binary, locked, or too much to read.
+        """
+        wish = {"kind": page.media_type, "charset": page.charset, "url": page.url, "marked": marked, "whole": whole}
+        order = json.dumps(wish).encode() + b"\n" + page.body
+        async with self._free:
+            try:
+                async with asyncio.timeout(self._seconds):
+                    printed, code = await self._run(order)
+            except TimeoutError:
+                raise FetchFailed(f"{page.url} takes longer than {self._seconds:g} seconds to read") from None
+            except OSError as error:
+                raise FetchFailed(f"{page.url} cannot be read now: no process can be started ({error.strerror})") from error
+        if code != 0:
+            raise FetchFailed(f"{page.url} is made so that it takes too long or too much memory to read")
+        told = json.loads(printed)
+        if "error" in told:
+            raise FetchFailed(f"{page.url} is {told['error']}")
+        return PageText(title=told["title"], text=told["text"], notes=(*told["notes"], *([page.cut] if page.cut else [])))
+
+    async def _run(self, order: bytes) -> tuple[bytes, int | None]:
+        pipe = asyncio.subprocess.PIPE
+        process = await self._spawn(
+            *(sys.executable, "-I", "-B", "-c", _PROGRAM, str(_ROOT)),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={name: os.environ[name] for name in KEPT if name in os.environ},
+            cwd="/",
+        )
+        try:
+            printed, _ = await process.communicate(order)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return printed, process.returncode
