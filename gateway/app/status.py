@@ -10,7 +10,7 @@ from typing import Any
 from agent.context.context_report import context_report
 from gateway.agents.running_agent import RunningAgent
 from gateway.app.reload import Reload
-from gateway.base.errors import UsageError
+from gateway.base.errors import UsageError, unknown_agent
 from gateway.ledger.protocol import Ledger
 from gateway.outbound.failed_sends import AccountHealth
 from gateway.outbound.owner_notifications import StartupNotices
@@ -101,7 +101,10 @@ class StatusHandlers:
         platforms = [one for one in self._supervisor if not one.startswith("terminal:")]
         named = [one for one in platforms if one == name or one.partition(":")[0] == name]
         if not named:
-            raise UsageError(f"no channel {name!r} is configured", hint=f"There is: {', '.join(platforms) or 'none'}.")
+            raise UsageError(
+                f"no channel {name!r} is configured",
+                hint=f"There is: {', '.join(platforms) or 'none'}. `homebody channels status` shows each.",
+            )
         for one in named:
             self._supervisor.restart(one)
         return {"restarted": named}
@@ -129,11 +132,16 @@ class StatusHandlers:
         """
         found = self._agents.get(agent or self._settings.current.default_agent)
         if found is None:
-            raise UsageError(f"there is no agent {agent!r}", hint=f"There is: {', '.join(self._agents)}.")
+            raise unknown_agent(agent, self._agents)
         record = found.store.get(session or found.main_key)
         if record is None:
-            known = ", ".join(one.key for one in found.store.all()[:5]) or "none yet"
-            raise UsageError(f"there is no session {session or found.main_key!r}", hint=f"The latest are: {known}.")
+            known = ", ".join(one.key for one in found.store.all()[:5])
+            hint = (
+                f"The latest are: {known}. `homebody sessions list` lists all."
+                if known
+                else f"Begin one: homebody chat --agent {found.id}"
+            )
+            raise UsageError(f"there is no session {session or found.main_key!r}", hint=hint)
         conversation = await found.conversations.glance(record, self._audience(record.key))
         return {
             "agent": found.id,

@@ -23,7 +23,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -75,6 +75,14 @@ class UsageError(HomebodyError):
     """Raised for wrong usage of a command."""
 
     exit_code = USAGE
+
+
+def unknown_agent(agent: object, known: Iterable[str]) -> UsageError:
+    """Return the error for an agent that the settings do not have."""
+    new = shlex.quote(str(agent).strip().lower())
+    return UsageError(
+        f"there is no agent {agent!r}", hint=f"There is: {', '.join(known)}. To add it: homebody agents add {new}"
+    )
 
 
 class SettingsError(HomebodyError):

@@ -65,7 +65,10 @@ def add(
         hint = "An id has lower-case letters, digits, - and _, and starts with a letter or digit, such as `work`."
         raise UsageError(f"{agent_id!r} is not a valid agent id", hint=hint)
     if agent_id in settings.agent_ids:
-        raise UsageError(f"there already is an agent {agent_id!r}", hint=f"There is: {', '.join(settings.agent_ids)}.")
+        raise UsageError(
+            f"there already is an agent {agent_id!r}",
+            hint=f"There is: {', '.join(settings.agent_ids)}. `homebody agents list` describes them.",
+        )
     wanted = {"id": agent_id, "name": name, "workspace": workspace, "model": model}
     entry = {key: value for key, value in wanted.items() if value}
     listed = len(settings.agents.list)
@@ -98,7 +101,7 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
     settings = invocation.loaded.settings
     place = next((place for place, entry in enumerate(settings.agents.list) if entry.id == agent_id), None)
     if place is None:
-        hint = f"There is: {', '.join(settings.agent_ids)}."
+        hint = f"There is: {', '.join(settings.agent_ids)}. `homebody agents list` describes them."
         raise UsageError(f"there is no agent {agent_id!r} in the settings", hint=hint)
     if len(settings.agents.list) == 1:
         raise UsageError(

@@ -82,8 +82,6 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
         def started() -> None:
             names = ", ".join(sorted(house.channel_supervisor))
             log.info("gateway started", channels=names, agents=", ".join(house.agents))
-            for notice in house.notices.told:
-                log.warning(notice)
 
         await house.run(started)
         log.info("gateway stopped")

@@ -90,7 +90,8 @@ def remove(invocation: Invocation, profile_id: str, agent_id: str | None, as_jso
     if not profiles.file(agent_id).remove(profile_id):
         raise UsageError(
             f"there is no key {profile_id!r} in {profiles.file(agent_id).path}",
-            hint=_elsewhere(invocation, profiles, profile_id) or f"There is: {_known(profiles, agent_id)}.",
+            hint=_elsewhere(invocation, profiles, profile_id)
+            or f"There is: {_known(profiles, agent_id)}. `homebody auth list` lists all.",
         )
     came = taken_over(invocation)
     if as_json:

@@ -59,7 +59,7 @@ def resolve_key(text: str) -> tuple[KeyPath, str]:
             step = int(step)  # noqa: PLW2901 -- ``list.0``: digits are an index in a list
         if here is not None and (below := here.under(step)) is None and here.models and not here.open:
             near = suggest_key(str(step), path, list(here.keys()), Settings)
-            known = f"Known here: {', '.join(sorted(here.keys()))}."
+            known = f"Known here: {', '.join(sorted(here.keys()))}. `homebody config page` describes each."
             return (*path, *typed[len(path) :]), f"Did you mean {near}?" if near else known
         here = below if here is not None else None
         path = (*path, step)

@@ -87,7 +87,11 @@ class Normalizer:
 
     def _unknown(self, key: str, path: KeyPath, known: list[str]) -> Problem:
         near = suggest_key(key, path, known, self.model)
-        hint = f"Did you mean {near}?" if near else f"Known here: {', '.join(sorted(known)[:12])}."
+        hint = (
+            f"Did you mean {near}?"
+            if near
+            else f"Known here: {', '.join(sorted(known)[:12])}. `homebody config page` describes each."
+        )
         return self.tree.problem((*path, key), "is not a key of this version; it is kept in the file and ignored", hint)
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import structlog
 
+from gateway.base.errors import NAME, as_started, program_name
 from gateway.base.paths import Paths
 from gateway.logs.redaction import Redactor
 from gateway.settings.root import LoggingSettings
@@ -186,20 +187,24 @@ def configure(
     console: bool = True,
     terminal: TextIO | None = None,
     waiting: int = 10_000,
+    program: str | None = None,
 ) -> Closer:
     """Begin to log: JSON lines to the file and, with ``console``, readable lines to stderr (``terminal`` in tests).
 
     Our rooms log from the configured level on, libraries from warning. Nobody who logs waits for a disk: a thread of its own
     writes, and lines beyond ``waiting`` that it has not come to are counted and let go. Call ``close`` on what is returned.
+
+    Commands in lines are written with ``program``, by default as this process was started, with its whole path.
     """
+    name = _whole(program_name()) if program is None else program
     stream = terminal or sys.stderr
     file = RotatedFile(settings.file or paths.logs / LOG_NAME, max_bytes=settings.max_bytes, keep=settings.keep)
     handlers: list[logging.Handler] = [_FileHandler(file, stream)]
-    _prepare(handlers[0], settings.level, chain(redactor, [json_line]))
+    _prepare(handlers[0], settings.level, chain(redactor, name, [json_line]))
     if console:
         handlers.append(_TerminalHandler(stream))
         last: list[Processor] = [json_line] if settings.console_style == "json" else readable(colours=_colours(stream))
-        _prepare(handlers[1], settings.console_level, chain(redactor, last))
+        _prepare(handlers[1], settings.console_level, chain(redactor, name, last))
     records: queue.Queue[Any] = queue.Queue(waiting)
     sender, listener = _Sender(records), Listener(records, *handlers)
     _route(sender, min(handler.level for handler in handlers))
@@ -224,6 +229,11 @@ def _route(sender: _Sender, level: int) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
+
+
+def _whole(program: str) -> str:
+    """Return a program's name with its whole path: the log is read in other folders than this one."""
+    return program if program == NAME else str(Path(program).absolute())
 
 
 def _number(level: str) -> int:
@@ -297,18 +307,22 @@ def readable(*, colours: bool) -> list[Processor]:
     return [_for_people, pretty]
 
 
-def chain(redactor: Redactor, last: Sequence[Processor]) -> list[Processor]:
-    """Return all processors of a handler: what happened, then the traceback as text, then redaction, then the rendering."""
+def chain(redactor: Redactor, program: str, last: Sequence[Processor]) -> list[Processor]:
+    """Return all processors of a handler: what happened, the traceback as text, redaction, commands as ``program``, the rendering."""
 
     def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
         cleaned: EventDict = redactor.anywhere(dict(event))
         return cleaned
+
+    def name_program(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        return {key: as_started(value, program) if isinstance(value, str) else value for key, value in event.items()}
 
     return [
         from_record,
         structlog.processors.format_exc_info,
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
         redact,
+        name_program,
         *last,
     ]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from channels.messages import ChatAddress, Inbound
-from gateway.base.errors import UsageError
+from gateway.base.errors import UsageError, unknown_agent
 from gateway.ledger.protocol import ChatMigrationLedger
 from gateway.ledger.values import account_of
 from gateway.routing.access import Actor
@@ -187,7 +187,7 @@ class Router:
     def _known(self, agent: str) -> str:
         wanted = agent.strip().lower()
         if wanted not in self._agents:
-            raise UsageError(f"there is no agent {agent!r}", hint=f"There is: {', '.join(sorted(self._agents))}.")
+            raise unknown_agent(agent, sorted(self._agents))
         return wanted
 
     def _bound_agent(self, places: Sequence[ChatAddress]) -> str:

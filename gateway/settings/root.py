@@ -15,7 +15,7 @@ from agent.tool_settings import ExecSettings, ToolRules
 from channels.built_in import PlatformSettings
 from channels.common.shared_settings import DmPolicy
 from channels.platform import Policy
-from gateway.base.errors import UsageError
+from gateway.base.errors import unknown_agent
 from gateway.settings.approvals import ApprovalsSettings
 from gateway.settings.auth import AuthSettings
 from gateway.settings.block_streaming import BlockStreaming
@@ -244,7 +244,7 @@ class Settings(Section):
         A relative workspace is relative to the owner's home folder. Raises UsageError for an unknown agent.
         """
         if agent_id not in self.agent_ids:
-            raise UsageError(f"there is no agent {agent_id!r}", hint=f"There is: {', '.join(self.agent_ids)}.")
+            raise unknown_agent(agent_id, self.agent_ids)
         entry = next((entry for entry in self.agents.list if entry.id == agent_id), None)
         resolved = AgentDefaults.model_validate(laid_over(_said(self.agents.defaults), _said(entry) if entry else {}))
         parts = ("homebody", self._profile, "" if agent_id == MAIN else agent_id)

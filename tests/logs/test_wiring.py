@@ -79,6 +79,17 @@ def test_no_secret_reaches_the_file_or_the_terminal(logged):
         assert not any(part in text for part in (SECRET, "123456", "secret/token", "secret%2Ftoken"))
 
 
+def test_a_command_in_a_line_is_written_as_the_program_was_started(tmp_path):
+    terminal = io.StringIO()
+    with configure(LoggingSettings(), Paths(tmp_path), Redactor(()), terminal=terminal, program="/srv/x/bin/homebody"):
+        logging.getLogger("gateway").warning("`homebody memory status` shows it; homebody was started by %s", "systemd")
+        structlog.get_logger("gateway").info("rejected", hint="Run: homebody channels status", tries=2)
+    first, second = [json.loads(line) for line in (tmp_path / "logs" / "homebody.jsonl").read_text().splitlines()]
+    assert first["event"] == "`/srv/x/bin/homebody memory status` shows it; homebody was started by systemd"
+    assert (second["hint"], second["tries"]) == ("Run: /srv/x/bin/homebody channels status", 2)
+    assert "Run: /srv/x/bin/homebody channels status" in terminal.getvalue()
+
+
 def test_libraries_are_heard_from_warning_on(logged):
     def work() -> None:
         logging.getLogger("httpx").info("chatter")

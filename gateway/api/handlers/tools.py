@@ -11,7 +11,7 @@ from agent.tools.policy import ToolPolicy
 from agent.tools.protocol import ActingTool, Tool
 from gateway.agents.running_agent import RunningAgent
 from gateway.approvals.rules import Rules
-from gateway.base.errors import UsageError
+from gateway.base.errors import UsageError, unknown_agent
 from gateway.settings.root import AgentProfile, Settings
 
 OUTPUT: Final[Mapping[str, str]] = {
@@ -57,13 +57,15 @@ class ToolHandlers:
         tool = next((one for one in found.conversations.rack.tools if one.spec.name == name), None)
         if tool is None:
             known = ", ".join(one.spec.name for one in found.conversations.rack.tools)
-            raise UsageError(f"{found.id} has no tool {name!r}", hint=f"There is: {known}.")
+            raise UsageError(
+                f"{found.id} has no tool {name!r}", hint=f"There is: {known}. `homebody tools list` describes them."
+            )
         return {**await asyncio.to_thread(self._facts, found, tool), "arguments": tool.spec.parameters}
 
     def _agent(self, wanted: str | None) -> RunningAgent:
         found = self._agents.get(wanted or self._settings().default_agent)
         if found is None:
-            raise UsageError(f"there is no agent {wanted!r}", hint=f"There is: {', '.join(self._agents)}.")
+            raise unknown_agent(wanted, self._agents)
         return found
 
     def _facts(self, agent: RunningAgent, tool: Tool) -> dict[str, Any]:
