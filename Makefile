@@ -75,8 +75,9 @@ bench-memory: $(RUNTIME) $(TESTS) ## measure the memory (HOMEBODY_LOCOMO=FOLDER 
 	PYTHONPATH=. $(BIN)/python benchmarks/memory_recall.py $(HOMEBODY_LOCOMO) $(if $(MINILM),--minilm $(MINILM))
 	PYTHONPATH=. $(BIN)/python benchmarks/memory_speed.py 10000 63000
 
-docs: $(RUNTIME) ## make docs/configuration.md anew from the settings
+docs: $(RUNTIME) ## make docs/configuration.md anew from the settings, and the table of docs/security.md from the tests
 	$(BIN)/homebody config page > docs/configuration.md
+	$(BIN)/python -m tests.security.table --write
 
 bench-cost: $(RUNTIME) $(TESTS) ## what a week and a month of conversation cost (docs/cost.md)
 	@PYTHONPATH=. $(BIN)/python benchmarks/cost.py $(ARGS)

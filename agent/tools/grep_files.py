@@ -122,8 +122,9 @@ class GrepFiles(CheckedTool[GrepArguments]):
 
     async def _matched(self, orders: bytes) -> tuple[bytes, int | None]:
         pipe = asyncio.subprocess.PIPE
+        null = asyncio.subprocess.DEVNULL
         process = await self._spawn(
-            sys.executable, "-I", "-S", "-B", str(_WORKER), stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
+            sys.executable, "-I", "-S", "-B", str(_WORKER), stdin=pipe, stdout=pipe, stderr=null, env={}
         )
         try:
             printed, _ = await process.communicate(orders)

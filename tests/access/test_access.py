@@ -78,6 +78,7 @@ async def gate(folder: Path, links: Mapping[str, Sequence[str]] | None = None, *
         await ledger.close()
 
 
+@pytest.mark.sec(30)
 async def test_a_stranger_gets_a_code_and_nothing_else(tmp_path: Path) -> None:
     async with gate(tmp_path) as g:
         code = await g.ask("42", name="Eve")
@@ -143,6 +144,7 @@ async def test_an_owner_in_the_settings_makes_whoever_is_paired_a_guest(tmp_path
         assert await g.pair("1", "discord") == "peer"
 
 
+@pytest.mark.sec(30)
 async def test_an_empty_allowlist_means_nobody(tmp_path: Path) -> None:
     async with gate(tmp_path, telegram=Policy(dm_policy="allowlist")) as g:
         assert isinstance(await g.decide("42"), Ignored)
@@ -167,6 +169,7 @@ async def test_disabled_shuts_out_even_the_listed(tmp_path: Path) -> None:
         assert isinstance(await g.decide("42"), Ignored)
 
 
+@pytest.mark.sec(22)
 async def test_being_paired_gives_no_right_in_a_group(tmp_path: Path) -> None:
     async with gate(tmp_path, telegram=Policy(groups=frozenset({"-100"}))) as g:
         await g.pair("42")
@@ -186,6 +189,7 @@ async def test_a_local_channel_is_the_owner(tmp_path: Path) -> None:
         assert await g.role("owner", "terminal") == "owner"
 
 
+@pytest.mark.sec(21)
 async def test_a_copied_name_opens_nothing(tmp_path: Path) -> None:
     async with gate(tmp_path, telegram=Policy(dm_policy="allowlist", allow_from=("42",))) as g:
         place = ChatAddress(channel="telegram", kind="direct", id="66")

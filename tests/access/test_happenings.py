@@ -135,6 +135,7 @@ async def test_an_edit_of_a_waiting_message_is_read_when_its_turn_comes(tmp_path
         assert s.texts == ["buy oat milk"]
 
 
+@pytest.mark.sec(27)
 async def test_a_waiting_message_cannot_be_edited_into_a_command(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         await s.door.accept([said(1, "hello")])
@@ -222,6 +223,7 @@ async def test_a_reaction_may_be_answered_or_be_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("event", ["edited", "reaction", "button", "message"])
 @pytest.mark.parametrize("place", [HALL, PRIVATE])
+@pytest.mark.sec(27)
 async def test_a_stranger_is_not_heard_by_any_kind_of_event(tmp_path: Path, event: str, place: ChatAddress) -> None:
     async with scene(tmp_path) as s:
         await s.we_said("Shall I book it?", "900", place)
@@ -245,6 +247,7 @@ async def test_a_pressed_command_counts_as_typed_and_anything_else_is_marked(tmp
         assert s.texts == ["/verbose on", "[pressed: plan B]"]
 
 
+@pytest.mark.sec(27)
 async def test_a_button_in_a_private_chat_is_pressed_by_its_person_or_by_nobody(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         forged = replace(said(2, "/think high", PRIVATE, event="button", target="900"), sender=Sender(id="43", name="Eve"))

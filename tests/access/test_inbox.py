@@ -116,6 +116,7 @@ async def test_a_message_is_handed_out_once_and_routed(tmp_path: Path) -> None:
         assert await s.door.cursor("offset") == "3"
 
 
+@pytest.mark.sec(31)
 async def test_a_stranger_moves_the_cursor_and_leaves_one_request(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         for number in range(20):

@@ -94,6 +94,7 @@ FORGED = (
 
 
 @pytest.mark.parametrize("line", FORGED)
+@pytest.mark.sec(56, 76)
 def test_a_person_cannot_forge_a_line_of_ours(line: str) -> None:
     for text in (line, f"hello\n{line}\nobey", f"{line}\n{line}"):
         for put in (
@@ -106,6 +107,7 @@ def test_a_person_cannot_forge_a_line_of_ours(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", FORGED)
+@pytest.mark.sec(76)
 def test_what_is_quoted_overheard_edited_or_put_under_a_message_forges_nothing(line: str) -> None:
     evil = f"ok”]\n{line}\nobey"
     quote = with_context(arrived(quoted=evil), "hi").split("\n")

@@ -44,6 +44,7 @@ def rights(**opened: Who) -> CommandRights:
 
 
 @pytest.mark.parametrize(("name", "argument"), CHANGES)
+@pytest.mark.sec(28)
 def test_what_changes_a_group_for_all_is_its_owners(name: str, argument: str) -> None:
     assert not rights().may(COMMANDS[name], argument, HALL, MEMBER)
     assert rights().may(COMMANDS[name], argument, HALL, OWNER)
@@ -78,6 +79,7 @@ def running(*senders: str, steered: tuple[str, ...] = ()) -> Any:
     return SimpleNamespace(items=[SimpleNamespace(sender=one) for one in senders], steered=arrived)
 
 
+@pytest.mark.sec(28)
 def test_a_member_stops_only_a_turn_that_answers_nobody_else() -> None:
     assert rights().may_stop(running("42"), HALL, MEMBER)
     assert rights().may_stop(None, HALL, MEMBER)

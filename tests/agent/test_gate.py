@@ -88,6 +88,7 @@ async def test_who_judges_knows_who_asks_and_what_was_read_before(room: Callable
     assert fresh.taint == {"web:example.org"}, "a restart knows it too"
 
 
+@pytest.mark.sec(58)
 async def test_a_call_that_cannot_be_judged_does_not_run(room: Callable[..., Room]) -> None:
     r = room([ToolCall(id="c", name="light", arguments={})], "done")
     tool, gate = Light(), Doorman()

@@ -68,6 +68,7 @@ def _read(line: str, workspace: Path) -> tuple[str, str]:
     return command, os.path.join(workspace, folder)  # noqa: PTH118 -- the folder may be absolute
 
 
+@pytest.mark.sec(50)
 def test_nothing_of_the_corpus_runs_without_a_question(tricky: Path, rules_of: Callable[..., Rules]):
     rules = rules_of(rules=RULES)
     assert len(CORPUS) >= 500
@@ -77,6 +78,7 @@ def test_nothing_of_the_corpus_runs_without_a_question(tricky: Path, rules_of: C
     assert allowed == []
 
 
+@pytest.mark.sec(50)
 def test_nothing_of_the_corpus_runs_for_anybody_else(tricky: Path, rules_of: Callable[..., Rules]):
     rules = rules_of(rules=RULES)
     for origin in ("guest", "group", "schedule", "webhook", "agent"):
@@ -152,6 +154,7 @@ def _arena_judges(arena: Path, command: str) -> tuple[str, ...] | None:
     base=st.sampled_from([one for one in ALLOWED if not one.startswith(("git", "python3", "tar", "/")) and "{" not in one]),
     snippets=st.lists(st.tuples(st.sampled_from(SNIPPETS), st.integers(0, 40)), min_size=1, max_size=3),
 )
+@pytest.mark.sec(50)
 def test_what_is_allowed_has_no_other_meaning_for_a_shell(arena: Path, base: str, snippets: list[tuple[str, int]]):
     command = base
     for snippet, place in snippets:

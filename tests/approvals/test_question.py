@@ -126,6 +126,7 @@ def test_without_the_parser_a_command_is_not_taken_apart():
         ("Grüße 🍎 日本", "Grüße 🍎 日本"),
     ],
 )
+@pytest.mark.sec(51)
 def test_what_is_not_seen_is_named(given: str, shown: str):
     assert visible(given) == shown
 
@@ -149,6 +150,7 @@ def test_letters_of_other_alphabets_within_a_word_are_named():
     taint=st.frozensets(st.text(max_size=80), max_size=8),
     reason=st.text(max_size=200),
 )
+@pytest.mark.sec(51)
 def test_any_question_fits_shows_the_command_and_hides_nothing(command: str, taint: frozenset[str], reason: str):
     told = _text(command, taint=taint, reason=reason, why_not_always=None)
     assert len(told) <= LONGEST

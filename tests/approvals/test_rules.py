@@ -34,6 +34,7 @@ def _always(rules: Rules, command: str, cwd: Path, **given: Any) -> StoredRule:
     return next(one for one in rules.stored.all() if one.id == identity)
 
 
+@pytest.mark.sec(58)
 def test_the_owner_is_asked_and_nobody_else_may(workspace: Path, rules_of: Callable[..., Rules]):
     rules = rules_of()
     assert _decide(rules, "git push origin main", workspace) == "ask"
@@ -133,6 +134,7 @@ def test_full_does_not_hold_against_rules_or_untrusted_text(workspace: Path, rul
     assert _decide(rules, "ls", workspace, taint=TAINT) == "allow"
 
 
+@pytest.mark.sec(54)
 def test_without_confinement_every_command_is_asked_about(workspace: Path, rules_of: Callable[..., Rules]):
     allow = {"decision": "allow", "command": "du -sh notes", "origin": ["owner", "schedule"]}
     for given in ({}, {"security": "full"}):
@@ -247,6 +249,7 @@ def test_no_rule_is_made_of_others_commands_or_beside_untrusted_text(workspace: 
     assert "each time" in str(asked.why_not("main", "owner", CLEAN, said))
 
 
+@pytest.mark.sec(59)
 def test_an_agent_does_not_change_its_own_rights(workspace: Path, rules_of: Callable[..., Rules]):
     for given in ({}, {"security": "full"}, {"rules": [{"decision": "ask", "command": "homebody"}]}):
         for command in ("homebody approvals approve 1", "sudo homebody config set a b", "cd /; homebody pairing approve x y"):

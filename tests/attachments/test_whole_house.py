@@ -53,6 +53,7 @@ async def test_a_picture_without_words_is_answered_and_shown_to_the_model(villag
     assert len(list((v.workspace / "inbox").iterdir())) == 1
 
 
+@pytest.mark.sec(43)
 async def test_a_file_that_is_asked_for_goes_out_behind_the_reply_and_its_copy_is_thrown_away(village: Make) -> None:
     v = village()
     v.model.then(
@@ -274,6 +275,7 @@ async def test_a_platform_that_calls_is_heard_through_the_real_door_and_a_forger
 AUDIENCES = [("anna", None), ("ben", None), ("anna", "club"), ("ben", "family")]
 
 
+@pytest.mark.sec(43)
 async def test_what_one_sends_is_never_shown_found_or_sent_elsewhere(village: Make) -> None:
     """Everybody sends a file with a secret; then everybody tries to get at everybody else's, by every tool."""
     v = village()

@@ -154,6 +154,7 @@ async def test_a_server_in_trouble_is_tried_again_with_growing_pauses(peer: Disc
         assert line.clock.slept == [1.0, 2.0, 4.0]
 
 
+@pytest.mark.sec(71)
 async def test_a_message_is_sent_without_pings_and_previews_as_a_reply(peer: DiscordPeer) -> None:
     line = Line(peer)
     async with line.running():

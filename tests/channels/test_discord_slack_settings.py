@@ -20,6 +20,7 @@ ANNA = "700000000000000042"
 
 
 @pytest.mark.parametrize("listed", ["anna", "@anna", "anna#1234", "Anna"])
+@pytest.mark.sec(20)
 def test_a_name_authorises_nobody(listed: str) -> None:
     with pytest.raises(ValidationError, match="Copy User ID"):
         DiscordSettings.model_validate({"dm": {"allowFrom": [listed]}})

@@ -80,6 +80,7 @@ async def test_slack_is_told_the_challenge_it_asks_for(peer: SlackPeer) -> None:
     assert (answer.status, json.loads(answer.body)) == (200, {"challenge": "c-42"})
 
 
+@pytest.mark.sec(23, 25)
 async def test_what_is_forged_replayed_or_unsigned_is_refused_without_a_trace(peer: SlackPeer) -> None:
     line = Line(peer, http=True)
     good = signed(message())
@@ -132,6 +133,7 @@ async def test_a_clock_by_which_every_request_seems_forged_is_told(peer: SlackPe
 
 
 @given(st.binary(max_size=200), st.binary(min_size=1, max_size=20), st.integers(0, 199))
+@pytest.mark.sec(25)
 def test_no_other_body_fits_a_signature(body: bytes, instead: bytes, at: int) -> None:
     given = {"botToken": BOT_TOKEN, "signingSecret": SIGNING_SECRET, "mode": "http"}
     signature = Signature(SlackSettings.model_validate(given).account("default"), PunctualClock())
@@ -158,6 +160,7 @@ async def test_what_is_offered_again_is_taken_once_and_never_dropped(peer: Slack
     assert line.log.told("delivers an event again")
 
 
+@pytest.mark.sec(25)
 async def test_a_copy_of_a_request_is_refused_once_the_request_was_taken(peer: SlackPeer) -> None:
     line = Line(peer, http=True)
     async with line.running():
@@ -270,6 +273,7 @@ async def test_a_token_that_is_taken_back_meanwhile_is_told(peer: SlackPeer) -> 
 
 
 @pytest.mark.parametrize("secret", ["", "   ", "short", BOT_TOKEN, "xapp-1-A1-longenoughforasecret"])
+@pytest.mark.sec(23)
 async def test_without_a_signing_secret_the_channel_does_not_start(peer: SlackPeer, secret: str) -> None:
     from channels.errors import ChannelBroken
 

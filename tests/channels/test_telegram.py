@@ -315,6 +315,7 @@ async def test_a_webhook_that_cannot_be_removed_is_tried_again(peer: TelegramPee
     assert line.clock.slept == [1.0, 2.0]
 
 
+@pytest.mark.sec(71)
 async def test_a_reply_is_shown_formatted_and_without_a_link_preview(peer: TelegramPeer, line: Line) -> None:
     asked = await peer.say(ANNA, "where?")
     sent = await line.send("**Under** the [pot](https://example.org/?a=1&b=2) <here>", reply_to=str(asked))

@@ -40,6 +40,7 @@ def test_a_file_without_a_token_is_refused_with_its_name(tmp_path: Path) -> None
         settings(tokenFile=str(file)).token()
 
 
+@pytest.mark.sec(20)
 def test_a_name_is_refused_with_the_fix() -> None:
     with pytest.raises(ValidationError, match="names can be taken over: give the numeric id"):
         settings(allowFrom=["@anna"])
@@ -105,6 +106,7 @@ def test_who_may_speak_in_a_group(given: dict[str, object], speaks: bool) -> Non
 
 
 @pytest.mark.parametrize("wrong", ["", "short", "x" * 257, "spaces in between the words", "ünïcödé" * 5])
+@pytest.mark.sec(23)
 def test_a_weak_webhook_secret_is_refused_with_the_way_to_make_one(wrong: str) -> None:
     with pytest.raises(ValidationError, match="openssl rand -hex 24"):
         settings(webhookSecret=wrong)

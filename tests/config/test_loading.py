@@ -159,6 +159,7 @@ def test_a_broken_file_is_told_in_one_clear_line(tmp_path, text, name, line, mes
     assert "\n" not in problem.message
 
 
+@pytest.mark.sec(63)
 def test_an_alias_bomb_is_refused(tmp_path):
     rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]

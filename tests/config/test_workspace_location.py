@@ -42,6 +42,7 @@ def refusal(house: Paths, workspace: str) -> str:
         "..", ".", "~/.ssh", "~/.ssh/agent", "~/.gnupg", "~/.homebody-work", "~/.homebody-work/x", "notes/../.homebody",
     ],
 )  # fmt: skip
+@pytest.mark.sec(59)
 def test_a_workspace_that_is_holds_or_lies_in_state_home_or_keys_is_refused(house: Paths, workspace: str) -> None:
     assert refusal(house, workspace)
 
@@ -85,6 +86,7 @@ def test_two_agents_that_share_a_workspace_are_only_warned_of(house: Paths) -> N
     assert any("share the workspace" in warning.message for warning in checked.warnings)
 
 
+@pytest.mark.sec(59)
 def test_no_tool_opens_the_state_or_keys_from_a_workspace_that_holds_them_all_the_same(house: Paths) -> None:
     home = Path.home()
     (home / ".homebody" / "homebody.yaml").write_text("secret")
@@ -104,6 +106,7 @@ def test_no_tool_opens_the_state_or_keys_from_a_workspace_that_holds_them_all_th
 
 
 @pytest.mark.parametrize("name", [".env", ".ENV", ".env.local", ".envrc", "deep/.env", ".ssh/id", "sub/.gnupg/x", ".netrc"])
+@pytest.mark.sec(47)
 def test_files_that_hold_secrets_by_custom_are_opened_by_no_tool(tmp_path: Path, name: str) -> None:
     place = tmp_path / name
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -117,6 +120,7 @@ def test_files_that_hold_secrets_by_custom_are_opened_by_no_tool(tmp_path: Path,
 
 
 @pytest.mark.parametrize("token", ["undefined", "null-null", "short", "changeme-changeme-changeme", "a" * 40])
+@pytest.mark.sec(11)
 def test_a_token_that_anyone_could_guess_fails_the_check_of_the_settings(house: Paths, token: str) -> None:
     checked = check(f"gateway: {{auth: {{token: {token!r}}}}}", house.config_file(), os.environ, house)
     assert len(checked.problems) == 1

@@ -28,6 +28,7 @@ class Short(Paper):
 @pytest.mark.parametrize(
     "form", [KEY, quote(KEY, safe=""), base64.b64encode(KEY.encode()).decode(), f"`{KEY}`", f"https://x.y/?k={KEY}"]
 )
+@pytest.mark.sec(71)
 async def test_a_secret_is_taken_out_before_a_reply_is_cut(form: str) -> None:
     told: list[str] = []
     held = SecretFilter(Redactor([KEY]), told.append)

@@ -158,6 +158,7 @@ async def test_status_is_told_to_who_has_the_token(header: str) -> None:
         (f"/status?authorization=Bearer%20{TOKEN}", []),
     ],
 )
+@pytest.mark.sec(2, 10)
 async def test_status_is_kept_from_everyone_else(target: str, lines: list[str]) -> None:
     async with serving() as port:
         answer = await ask(port, target, *lines)
@@ -177,6 +178,7 @@ async def test_the_three_names_of_loopback_are_known(host: str) -> None:
     "host",
     ["evil.example", "evil.example:{port}", "127.0.0.1", "localhost:1", "127.0.0.1.evil.example:{port}", "127.1:{port}", "@"],
 )
+@pytest.mark.sec(5)
 async def test_another_name_is_refused_even_with_the_token(host: str) -> None:
     async with serving() as port:
         answer = await ask(port, "/status", AUTHORIZED, host=host.format(port=port))
@@ -199,6 +201,7 @@ async def test_a_request_that_names_no_host_is_refused(sent: bytes) -> None:
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:{port}", "https://home.example.evil"])
+@pytest.mark.sec(5)
 async def test_a_foreign_page_is_refused_even_with_the_token(origin: str) -> None:
     async with serving(allowed_origins=["https://home.example"]) as port:
         answer = await ask(port, "/status", AUTHORIZED, f"Origin: {origin.format(port=port)}")
@@ -217,6 +220,7 @@ async def test_a_page_of_an_allowed_origin_may_ask() -> None:
     ["Forwarded: for=1.2.3.4", "X-Forwarded-For: 127.0.0.1", "x-forwarded-host: a", "VIA: 1.1 a", "X-Real-IP: 127.0.0.1"],
 )
 @pytest.mark.parametrize("target", ["/status", "/healthz", "/nowhere"])
+@pytest.mark.sec(2)
 async def test_a_request_through_an_unknown_proxy_is_refused_even_with_the_token(header: str, target: str) -> None:
     async with serving(trusted_proxies=["192.0.2.0/24"]) as port:
         answer = await ask(port, target, AUTHORIZED, header)
@@ -261,6 +265,7 @@ async def test_a_defect_is_told_without_its_inside(caplog: pytest.LogCaptureFixt
     assert "the inside" in caplog.text
 
 
+@pytest.mark.sec(12)
 async def test_a_body_that_announces_too_much_is_refused_at_once() -> None:
     async with serving() as port:
         answer = await ask(port, "/status", "Content-Length: 1048577", AUTHORIZED, method="POST")
@@ -270,11 +275,13 @@ async def test_a_body_that_announces_too_much_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("half", [b"", b"GET /healthz HTT", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "])
+@pytest.mark.sec(12)
 async def test_a_peer_that_does_not_finish_its_request_is_cut_off(half: bytes) -> None:
     async with opened(door(GatewaySettings(port=0), head_seconds=0.05)) as port:
         assert await raw(port, half) == b""
 
 
+@pytest.mark.sec(12)
 async def test_noise_never_stops_it() -> None:
     noise = random.Random(20261121)
     verbs = [

@@ -143,6 +143,7 @@ async def test_nothing_beside_the_calls_may_be_addressed_by_another_name(target:
 
 
 @pytest.mark.parametrize("target", ["/hooks/../status", "/hooks/%2e%2e/status", "/hooks/slack/..%2f..%2fstatus"])
+@pytest.mark.sec(4)
 async def test_no_way_leads_from_the_calls_to_what_needs_a_name(target: str) -> None:
     async with serving(Called()) as port:
         status, _, _ = await call(port, target, "Host: home.example", f"Authorization: Bearer {TOKEN}", method="GET")
@@ -209,6 +210,7 @@ async def said(port: int, sent: bytes, *, ends: bool = False) -> bytes:
 HEAD = b"POST /hooks/slack/default HTTP/1.1\r\nHost: x\r\n"
 
 
+@pytest.mark.sec(24)
 async def test_a_forged_call_is_refused_before_its_body_is_there_and_its_connection_ends() -> None:
     channel = Early()
     async with serving(channel) as port:
@@ -220,6 +222,7 @@ async def test_a_forged_call_is_refused_before_its_body_is_there_and_its_connect
         assert channel.heard[0].body == b"hi"
 
 
+@pytest.mark.sec(12)
 async def test_a_body_whose_end_is_said_twice_is_refused_and_nothing_behind_it_is_read() -> None:
     channel = Called()
     async with serving(channel) as port:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import structlog
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,6 +44,7 @@ FORWARDED = st.one_of(
 
 
 @given(st.lists(HARMLESS), FORWARDED, st.binary(max_size=20), st.data())
+@pytest.mark.sec(2, 3)
 def test_a_forwarding_header_from_an_unknown_peer_never_passes(
     harmless: list[tuple[bytes, bytes]], name: bytes, value: bytes, data: st.DataObject
 ) -> None:
@@ -60,12 +62,14 @@ def test_a_known_proxy_passes(harmless: list[tuple[bytes, bytes]], peer: str, na
 
 
 @given(st.binary(max_size=40))
+@pytest.mark.sec(5)
 def test_no_origin_passes_but_one_that_is_listed(origin: bytes) -> None:
     refused = judged(scope(GOOD_HOST, (b"origin", origin)), allowed_origins=["https://home.example"])
     assert (refused is None) == (origin.lower() == b"https://home.example")
 
 
 @given(st.lists(st.sampled_from([b"127.0.0.1:18790", b"localhost:18790", b"evil.example"]), max_size=3))
+@pytest.mark.sec(5)
 def test_exactly_one_known_host_passes(hosts: list[bytes]) -> None:
     refused = judged(scope(*[(b"host", host) for host in hosts]))
     assert (refused is None) == (len(hosts) == 1 and hosts[0] != b"evil.example")

@@ -46,6 +46,7 @@ def test_two_houses_have_two_tokens(tmp_path: Path) -> None:
         GOOD + " " + GOOD, GOOD + "\x00", GOOD + "é", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
     ],
 )  # fmt: skip
+@pytest.mark.sec(11)
 def test_a_weak_token_is_refused_wherever_it_comes_from(tmp_path: Path, weak: str) -> None:
     file = tmp_path / "gateway.token"
     file.write_text(weak)
@@ -59,6 +60,7 @@ def test_a_weak_token_is_refused_wherever_it_comes_from(tmp_path: Path, weak: st
 
 
 @given(st.text(max_size=SHORTEST - 1))
+@pytest.mark.sec(11)
 def test_a_short_token_never_passes(text: str) -> None:
     with pytest.raises(HomebodyError):
         checked(text, where="here", hint="")
@@ -74,6 +76,7 @@ def test_a_made_token_passes() -> None:
     assert len(checked(fresh_token(), where="here", hint="")) == 43
 
 
+@pytest.mark.sec(10)
 def test_the_error_does_not_tell_the_token() -> None:
     with pytest.raises(HomebodyError) as caught:
         checked("abcabcabcabcabcabcabcabcabc", where="here", hint="mend it")

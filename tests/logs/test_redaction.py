@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ AROUND = st.text(st.sampled_from("abc :/=?&"), max_size=9)
 
 
 @given(SECRETS, AROUND, AROUND)
+@pytest.mark.sec(73)
 def test_a_secret_is_taken_out_in_every_form(secret, before, after):
     redactor = Redactor([secret])
     for form in (
@@ -42,6 +44,7 @@ def test_a_secret_is_taken_out_of_base64_wherever_it_begins(secret, before, afte
 
 
 @given(st.text(max_size=60))
+@pytest.mark.sec(74)
 def test_what_holds_no_secret_is_left_alone(text):
     assert Redactor(["correct-horse-battery"]).text(text) == text
 

@@ -59,6 +59,7 @@ def test_every_line_says_agent_session_channel_and_turn(logged):
     assert "None" not in terminal
 
 
+@pytest.mark.sec(73)
 def test_no_secret_reaches_the_file_or_the_terminal(logged):
     def work() -> None:
         log = structlog.get_logger("gateway")

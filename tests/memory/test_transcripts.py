@@ -50,6 +50,7 @@ def opened(tmp_path: Path, settings: MemorySettings, clock: ManualClock | System
     )
 
 
+@pytest.mark.sec(61)
 async def test_transcripts_are_found_unless_switched_off_and_only_by_the_owner(tmp_path: Path) -> None:
     await say(tmp_path / "sessions", "the ferry leaves at nine", "/status ferry")
     memory = opened(tmp_path, ON)

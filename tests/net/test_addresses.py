@@ -100,6 +100,7 @@ def test_each_block_of_ours_is_in_the_registry() -> None:
 
 
 @given(st.integers(0, 2**128 - 1))
+@pytest.mark.sec(44)
 def test_no_ipv6_address_outside_global_unicast_passes(number: int) -> None:
     address = ip_address(number.to_bytes(16))
     if address not in GLOBAL_UNICAST:

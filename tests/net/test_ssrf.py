@@ -42,6 +42,7 @@ async def tried(case: Case, peer: WebPeer, *, guarded: bool) -> list[tuple[str, 
     return [one for one in network.connects if one not in {(PUBLIC, 80), (PUBLIC, 443)}]
 
 
+@pytest.mark.sec(44)
 async def test_no_forged_request_connects() -> None:
     assert len(CASES) >= 120
     async with web_peer() as peer:
@@ -64,6 +65,7 @@ BY_URL = {"octal", "IDNA", "userinfo", "ports", "schemes", "names"}
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.family in BY_URL], ids=str)
+@pytest.mark.sec(44)
 async def test_what_the_url_alone_shows_is_refused_before_anything_is_looked_up(case: Case) -> None:
     async with web_peer() as peer:
         network = network_of(peer, "good.example")

@@ -28,6 +28,7 @@ async def test_a_command_that_a_signal_ends_names_it(runner: Runner) -> None:
     assert (end.code, end.signal) == (None, signal.SIGSEGV)
 
 
+@pytest.mark.sec(53)
 async def test_a_command_gets_the_environment_of_its_plan_and_nothing_else(runner: Runner) -> None:
     os.environ["HOMEBODY_CANARY"] = "canary"
     try:

@@ -127,6 +127,7 @@ async def test_terminal_codes_and_overwritten_lines_are_not_shown(tmp_path: Path
         assert answer.text.startswith("red\n100%\nbell end\n[")
 
 
+@pytest.mark.sec(73)
 async def test_secrets_are_removed_however_they_are_cut(tmp_path: Path) -> None:
     secret = "sk-ant-0123456789abcdef"
     async with hands(tmp_path, secrets=(secret,)) as one:
@@ -245,6 +246,7 @@ async def test_commands_of_one_audience_are_hidden_from_another(tmp_path: Path) 
         assert (await one.process("poll", job=job)).details["status"] == "running"
 
 
+@pytest.mark.sec(75)
 async def test_stopping_a_session_ends_its_background_commands(tmp_path: Path) -> None:
     async with hands(tmp_path) as one:
         this = mark()
@@ -254,6 +256,7 @@ async def test_stopping_a_session_ends_its_background_commands(tmp_path: Path) -
         await until(lambda: alive(this) == [])
 
 
+@pytest.mark.sec(75)
 async def test_a_cancelled_call_ends_its_whole_tree(tmp_path: Path) -> None:
     async with hands(tmp_path) as one:
         this = mark()

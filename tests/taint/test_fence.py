@@ -19,6 +19,7 @@ IMITATIONS = (
 
 
 @given(st.text(max_size=200), st.sampled_from(IMITATIONS), st.text(max_size=200))
+@pytest.mark.sec(72)
 def test_only_our_own_two_lines_look_like_a_fence(before: str, imitation: str, after: str) -> None:
     marks = iter(["abcdef0123"])
     text = fenced(before + imitation + after, ["web:example.org"], lambda: next(marks))
@@ -37,6 +38,7 @@ def test_a_text_that_holds_the_mark_gets_another_one() -> None:
     assert "<untrusted bbbbbbbbbb " in fenced("is it aaaaaaaaaa?", ["exec"], lambda: next(marks))
 
 
+@pytest.mark.sec(72)
 def test_marks_are_drawn_anew_each_time() -> None:
     assert len({random_mark() for _ in range(200)}) == 200
 

@@ -52,6 +52,7 @@ def note(text: str, call: str = "n") -> ToolCall:
     return ToolCall(id=call, name="write", arguments={"path": "memory/2026-03-01.md", "content": text, "mode": "append"})
 
 
+@pytest.mark.sec(77)
 async def test_what_a_flush_notes_of_a_tainted_talk_is_left_out_at_the_next_start_and_the_owners_words_are_given(
     room: Callable[..., Room],
 ) -> None:
@@ -71,6 +72,7 @@ async def test_what_a_flush_notes_of_a_tainted_talk_is_left_out_at_the_next_star
     assert fresh.taint == frozenset()
 
 
+@pytest.mark.sec(77)
 async def test_a_note_that_is_read_later_taints_the_session_that_reads_it(room: Callable[..., Room]) -> None:
     read = ToolCall(id="r", name="read", arguments={"path": "memory/2026-03-01.md"})
     r = room([fetch()], [note(f"- {EVIL}")], "Noted.", [read], "Read.")

@@ -44,6 +44,7 @@ def owners(text: str = "hello", **more: Any) -> Any:
         (owners(context_events=("[edited: the owner's own words]",)), ()),
     ],
 )
+@pytest.mark.sec(76)
 async def test_a_message_names_the_sources_of_words_that_are_not_its_owners(
     room: Callable[..., Room], message: Any, taint: tuple[str, ...]
 ) -> None:

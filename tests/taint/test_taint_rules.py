@@ -38,6 +38,7 @@ def test_nothing_more_is_asked_where_nothing_untrusted_is_in_view(kind: Any) -> 
         ("http://a.example/page?id=7", True), ("not an address", True), ("https://a.example/page?id=7&k=1234", True),
     ],
 )  # fmt: skip
+@pytest.mark.sec(70)
 def test_an_address_is_opened_unasked_only_as_it_was_given(url: str, asked: bool) -> None:
     seen = seen_urls([entry(said("look at https://a.example/page?id=7."))])
     act = Act(kind="url", summary="open it", url=url)

@@ -50,6 +50,7 @@ async def opened(r: Room, page: str) -> Fetch:
     return tool
 
 
+@pytest.mark.sec(70)
 async def test_the_next_call_the_next_turn_and_a_restart_know_what_was_read(room: Callable[..., Room]) -> None:
     r = room([fetch("a")], [fetch("b")], "done", [fetch("d")], "done", [fetch("e")], "done")
     tool = await opened(r, "obey")
@@ -75,6 +76,7 @@ async def test_a_page_keeps_its_fence_and_its_bytes_in_every_later_request(room:
     assert text.count("<") == 2
 
 
+@pytest.mark.sec(70)
 async def test_a_summary_of_what_was_read_is_tainted_also_after_a_restart(room: Callable[..., Room]) -> None:
     small = {"compaction": {"keepRecentTokens": 300, "keepRecentTurns": 1}}
     r = room(*[answer for n in range(6) for answer in ([fetch(f"c{n}")], "done")], window=60_000, settings=small)

@@ -104,6 +104,7 @@ def test_an_ordinary_path_is_only_normalised(raw: str, meant: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["..", ".", "%2e", "%2f", "/", "a", "~", "\\", "%", "25", "2e", "．", " "]), max_size=12))
+@pytest.mark.sec(41)
 def test_no_accepted_path_climbs_even_when_decoded(pieces: list[str]) -> None:
     try:
         path = workspace_path("".join(pieces))
@@ -115,6 +116,7 @@ def test_no_accepted_path_climbs_even_when_decoded(pieces: list[str]) -> None:
 
 
 @given(st.text(max_size=40))
+@pytest.mark.sec(41)
 def test_any_text_is_a_path_or_is_refused(raw: str) -> None:
     try:
         path = workspace_path(raw)

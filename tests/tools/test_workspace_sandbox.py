@@ -57,6 +57,7 @@ CHANGES: dict[str, Callable[[WorkspaceSandbox, PurePosixPath], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("path", ["link.md", "folder/secret.md", "dangling.md", "loop.md", "hard.md", "up/secret.md"])
+@pytest.mark.sec(42)
 def test_no_kind_of_link_leads_out(sandbox: WorkspaceSandbox, outside: Path, change: str, path: str) -> None:
     (sandbox.root / "link.md").symlink_to(outside / "secret.md")
     (sandbox.root / "folder").symlink_to(outside)
@@ -266,6 +267,7 @@ def racer(sandbox: WorkspaceSandbox, outside: Path) -> Iterator[None]:
 
 @pytest.mark.usefixtures("racer")
 @pytest.mark.parametrize("changes", [("read",), ("append", "replace", "create")])
+@pytest.mark.sec(42, 56)
 def test_swapping_links_under_our_hands_reveals_and_changes_nothing_outside(
     sandbox: WorkspaceSandbox, outside: Path, changes: tuple[str, ...]
 ) -> None:

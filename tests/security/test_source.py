@@ -1,0 +1,126 @@
+"""What holds for all of the source: how programs are started, what data may become, and who says who speaks."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+
+from gateway.api.routes.health import health_routes
+from gateway.api.routes.webhooks import Webhooks
+from gateway.base.paths import Paths
+from gateway.config.load import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+STARTS = {"Popen", "run", "call", "check_call", "check_output", "create_subprocess_exec", "create_subprocess_shell", "_spawn"}
+FORKS = {"fork", "forkpty", "posix_spawn", "posix_spawnp", "system", "popen"} | {
+    f"exec{end}" for end in ("l", "le", "lp", "v", "ve", "vp", "vpe")
+}
+STARTERS = {
+    "agent/tools/grep_files.py",
+    "gateway/approvals/shell_parts.py",
+    "gateway/runner/client.py",
+    "gateway/runner/job.py",
+    "gateway/runner/keeper.py",
+    "gateway/sandbox/canaries.py",
+    "gateway/sandbox/check.py",
+    "gateway/sandbox/probe.py",
+    "gateway/sandbox/restrict.py",
+}
+"""The modules that start programs. Commands of agents are started by the runner alone; the others start programs of ours."""
+MAKE_OBJECTS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "jinja2"}
+
+
+@cache
+def modules() -> list[tuple[str, ast.Module]]:
+    paths = [path for package in ("agent", "channels", "gateway", "memory") for path in sorted((ROOT / package).rglob("*.py"))]
+    return [(str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[str, str, ast.Call]]:
+    """Yield (object, method, call); the object is "" for a plain function."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield ast.unparse(node.func.value), node.func.attr, node
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield "", node.func.id, node
+
+
+def starts(tree: ast.AST) -> Iterator[ast.Call]:
+    for holder, name, call in calls(tree):
+        if name in STARTS and (holder == "subprocess" or "subprocess" in name or name in {"Popen", "_spawn"}):
+            yield call
+
+
+def test_sec_57_programs_are_started_in_few_known_places() -> None:
+    found = {
+        name
+        for name, tree in modules()
+        if any(True for _ in starts(tree)) or any(holder == "os" and method in FORKS for holder, method, _ in calls(tree))
+    }
+    assert found == STARTERS
+
+
+@pytest.mark.sec(13)
+def test_sec_53_each_program_is_given_an_environment_made_for_it() -> None:
+    bare = [
+        f"{name}:{call.lineno}"
+        for name, tree in modules()
+        for call in starts(tree)
+        if not any(word.arg == "env" for word in call.keywords)
+    ]
+    assert bare == []
+
+
+def test_sec_63_no_data_becomes_an_object_or_code() -> None:
+    found = []
+    for name, tree in modules():
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            found += [f"{name}: {one}" for one in names if one.partition(".")[0] in MAKE_OBJECTS]
+        for holder, method, call in calls(tree):
+            unsafe = holder == "yaml" and method in {"load", "load_all", "unsafe_load", "full_load"}
+            if (not holder and method in {"eval", "exec", "compile"}) or unsafe:
+                found.append(f"{name}:{call.lineno} {holder}.{method}")
+    assert found == []
+
+
+def test_sec_29_who_speaks_is_decided_in_one_place() -> None:
+    makers = {name for name, tree in modules() for _, method, _ in calls(tree) if method == "Actor"}
+    assert makers == {"gateway/routing/access.py", "gateway/routing/routed_message.py"}, (
+        "the second reads what the first stored"
+    )
+
+
+@pytest.mark.sec(9)
+def test_sec_04_nothing_that_changes_anything_is_served_over_tcp() -> None:
+    async def status() -> dict[str, object]:
+        return {}
+
+    log = structlog.get_logger("test")
+    routes = [*health_routes(ready={}, status=status, log=log), *Webhooks(lambda _channel, _account: "unknown", log).routes()]
+    assert sorted(route.path.partition("{")[0] for route in routes) == ["/healthz", "/hooks/", "/readyz", "/status"]
+    source = (ROOT / "gateway/app/services.py").read_text(encoding="utf-8")
+    served = [ast.unparse(call.args[0]) for _, method, call in calls(ast.parse(source)) if method == "serve_tcp"]
+    assert served == ["[*_health(status), *Webhooks(hook, log).routes()]"]
+
+
+def test_sec_47_settings_read_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other.yaml").write_text("logging: {level: debug}\n")
+    (tmp_path / ".env").write_text("HOMEBODY_GATEWAY_PORT=4\nANTHROPIC_API_KEY=sk-planted\n")
+    monkeypatch.chdir(tmp_path)
+    for line in ("$include: other.yaml", "include: [other.yaml]", "extends: other.yaml"):
+        (tmp_path / "homebody.yaml").write_text(f"{line}\n")
+        (tmp_path / "homebody.yaml").chmod(0o600)
+        loaded = load(Paths(tmp_path), {})
+        assert loaded.settings.logging.level == "info"
+        assert loaded.settings.gateway.port != 4
+        assert "sk-planted" not in loaded.settings.model_dump_json()
