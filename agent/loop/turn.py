@@ -13,7 +13,7 @@ from agent.context.context_report import added
 from agent.context.session_context import SessionContext
 from agent.events import AnswerFinished, Event, FailedOver, ReplyNote
 from agent.loop import loop
-from agent.loop.approvals import unsettled
+from agent.loop.approvals import unsettled, withdraw
 from agent.loop.call_log import CallLog, NoCallLog
 from agent.loop.gate import AskedCall, Gate, OpenGate
 from agent.loop.model_call import call_model
@@ -155,6 +155,14 @@ class Turn:
             return await self._end(ending, self.context.clock.monotonic() - began)
         finally:
             await self.context.transcript.settle()
+
+    async def withdraw(self, reason: str) -> None:
+        """Record that calls which wait for the owner will not run, because the turn ends for good.
+
+        Raises:
+            TranscriptWriteError: the transcript could not be written.
+        """
+        await withdraw(self.context.transcript, self.id, (), reason, self.context.now())
 
     @property
     def suspended(self) -> bool:

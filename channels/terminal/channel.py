@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from channels.errors import ChannelError, NotSent, Uncertain
 from channels.live import LiveEvent, Reply
@@ -16,6 +16,9 @@ from channels.terminal.link import Link
 
 PROOF_SECONDS = 30.0
 _NAME = re.compile(r"[\w.@-]{1,64}")
+
+LOCAL: Final = "local"
+"""The conversation of `homebody chat`."""
 
 
 class TerminalChannel:
@@ -34,7 +37,7 @@ class TerminalChannel:
         self._attached: dict[ChatAddress, list[ClientConnection]] = {}
         self._sink: asyncio.Future[InboundSink] | None = None
 
-    def attach(self, conversation_id: str = "local") -> Link:
+    def attach(self, conversation_id: str = LOCAL) -> Link:
         """Return a new connection to the conversation of that name.
 
         Raises:

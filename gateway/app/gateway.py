@@ -177,9 +177,10 @@ class Gateway(GatewayParts):
                 log.warning("commands of %s are not confined: %s %s", agent, standing.reason, standing.hint)
 
     async def _take_up(self) -> None:
-        """Queue what the last process left: interrupted turns before waiting messages."""
+        """Queue what the last process left: interrupted turns before waiting messages. Suspended ones wait on, but not too long."""
         for turn in await self.ledger.turns.unfinished():
             self.lanes.submit(turn.session, InterruptedTurn(turn))
+        await self.approvals.decisions.expire()
         for agent in self.agents.values():
             agent.take_up_unsaved(self.router.audience)
         await self.inbox.replay()

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from channels.messages import ChatAddress
 from channels.platform import Policy
 from channels.protocol import Channel
-from channels.terminal.channel import TerminalChannel
+from channels.terminal.channel import LOCAL, TerminalChannel
 from gateway.agents.running_agent import RunningAgent
 from gateway.api.handlers.tools import ToolHandlers
 from gateway.app.agent_factory import AgentParts
 from gateway.app.agent_supervisor import AgentSupervisor
+from gateway.app.approvals import ApprovalParts
 from gateway.app.dependencies import Dependencies
 from gateway.app.reload import Reload
 from gateway.app.status import StatusHandlers
@@ -28,7 +30,7 @@ from gateway.commands.table import MENU
 from gateway.config.effective import alike
 from gateway.inbound.inbox import Inbox
 from gateway.jobs.scheduler import Scheduler
-from gateway.ledger.rows import ApprovedSender
+from gateway.ledger.rows import ApprovedSender, Turn
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.media.service import MediaService
 from gateway.models.registry import ModelRegistry
@@ -50,7 +52,7 @@ from gateway.settings.root import Settings, SettingsStore
 from gateway.supervision.channel_supervisor import ChannelRunner, ChannelSupervisor
 from gateway.turns.answering import Answering
 from gateway.turns.storage_retry import StorageRetry
-from gateway.turns.worker import ResetDue, TurnWorker
+from gateway.turns.worker import InterruptedTurn, ResetDue, TurnWorker
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +74,16 @@ class GatewayParts:
         self._build_outbound()
         self._build_routing()
         self._build_queue()
+        self.approvals = ApprovalParts(
+            ledger,
+            deps.clock,
+            self.rules,
+            agents=self.agents,
+            channel=self.channel,
+            owner=self.owner.place,
+            wake=self._wake,
+            held=self._secret_filter,
+        )
         self._build_inbound()
         self._build_turns()
         self._build_operations()
@@ -138,6 +150,7 @@ class GatewayParts:
             running=self._running,
             rights=self._rights,
             confined=self.sandbox.known,
+            decisions=self.approvals.decisions,
         )
         enqueuer = Enqueuer(
             queue=self.queue,
@@ -177,6 +190,10 @@ class GatewayParts:
             post=self.post,
             manner=self._manner,
             held=self._secret_filter,
+            gate=self.approvals.gate,
+            asking=self.approvals.asking,
+            wake=self._wake,
+            resumed_at=self._resumed_at,
         )
         self.turns = TurnWorker(
             ledger=ledger,
@@ -190,8 +207,16 @@ class GatewayParts:
             answering=answering,
             rights=self._rights,
             running=self._running,
+            decisions=self.approvals.decisions,
         )
-        self.schedule = Scheduler(self.agents, deps.clock, reset=self._reset_due, sweep=self._sweep, backup=ledger.backup)
+        self.schedule = Scheduler(
+            self.agents,
+            deps.clock,
+            reset=self._reset_due,
+            sweep=self._sweep,
+            backup=ledger.backup,
+            expire=self.approvals.decisions.expire,
+        )
 
     def _build_operations(self) -> None:
         deps, ledger = self.deps, self.ledger
@@ -296,6 +321,16 @@ class GatewayParts:
         settings = self.settings.current
         blocks = settings.messages.block_streaming
         return manner_of(blocks, settings.channels, agent.profile.blocks, place.channel, place.account)
+
+    def _wake(self, turn: Turn) -> None:
+        """Put a turn that may go on at the front of its lane."""
+        self.lanes.put_first(turn.session, InterruptedTurn(turn))
+
+    async def _resumed_at(self, place: ChatAddress) -> ChatAddress:
+        """Return where a turn is answered that had to wait: where it was asked for, unless that was a terminal that is gone."""
+        if place.channel != self.terminal.name or self.terminal.attached(place):
+            return place
+        return await self.owner.place() or replace(place, id=LOCAL)
 
     def _reset_due(self, agent: str, key: str) -> None:
         if not self.lanes.queued(key) and not any(ticket.session == key for ticket in self.lanes.running()):

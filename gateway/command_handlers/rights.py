@@ -19,7 +19,7 @@ ASKING: Final = frozenset({"pin", "model", "think", "queue"})
 """Commands that show a value without an argument and change it with one."""
 COSTLY: Final = frozenset({"model", "think"})
 """Commands that affect the owner's cost; guests may not use them in private either."""
-OWNERS: Final = frozenset({"resume", "usage", "budget"})
+OWNERS: Final = frozenset({"approve", "resume", "usage", "budget"})
 """Commands for the owner only; they reject others themselves."""
 _ANYWHERE: Final = "*"
 
@@ -50,6 +50,10 @@ class CommandRights:
         if running is not None:
             senders |= {item.sender for item in running.items} | {one.inbound.sender.id for one in running.steered}
         return senders == {actor.sender}
+
+    def may_withdraw(self, place: ChatAddress, actor: Actor) -> bool:
+        """Whether ``actor`` may withdraw the questions about tasks that wait in a conversation."""
+        return actor.owner or place.kind == "direct" or self._open(place)
 
     def refusal(self, command: Command, place: ChatAddress) -> str:
         """Return the reply to a person who may not use a command, with the setting that allows it."""

@@ -14,17 +14,17 @@ from channels.live import Done
 from channels.messages import ChatAddress, Inbound, Outbound
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
+from gateway.approvals.decisions import CHOICES, USAGE, Decisions
 from gateway.base.errors import StorageFailed
 from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.session_commands import choose, counted, flushed
-from gateway.commands.table import COMMANDS, says_stop
+from gateway.commands.table import COMMANDS, ParsedCommand, says_stop
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import InboxRow, NewOutbound
 from gateway.outbound.progress import show_frame
 from gateway.queue.lanes import Lanes
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn
-from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage, UnreadableMessage, decode_message, words_of
 from gateway.routing.router import Route
 from gateway.sandbox.protocol import Standing
@@ -32,9 +32,11 @@ from gateway.sessions.file import SessionRecord
 
 log = logging.getLogger(__name__)
 
+NOTHING = "Nothing is running."
+
 
 class UrgentCommands:
-    """``/stop``, ``/status``, ``/queue``, ``/missed``, ``/resume``. All but the last affect only the sender's session."""
+    """``/stop``, ``/status``, ``/queue``, ``/missed``, ``/approve``, ``/resume``. All but the last two affect only the sender's session."""
 
     def __init__(
         self,
@@ -48,7 +50,9 @@ class UrgentCommands:
         running: Mapping[str, RunningTurn],
         rights: CommandRights,
         confined: Callable[[str], Standing | None],
+        decisions: Decisions,
     ) -> None:
+        self._decisions = decisions
         self._rights = rights
         self._confined = confined
         self._ledger = ledger
@@ -64,7 +68,7 @@ class UrgentCommands:
         """Run a message if it is an urgent command; return whether it was one."""
         inbound, actor, route = message.inbound, message.actor, message.route
         self._sessions[inbound.conversation] = route.session
-        is_stop_word = says_stop(inbound.text) and self._stoppable(route.session)
+        is_stop_word = says_stop(inbound.text) and await self._stoppable(route.session)
         command = (COMMANDS["stop"], "") if is_stop_word else message.command
         if command is None or not command[0].urgent:
             return False
@@ -83,10 +87,12 @@ class UrgentCommands:
                 return False
             reply = await self._choose_mode(inbound, route, command[1])
         else:
-            reply = await self._reply(command[0].name, inbound, route, actor)
+            reply = await self._reply(command, message)
         pieces = self._channel(inbound.conversation).chunks(reply)
+        uid = message.row.uid
+        chunks = [NewOutbound(conversation=place, text=piece, key=f"{uid}.u.{n}") for n, piece in enumerate(pieces)]
         try:
-            await self._ledger.outbox.enqueue([NewOutbound(conversation=inbound.conversation, text=piece) for piece in pieces])
+            await self._ledger.outbox.enqueue(chunks)
         except StorageFailed as error:
             log.warning("a reply could not be queued, sending it directly: %s", error)
             await self._say_at_once(inbound.conversation, pieces)
@@ -118,16 +124,50 @@ class UrgentCommands:
         told = await choose(store, route.session, argument)
         return told or self._queue.told(route.session, inbound.conversation.channel)
 
-    async def _reply(self, name: str, inbound: Inbound, route: Route, actor: Actor) -> str:
+    async def _reply(self, command: ParsedCommand, message: RoutedMessage) -> str:
+        name, inbound, route, actor = command[0].name, message.inbound, message.route, message.actor
         if name == "stop":
-            return self._stop(route.session)
+            return await self._stopped(message)
         if name == "missed":
             return await bring_missed(self._ledger, inbound.conversation.address)
+        if name == "approve":
+            return await self._decided(command[1], message)
         if name == "resume":
             if not actor.owner:
                 return "Only my owner can use this command."
             return "▶️ Resumed." if (await self._resume())["was"] else "I am not paused."
         return await self._status(inbound, route)
+
+    async def _decided(self, argument: str, message: RoutedMessage) -> str:
+        """Decide a question, for an owner; anybody else is told that they cannot."""
+        if not message.actor.owner:
+            return "Only my owner can decide this."
+        name, _, choice = argument.partition(" ")
+        wanted = choice.strip().casefold() or "once"
+        if not name:
+            return await self._decisions.open_questions()
+        if wanted not in CHOICES:
+            return f"“{wanted[:40]}” is no answer to a question. {USAGE}"
+        try:
+            return await self._decisions.decide(name, wanted, message.row.uid)
+        except StorageFailed as error:
+            return f"💾 Nothing was decided, because it could not be stored ({error}). Answer again in a moment. {error.hint}".strip()
+
+    async def _stopped(self, message: RoutedMessage) -> str:
+        """Stop what runs in a session, and withdraw its open questions."""
+        session = message.route.session
+        told = self._stop(session)
+        if not self._rights.may_withdraw(message.inbound.conversation, message.actor):
+            return told
+        try:
+            withdrawn = await self._decisions.withdraw(session, "stopped by its owner")
+        except StorageFailed as error:
+            log.warning("open questions could not be withdrawn: %s", error)
+            return told
+        if not withdrawn:
+            return told
+        waited = f"⏹️ Stopped {counted(withdrawn, 'task')} that waited for an approval; nothing of it was run."
+        return waited if told == NOTHING else f"{told} {waited}"
 
     async def stop_at(self, place: ChatAddress) -> None:
         """Stop the running turn of a conversation, at a client's request without a message."""
@@ -137,15 +177,17 @@ class UrgentCommands:
     def _stop(self, session: str) -> str:
         coming = self._queue.stop(session)
         if coming is None:
-            return "Nothing is running."
+            return NOTHING
         return (
             f"⏹️ Stopped, including {counted(len(coming), 'message')} that I had not started to answer."
             if coming
             else "⏹️ Stopped."
         )
 
-    def _stoppable(self, session: str) -> bool:
-        return self._lanes.busy(session) or bool(self._queue.stopped_with(session))
+    async def _stoppable(self, session: str) -> bool:
+        if self._lanes.busy(session) or self._queue.stopped_with(session):
+            return True
+        return any(one.session == session for one in await self._ledger.approvals.latest(["pending"]))
 
     async def _status(self, inbound: Inbound, route: Route) -> str:
         agent = self._agents[route.agent]
@@ -176,6 +218,10 @@ class UrgentCommands:
         lines.append(f"- Queue: {self._queue.told(route.session, inbound.conversation.channel)}")
         waiting = max(tally.waiting - 1, 0)  # the question itself is in the inbox until it is answered
         lines.append(f"- Running: {counted(tally.running, 'turn')}, {ahead} waiting here, {waiting} in total")
+        if tally.suspended:
+            lines.append(
+                f"- 🔐 Waiting for my owner's approval: {counted(tally.suspended, 'turn')} (/approve lists the questions)"
+            )
         return "\n".join(lines)
 
     def _commands(self, agent: str) -> list[str]:

@@ -37,6 +37,7 @@ COMMANDS = {
             urgent=True,
         ),
         Command("missed", "send replies that could not be delivered earlier", urgent=True),
+        Command("approve", "answer a question of mine about what I may do", "<id> <once, always or deny>", urgent=True),
         Command("resume", "resume after I paused myself", urgent=True),
         Command("new", "start a new conversation; important facts are saved to memory first", "[model]"),
         Command("reset", "same as /new"),

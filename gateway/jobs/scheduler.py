@@ -36,7 +36,7 @@ class Scheduler:
     """Wakes every half minute (``every``, in seconds).
 
     ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows;
-    ``backup`` copies the ledger, every hour.
+    ``backup`` copies the ledger, every hour; ``expire`` closes questions whose time is over, at every wake-up.
 
     Only sessions whose time may have come are looked at, however many there are. A session that cannot be reset now, because
     it is busy, is looked at again with the next tick.
@@ -50,6 +50,7 @@ class Scheduler:
         reset: Callable[[str, str], None],
         sweep: Callable[[], Awaitable[object]],
         backup: Callable[[], Awaitable[object]] = _nothing,
+        expire: Callable[[], Awaitable[object]] = _nothing,
         every: float = TICK_SECONDS,
     ) -> None:
         self._agents = agents
@@ -57,6 +58,7 @@ class Scheduler:
         self._reset = reset
         self._sweep = sweep
         self._backup = backup
+        self._expire = expire
         self._every = every
         self._scheduler: AsyncIOScheduler | None = None
         self._swept: datetime | None = None
@@ -81,6 +83,7 @@ class Scheduler:
             if agent.id not in self._watched:
                 self._watch(agent, now)
         self._reset_due(now)
+        await self._expire()
         if self._backed_up is None or now - self._backed_up >= BACKUP_EVERY:
             self._backed_up = now
             await self._backup()

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.errors import AgentError
@@ -18,10 +18,13 @@ from channels.messages import Button, ChatAddress
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import with_asides
+from gateway.approvals.asking import Asking
+from gateway.approvals.gate import ApprovalGate, TurnFacts
+from gateway.approvals.record import asked_call, public_name
 from gateway.base import errors
 from gateway.base.wait import finish_despite_cancel, run_despite_cancel
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.rows import NewOutbound, Turn, TurnEnd
+from gateway.ledger.rows import Approval, NewApproval, NewOutbound, Turn, TurnEnd
 from gateway.media.service import MediaService
 from gateway.outbound.blocks import Blocks
 from gateway.outbound.progress import ProgressDisplay, TypingIndicator, show_frame, typing_mode
@@ -40,12 +43,15 @@ from gateway.turns.user_message import user_message
 
 log = logging.getLogger(__name__)
 
+ASKED_ELSEWHERE = "🔐 I need my owner's approval for this, and have asked for it. I go on once it is given."
+
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
     """The messages of one turn and what it needs besides. ``message`` is the first one.
 
-    ``further`` are the others, ``running`` is what is known of the turn while it runs.
+    ``further`` are the others, ``running`` is what is known of the turn while it runs. ``asked`` are the questions that were asked
+    about its tool calls before.
     """
 
     agent: RunningAgent
@@ -55,13 +61,27 @@ class TurnContext:
     turn: Turn
     greeting: str
     running: RunningTurn
+    asked: Sequence[Approval] = ()
+
+    @property
+    def facts(self) -> TurnFacts:
+        """What the gate is told of the turn."""
+        return TurnFacts(
+            name=self.message.row.uid,
+            agent=self.agent.id,
+            session=self.record.key,
+            transcript=self.record.session,
+            workspace=str(self.agent.workspace.root),
+            conversation=self.message.inbound.conversation,
+        )
 
 
 class Answering:
     """Answers messages whose turn is in the ledger. ``read`` reads messages by their rows; ``channel`` finds a conversation's channel.
 
     ``answered`` is called with messages whose turn is over; ``signature`` returns what a reply begins with; ``manner`` returns how an
-    agent's replies are sent in a conversation.
+    agent's replies are sent in a conversation. ``gate`` makes the gate of a turn, ``asking`` the chunks of its questions, and ``wake`` gets
+    a turn that has nothing to wait for. ``resumed_at`` returns where a turn is answered that had to wait for its owner.
     """
 
     def __init__(
@@ -74,6 +94,10 @@ class Answering:
         lanes: Lanes[Any],
         queue: MessageQueue,
         post: MediaService,
+        gate: Callable[[TurnFacts, Sequence[Approval]], ApprovalGate],
+        asking: Asking,
+        wake: Callable[[Turn], None],
+        resumed_at: Callable[[ChatAddress], Awaitable[ChatAddress]],
         answered: Callable[[Iterable[RoutedMessage]], None] = lambda _: None,
         signature: Callable[[RoutedMessage], str] = lambda _: "",
         manner: Callable[[ChatAddress, RunningAgent], Manner] = lambda _place, _agent: Manner(),
@@ -87,6 +111,10 @@ class Answering:
         self._lanes = lanes
         self._queue = queue
         self._post = post
+        self._gate = gate
+        self._asking = asking
+        self._wake = wake
+        self._resumed_at = resumed_at
         self._answered = answered
         self._signature = signature
         self._manner = manner
@@ -116,10 +144,11 @@ class Answering:
         showing = ProgressDisplay(
             channel, place, context.turn.id, sign, verbose=context.record.verbose, sent=manner.sent, held=self._held
         )
+        gate = self._gate(context.facts, context.asked)
         with bound(turn=context.turn.id):
             try:
                 async with showing.shown():
-                    result = await self._run(context, showing, blocks)
+                    result = await self._run(context, showing, blocks, gate)
             except asyncio.CancelledError:
                 await run_despite_cancel(self._cancelled(ticket, context))
                 raise
@@ -137,9 +166,9 @@ class Answering:
                 log.exception("the turn failed over a defect")
                 await finish_despite_cancel(self._finish(context, blocks, "failed", DEFECT, None, exit_code=errors.FAILED))
             else:  # what stops it from now on comes too late: the reply is queued
-                await finish_despite_cancel(self._ended(context, blocks, result))
+                await finish_despite_cancel(self._ended(context, blocks, result, gate.questions))
 
-    async def _run(self, context: TurnContext, showing: ProgressDisplay, blocks: Blocks) -> TurnResult:
+    async def _run(self, context: TurnContext, showing: ProgressDisplay, blocks: Blocks, gate: ApprovalGate) -> TurnResult:
         inbound, audience, name = context.message.inbound, context.message.route.audience, context.message.row.uid
         conversation = await context.agent.conversations.open(context.record, audience, model=inbound.hints.get("model"))
         intake = self._post.intake
@@ -162,16 +191,40 @@ class Answering:
             contextlib.nullcontext() if brake is None else brake.turn(context.record.key, context.turn.id),
         ):
             turn = AgentTurn(
-                context=conversation, id=name, emit=emit, journal=journal, arrivals=steering, speaker=blocks.speaker
+                context=conversation, id=name, emit=emit, journal=journal, arrivals=steering, speaker=blocks.speaker, gate=gate
             )
             context.running.turn = turn
-            return await turn.run([first], further)
+            return await turn.run([first], further, [asked_call(one) for one in context.asked])
 
-    async def _ended(self, context: TurnContext, blocks: Blocks, result: TurnResult) -> None:
+    async def _ended(self, context: TurnContext, blocks: Blocks, result: TurnResult, questions: Sequence[NewApproval]) -> None:
         await context.agent.ended(context.record, result)
+        if result.outcome == "suspended":
+            await self._suspend(context, blocks, result, questions)
+            return
         failed = result.outcome == "failed"
         state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
         await self._finish(context, blocks, state, result.reply, result, exit_code=exit_of(result))
+
+    async def _suspend(
+        self, context: TurnContext, blocks: Blocks, result: TurnResult, questions: Sequence[NewApproval]
+    ) -> None:
+        """Ask the owner, and leave the turn until the answer comes. Clients that wait are told so; the answer comes later."""
+        message, place = context.message, context.message.inbound.conversation
+        chunks = await self.chunks(message, "" if blocks.begun else context.greeting)
+        asked = [await asyncio.to_thread(self._asking.chunks, one) for one in questions]
+        if any(one.place != place for one in questions):
+            chunks += await self.chunks(message, ASKED_ELSEWHERE)
+        turn = await self._ledger.turns.suspend(context.turn.id, questions, [*chunks, *(one for rows in asked for one in rows)])
+        if turn is not None:
+            self._wake(turn)
+            return
+        here = [row for rows in asked for row in rows if row.conversation == place]
+        text = "\n\n".join(row.text for row in here) or ASKED_ELSEWHERE
+        facts = turn_facts(context.agent.id, context.record.key, context.record.session, text, result)
+        facts |= {"chunks": len(chunks) + len(here), "replyKeys": None, "waitsFor": [public_name(one) for one in questions]}
+        self.done(message, facts)
+        for one in (*context.further, *context.running.steered):
+            self.done(one, facts | {"chunks": 0, "answeredWith": message.inbound.message_id})
 
     async def _finish(
         self, context: TurnContext, blocks: Blocks, state: TurnEnd, text: str, result: TurnResult | None, *, exit_code: int
@@ -182,6 +235,9 @@ class Answering:
         said = with_asides(left, context.record, result, continued=continued)
         chunks = greeting + await self.chunks(context.message, said, buttons, continued=continued)
         chunks += await self._post.enclosed(context.message.row.uid, context.message.inbound.conversation)
+        if context.asked:
+            there = await self._resumed_at(context.message.inbound.conversation)
+            chunks = [replace(chunk, conversation=there) for chunk in chunks]
         keys = await self._ledger.turns.finish(context.turn.id, state, chunks)
         record = context.record
         facts = turn_facts(context.agent.id, record.key, record.session, text, result, keys=keys, exit_code=exit_code)
@@ -201,6 +257,11 @@ class Answering:
             await self._ledger.turns.interrupted(context.turn.id)
             return
         reason = "stopped by its owner" if ticket.ending == "stop" else "interrupted by a newer message"
+        if context.running.turn is not None:
+            with contextlib.suppress(
+                AgentError
+            ):  # the history then says that the call waits, and nobody can decide it any more
+                await context.running.turn.withdraw(f"withdrawn, because the turn was {reason}.")
         await self._ledger.turns.finish(context.turn.id, "stopped", reason=reason)
         facts = turn_facts(context.agent.id, context.record.key, context.record.session, "")
         self.all_done((context.message, *context.further, *context.running.steered), facts)

@@ -17,18 +17,21 @@ from functools import partial
 from typing import Any
 
 from agent.errors import AgentError
+from agent.loop.approvals import withdraw
 from agent.timing import Clock
 from channels.live import Activity, Rejected
 from channels.messages import Button, ChatAddress
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
+from gateway.approvals.decisions import Decisions
+from gateway.approvals.record import asked_call
 from gateway.base import errors
 from gateway.base.wait import finish_despite_cancel, run_despite_cancel
 from gateway.command_handlers.model_commands import ModelCommands
 from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.session_commands import SessionCommands
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.rows import Turn
+from gateway.ledger.rows import Approval, Turn
 from gateway.outbound.progress import show_frame
 from gateway.outbound.replying import offered
 from gateway.queue.lanes import Lanes, Ticket
@@ -43,6 +46,8 @@ from gateway.turns.turn_log import bound
 
 log = logging.getLogger(__name__)
 
+LEFT = "the conversation was left"
+"""Why questions are withdrawn when their session is."""
 STOPPED_COMMAND = "Stopped. The command was not carried out; this conversation goes on as it was."
 _SLOW_COMMANDS = {
     "new": "writing notes before the fresh conversation",
@@ -87,7 +92,9 @@ class TurnWorker:
         answering: Answering,
         rights: CommandRights,
         running: dict[str, RunningTurn],
+        decisions: Decisions,
     ) -> None:
+        self._decisions = decisions
         self._rights = rights
         self._ledger = ledger
         self._read = read
@@ -175,7 +182,10 @@ class TurnWorker:
                 self._answering.done(message, turn_facts(agent.id, route.session, "", ""))
                 return
             place = message.inbound.conversation
+            former = agent.store.get(route.session)
             record = await agent.current(route.session, route.audience, address=place.address, space=place.space or "")
+            if former is not None and former.session != record.session:
+                await self._decisions.withdraw(route.session, LEFT)
             command = message.command_for(agent.triggers)
             if command is not None:
                 await self._command(agent, message, record, command[0].name, command[1])
@@ -214,15 +224,36 @@ class TurnWorker:
                 over = await self._record_given_up(agent, record, over, judged)
             await self._give_up(ticket, turn, over)
             return
+        asked = await self._ledger.approvals.of_turn(turn.id)
+        if _pointless(asked, record):
+            await self._end_withdrawn(agent, record, turn, found, asked)
+            return
         turn = await finish_despite_cancel(self._ledger.turns.retry(turn.id))
         items = [self._queue.item(one) for one in found]
         running = self._running[turn.session] = RunningTurn(turn.session, items[0].group_key, items)
         with bound(agent=agent.id, session=turn.session, channel=message.inbound.conversation.channel):
             greeting = "(I was restarted and went on.)" if turn.attempt > 1 else ""
             try:
-                await self._answering.answer(ticket, TurnContext(agent, message, found[1:], record, turn, greeting, running))
+                await self._answering.answer(
+                    ticket, TurnContext(agent, message, found[1:], record, turn, greeting, running, asked)
+                )
             finally:
                 del self._running[turn.session]
+
+    async def _end_withdrawn(
+        self, agent: RunningAgent, record: SessionRecord, turn: Turn, found: Sequence[RoutedMessage], asked: Sequence[Approval]
+    ) -> None:
+        """End a turn whose questions were withdrawn: its calls are recorded as not run, where its session is still the present one."""
+        reason = _pointless(asked, record)
+        if record.session == asked[0].transcript:
+            try:
+                transcript = await agent.conversations.transcript(record)
+                calls = [asked_call(one) for one in asked]
+                await withdraw(transcript, found[0].row.uid, calls, f"withdrawn ({reason}).", self._clock.now())
+            except AgentError as error:
+                log.warning("the transcript does not tell that a call was withdrawn: %s", error)
+        await self._ledger.turns.finish(turn.id, "stopped", reason=reason)
+        self._answering.all_done(found, turn_facts(turn.agent, turn.session, "", ""))
 
     async def _record_given_up(
         self, agent: RunningAgent, record: SessionRecord, over: GivenUp, judged: Callable[[set[str]], GivenUp | None]
@@ -255,6 +286,8 @@ class TurnWorker:
         reason = agent.due(record, self._clock.now()) if record else None
         if record is not None and reason is not None:
             with bound(agent=agent.id, session=key):
+                if any(one.session == key for one in await self._ledger.approvals.latest(["pending"])):
+                    return  # the scheduler finds it due again once the question is decided
                 log.info("the session starts afresh (%s)", reason)
                 await agent.renew(record, self._audience(key), reason)
 
@@ -270,9 +303,19 @@ class TurnWorker:
             buttons = await offered(name, argument, ModelCommands(agent, message, record).choices)
         except (AgentError, errors.HomebodyError) as error:
             reply, exit_code = in_words(error)
+        if (now := agent.store.get(record.key)) is not None and now.session != record.session:
+            await self._decisions.withdraw(record.key, LEFT)
         chunks = await self._answering.chunks(message, reply, buttons)
         keys = await self._ledger.inbox.settle([message.row.id], "answered", reply=chunks)
         self._answering.done(message, turn_facts(agent.id, record.key, record.session, reply, keys=keys, exit_code=exit_code))
+
+
+def _pointless(asked: Sequence[Approval], record: SessionRecord) -> str:
+    """Return why a turn need not go on after its questions, or nothing."""
+    withdrawn = next((one for one in asked if one.state == "withdrawn"), None)
+    if withdrawn is not None:
+        return withdrawn.reason or LEFT
+    return LEFT if asked and asked[0].transcript != record.session else ""
 
 
 def _greeting(record: SessionRecord) -> str:

@@ -1,0 +1,51 @@
+"""Builds what asks owners about the acts of agents: gates, questions and decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from pathlib import Path
+
+from channels.messages import ChatAddress
+from channels.protocol import Channel
+from gateway.approvals.asking import Asking
+from gateway.approvals.decisions import Decisions
+from gateway.approvals.gate import ApprovalGate, TurnFacts
+from gateway.approvals.record import AskedAct
+from gateway.approvals.rules import Rules
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import Approval, NewApproval, Turn
+from gateway.ledger.thread import Clock
+from gateway.outbound.secret_filter import SecretFilter
+
+
+class ApprovalParts:
+    """The parts that share the rules. ``owner`` returns the owner's private chat; ``wake`` gets turns that may go on."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        rules: Rules,
+        *,
+        agents: Collection[str],
+        channel: Callable[[ChatAddress], Channel],
+        owner: Callable[[], Awaitable[ChatAddress | None]],
+        wake: Callable[[Turn], None],
+        held: SecretFilter,
+    ) -> None:
+        self.rules = rules
+        self.decisions = Decisions(ledger, clock, rules=self.rules, agents=agents, wake=wake)
+        self.asking = Asking(channel, self._why_not_always, held, home=str(Path.home()))
+        self._ledger = ledger
+        self._clock = clock
+        self._owner = owner
+
+    def gate(self, turn: TurnFacts, asked: Sequence[Approval]) -> ApprovalGate:
+        """Return the gate of a turn."""
+        return ApprovalGate(
+            rules=self.rules, ledger=self._ledger.approvals, clock=self._clock, owner=self._owner, turn=turn, asked=asked
+        )
+
+    def _why_not_always(self, question: NewApproval) -> str | None:
+        asked = AskedAct.decoded(question.payload)
+        return self.rules.why_not(question.agent, asked.origin, frozenset(asked.taint), asked.act)

@@ -1,0 +1,72 @@
+"""The messages that ask an owner: the chunks of a question and its buttons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from channels.messages import Button, ChatAddress
+from channels.protocol import Channel
+from gateway.approvals.gate import LIFETIME
+from gateway.approvals.question import Question, question_text
+from gateway.approvals.record import AskedAct, public_name
+from gateway.ledger.rows import NewApproval, NewOutbound
+from gateway.outbound.secret_filter import SecretFilter
+
+
+def buttons(question: NewApproval, *, always: bool) -> tuple[Button, ...]:
+    """Return the buttons of a question."""
+    name = public_name(question)
+    once, for_good, deny = (
+        Button(label=label, value=f"/approve {name} {word}")
+        for label, word in (("✅ Once", "once"), ("♾️ Always", "always"), ("⛔ Deny", "deny"))
+    )
+    return (once, for_good, deny) if always else (once, deny)
+
+
+class Asking:
+    """Makes the chunks of questions. ``channel`` finds a conversation's channel; ``held`` withholds secrets.
+
+    ``why_not_always`` says why a question cannot be answered with "always"; None: it can. ``home`` is the owner's home folder.
+    """
+
+    def __init__(
+        self,
+        channel: Callable[[ChatAddress], Channel],
+        why_not_always: Callable[[NewApproval], str | None],
+        held: SecretFilter | None = None,
+        *,
+        home: str = "",
+    ) -> None:
+        self._home = home
+        self._channel = channel
+        self._why_not_always = why_not_always
+        self._held = held
+
+    def chunks(self, asked: NewApproval) -> list[NewOutbound]:
+        """Return the chunks that ask a question, with its buttons below the last. Their keys let a repeat ask once. Blocking."""
+        about, why_not = AskedAct.decoded(asked.payload), self._why_not_always(asked)
+        question = Question(
+            name=public_name(asked),
+            agent=asked.agent,
+            act=about.act,
+            origin=about.origin,
+            taint=frozenset(about.taint),
+            reason=about.reason,
+            why_not_always=why_not,
+            minutes=LIFETIME // timedelta(minutes=1),
+        )
+        text = question_text(question, home=self._home)
+        if self._held is not None:
+            text = self._held.text(text, asked.place.address)
+        pieces = self._channel(asked.place).chunks(text)
+        return [
+            NewOutbound(
+                conversation=asked.place,
+                text=piece,
+                ttl=LIFETIME,
+                key=f"q.{asked.id}.{asked.round}.{n}",
+                buttons=buttons(asked, always=why_not is None) if n == len(pieces) - 1 else (),
+            )
+            for n, piece in enumerate(pieces)
+        ]

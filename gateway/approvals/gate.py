@@ -1,0 +1,133 @@
+"""The gate of a turn: asks the rules about each act, and the owner where the rules say so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final, Protocol
+
+from agent.loop.gate import Verdict
+from agent.messages import ToolCall
+from agent.tools.protocol import Act, Origin, ToolContext
+from channels.messages import ChatAddress
+from gateway.approvals.fingerprint import fingerprint
+from gateway.approvals.record import AskedAct, approval_id
+from gateway.approvals.taint_rules import needs_yes
+from gateway.ledger.protocol import ApprovalLedger
+from gateway.ledger.rows import IN_DOUBT, Approval, NewApproval
+from gateway.ledger.thread import Clock
+
+LIFETIME: Final = timedelta(minutes=30)
+"""How long a question stays open. Nobody's answer is a no."""
+APPROVED: Final = "the owner approved it."
+DENIED: Final = "the owner denied it."
+EXPIRED: Final = f"nobody decided within {LIFETIME // timedelta(minutes=1)} minutes, which counts as a no."
+_CHANGED: Final = "the program, a file that it names, its folder or its environment changed after you were asked"
+_LEDGER_LOST: Final = "my database was damaged since I asked you; it may have been done already"
+_NOBODY_TO_ASK: Final = (
+    "it needs the owner's approval, and I know no private chat with the owner to ask in. It becomes possible once the owner has written "
+    "to me in one."
+)
+
+
+class Judge(Protocol):
+    """Decides by rules. Methods block."""
+
+    def judge(self, agent: str, origin: Origin, taint: frozenset[str], act: Act, *, tool: str = "") -> Verdict:
+        """Decide on an act of an agent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFacts:
+    """The turn that a gate judges for. ``name`` is its name in the transcript, ``transcript`` the id of the session.
+
+    ``workspace`` is the agent's folder, ``conversation`` where the turn was asked for.
+    """
+
+    name: str
+    agent: str
+    session: str
+    transcript: str
+    workspace: str
+    conversation: ChatAddress
+
+
+@dataclass(kw_only=True)
+class ApprovalGate:
+    """Judges the acts of one turn. ``asked`` are the questions that it asked before; ``questions`` are those to be asked now.
+
+    ``owner`` returns the owner's private chat, or None.
+    """
+
+    rules: Judge
+    ledger: ApprovalLedger
+    clock: Clock
+    owner: Callable[[], Awaitable[ChatAddress | None]]
+    turn: TurnFacts
+    asked: Sequence[Approval] = ()
+    questions: list[NewApproval] = field(default_factory=list)
+
+    async def judge(self, key: str, call: ToolCall, act: Act, context: ToolContext) -> Verdict:
+        """See ``agent.loop.gate.Gate``."""
+        approval = approval_id(self.turn.name, key)
+        former = next((one for one in self.asked if one.id == approval), None)
+        verdict = await asyncio.to_thread(self.rules.judge, self.turn.agent, context.origin, context.taint, act, tool=call.name)
+        why = needs_yes(act, context) if verdict.decision == "allow" and act.kind != "exec" else None
+        if why is not None:
+            verdict = Verdict(decision="ask" if context.origin == "owner" else "deny", reason=why)
+        asked = AskedAct(call=call, act=act, origin=context.origin, taint=tuple(sorted(context.taint)), reason=verdict.reason)
+        if former is not None:
+            return await self._judge_again(former, key, asked, verdict)
+        if verdict.decision == "ask":
+            return await self._ask(key, asked, await self.ledger.get(approval))  # known only to a ledger that was damaged since
+        return verdict
+
+    async def _judge_again(self, former: Approval, key: str, asked: AskedAct, verdict: Verdict) -> Verdict:
+        """Decide on a call that was asked about. The rules of now hold too, and a yes holds only for what was asked about."""
+        if former.state in {"denied", "expired"} or verdict.decision == "deny":
+            reason = {"denied": DENIED, "expired": EXPIRED}.get(former.state, verdict.reason)
+            return Verdict(decision="deny", reason=reason)
+        digest = await self._digest(asked.act)
+        if former.state == "approved" and (digest == former.fingerprint or verdict.decision == "allow"):
+            return Verdict(decision="allow", reason=APPROVED)
+        return await self._ask(key, asked, former, digest)
+
+    async def _ask(self, key: str, asked: AskedAct, former: Approval | None, digest: str | None = None) -> Verdict:
+        """Put a question, or the open one again."""
+        approval = approval_id(self.turn.name, key)
+        place = await self._place(asked.origin)
+        if place is None:
+            return Verdict(decision="deny", reason=_NOBODY_TO_ASK)
+        number = 1
+        if former is not None:
+            number = former.round if former.state == "pending" else former.round + 1
+            if number > former.round:
+                why = _LEDGER_LOST if former.reason == IN_DOUBT else _CHANGED
+                asked = replace(asked, reason=why)
+        question = NewApproval(
+            id=approval,
+            round=number,
+            session=self.turn.session,
+            transcript=self.turn.transcript,
+            agent=self.turn.agent,
+            place=place,
+            call=key,
+            payload=asked.encoded(),
+            fingerprint=digest or await self._digest(asked.act),
+            expires=self.clock.now() + LIFETIME,
+        )
+        self.questions.append(question)
+        return Verdict(decision="ask", reason=asked.reason, approval=approval, summary=asked.act.summary)
+
+    async def _digest(self, act: Act) -> str:
+        return await asyncio.to_thread(fingerprint, act, self.turn.workspace)
+
+    async def _place(self, origin: Origin) -> ChatAddress | None:
+        """Return where to ask: where the owner asked for it, or in the owner's private chat."""
+        place = self.turn.conversation
+        if origin == "owner" and place.kind == "direct":
+            return place
+        return await self.owner()
