@@ -30,13 +30,13 @@ def named() -> dict[int, list[str]]:
         text = path.read_text(encoding="utf-8")
         if "_sec_" not in text and "mark.sec(" not in text:
             continue
-        for test in tests_of(ast.parse(text)):
+        for test in functions_of(ast.parse(text)):
             for row in rows_of(test):
                 found.setdefault(row, []).append(f"{path.relative_to(TESTS)}::{test.name}")
     return found
 
 
-def tests_of(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def functions_of(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Yield the test functions of a module, those in classes included. One that is always skipped is none."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):

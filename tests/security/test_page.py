@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from tests.security.rows import NOT_APPLICABLE, ROWS, SECTIONS
-from tests.security.table import BEGIN, END, PAGE, named, page, rows_of, share, tests_of
+from tests.security.table import BEGIN, END, PAGE, functions_of, named, page, rows_of, share
 
 LEAST = 0.9
 
@@ -38,4 +38,4 @@ def test_a_test_that_never_runs_holds_nothing() -> None:
         "@pytest.mark.skipif(True, reason='x')\nasync def test_sec_07_d(): pass\n"
         "def helper_sec_08(): pass\n"
     )
-    assert [(test.name, rows_of(test)) for test in tests_of(tree)] == [("test_a", [2, 5]), ("test_sec_07_d", [7])]
+    assert [(test.name, rows_of(test)) for test in functions_of(tree)] == [("test_a", [2, 5]), ("test_sec_07_d", [7])]

@@ -25,6 +25,7 @@ FORKS = {"fork", "forkpty", "posix_spawn", "posix_spawnp", "system", "popen"} | 
 }
 STARTERS = {
     "agent/tools/grep_files.py",
+    "agent/tools/web/page_reader.py",
     "gateway/approvals/shell_parts.py",
     "gateway/runner/client.py",
     "gateway/runner/job.py",
