@@ -17,9 +17,9 @@ from agent.loop.turn import TurnResult
 from agent.transcript.entries import FlushReceipt, Pinned, Unpinned
 from gateway.agents.session_contexts import SessionContexts, fallback_of, main_key
 from gateway.base.errors import HomebodyError, StorageFailed
-from gateway.sessions.file import SessionRecord
 from gateway.sessions.freshness import Due, due, next_due
 from gateway.sessions.past_sessions import Archive, repair
+from gateway.sessions.sessions_file import SessionRecord
 from gateway.settings.root import AgentProfile, Settings
 from gateway.settings.session import InternalHooksSettings, SessionMemorySettings, SessionSettings
 from memory.audience import Audience

@@ -16,9 +16,9 @@ from agent.models.thinking import level_of
 from agent.timing import Clock
 from agent.tool_settings import ToolRules
 from agent.transcript.transcript import Transcript
-from gateway.budget.guard import BudgetGuard
-from gateway.models.registry import AgentModels
-from gateway.sessions.file import SessionRecord
+from gateway.budget.budget_guard import BudgetGuard
+from gateway.models.model_registry import AgentModels
+from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import SessionStore
 from gateway.settings.root import AgentProfile
 from gateway.tools.registry import ToolRegistry

@@ -20,12 +20,12 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import SessionContexts
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
+from gateway.budget.budget_guard import BudgetGuard
 from gateway.budget.budgeted_calls import BudgetEmbedder
-from gateway.budget.guard import BudgetGuard
 from gateway.config.workspace_location import protected_inodes
 from gateway.ledger.protocol import Ledger
 from gateway.media.outgoing import OutgoingFiles
-from gateway.models.registry import ModelRegistry
+from gateway.models.model_registry import ModelRegistry
 from gateway.outbound.owner_notifications import StartupNotices
 from gateway.routing.access import GroupToolRules
 from gateway.sessions.store import SessionStore

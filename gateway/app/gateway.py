@@ -23,7 +23,7 @@ from gateway.app.parts import GatewayParts
 from gateway.base.errors import HomebodyError
 from gateway.base.state_lock import StateLock
 from gateway.ledger.sqlite import SqliteLedger, ledger_gone
-from gateway.models.registry import ModelRegistry, open_registry
+from gateway.models.model_registry import ModelRegistry, open_registry
 from gateway.routing.access import concerns
 from gateway.supervision.crash_loop import OFTEN_CRASHED, TOO_OFTEN, CrashLoopBreaker
 from gateway.turns.worker import InterruptedTurn

@@ -20,7 +20,7 @@ from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.app.approvals import ApprovalParts
 from gateway.app.dependencies import Dependencies
 from gateway.app.reload import Reload
-from gateway.app.status import StatusHandlers
+from gateway.app.status_handlers import StatusHandlers
 from gateway.approvals.rules import Rules
 from gateway.approvals.stored_rules import StoredRules
 from gateway.base.errors import StorageFailed
@@ -28,12 +28,12 @@ from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.urgent_commands import UrgentCommands
 from gateway.commands.table import MENU
 from gateway.config.effective import alike
-from gateway.inbound.inbox import Inbox
+from gateway.inbound.pipeline import Inbox
 from gateway.jobs.scheduler import Scheduler
 from gateway.ledger.rows import ApprovedSender, Turn
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.media.service import MediaService
-from gateway.models.registry import ModelRegistry
+from gateway.media.media_service import MediaService
+from gateway.models.model_registry import ModelRegistry
 from gateway.outbound.delivery import Delivery
 from gateway.outbound.owner_notifications import DeliveryNotices, OwnerNotifications, StartupNotices
 from gateway.outbound.progress import AckReactions

@@ -24,7 +24,7 @@ from gateway.base.errors import HomebodyError, SettingsError, UsageError, as_hom
 from gateway.base.paths import Paths
 from gateway.config.effective import Difference, alike, compare
 from gateway.config.load import load
-from gateway.config.store import save_copy
+from gateway.config.settings_file import save_copy
 from gateway.queue.lanes import Lanes
 from gateway.routing.access import concerns
 from gateway.settings.root import ChannelsSettings, Settings, SettingsStore

@@ -16,7 +16,7 @@ import structlog
 from channels.protocol import Hooked
 from channels.terminal.channel import TerminalChannel
 from gateway.api.routes.admin import Call, admin_routes
-from gateway.api.routes.chat import ChatRoutes
+from gateway.api.routes.chat_stream import ChatRoutes
 from gateway.api.routes.health import health_routes
 from gateway.api.routes.webhooks import Webhooks
 from gateway.api.server import Routes, serve_tcp, serve_unix

@@ -15,7 +15,7 @@ from agent.models.catalog.prices import EMBEDDING_ESTIMATE, FREE, Price, is_own
 from agent.models.middleware.model_middleware import ModelMiddleware
 from agent.models.protocol import Model, Part, Request
 from agent.models.thinking import thinking_tokens
-from gateway.budget.guard import BudgetGuard
+from gateway.budget.budget_guard import BudgetGuard
 from gateway.ledger.spending import Limit, Spent
 from memory.embedding.inputs import estimated_tokens
 from memory.embedding.protocol import Embedder

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "chat": ("gateway.cli.chat:chat", "Talk to your agent in this terminal."),
     "agent": ("gateway.cli.agent:agent", "Send one message and print the reply."),
-    "gateway": ("gateway.cli.gateway:gateway", "Run the gateway: channels, sessions and schedules."),
-    "resume": ("gateway.cli.gateway:resume", "Resume a paused gateway."),
+    "gateway": ("gateway.cli.run_gateway:gateway", "Run the gateway: channels, sessions and schedules."),
+    "resume": ("gateway.cli.run_gateway:resume", "Resume a paused gateway."),
     "status": ("gateway.cli.status:status", "Show what is running and whether it is healthy."),
     "config": ("gateway.cli.config:config", "Show, check and change the settings."),
     "models": ("gateway.cli.models:models", "List, select and test language models."),

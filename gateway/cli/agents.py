@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gateway.config.document import Document
-    from gateway.config.store import Changed
+    from gateway.config.settings_file import Changed
     from gateway.settings.root import Settings
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -154,7 +154,7 @@ def _places(invocation: Invocation, agent: str) -> Sequence[Path]:
 
 def _change(invocation: Invocation, edit: Any) -> Changed:
     from gateway.base.clock import SystemClock
-    from gateway.config.store import change
+    from gateway.config.settings_file import change
 
     return change(invocation.paths.config_file(), os.environ, SystemClock().now(), edit)
 

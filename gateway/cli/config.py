@@ -16,7 +16,7 @@ from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 if TYPE_CHECKING:
     from gateway.base.errors import Problem
     from gateway.config.document import Document
-    from gateway.config.store import Changed
+    from gateway.config.settings_file import Changed
     from gateway.config.syntax_tree import KeyPath
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -175,7 +175,7 @@ def _asked(key: str) -> str:
 
 def _change(invocation: Invocation, edit: Any) -> Changed:
     from gateway.base.clock import SystemClock
-    from gateway.config.store import change
+    from gateway.config.settings_file import change
 
     return change(invocation.paths.config_file(), os.environ, SystemClock().now(), edit)
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from zoneinfo import ZoneInfo
 
-    from gateway.sessions.file import SessionRecord
     from gateway.sessions.past_sessions import Found
+    from gateway.sessions.sessions_file import SessionRecord
     from gateway.sessions.store import SessionStore
 
 OFFERED = 9

@@ -13,7 +13,7 @@ from agent.models.protocol import Model
 from agent.models.thinking import LEVELS, level_of
 from gateway.agents.running_agent import RunningAgent
 from gateway.routing.routed_message import RoutedMessage
-from gateway.sessions.file import SessionRecord
+from gateway.sessions.sessions_file import SessionRecord
 
 DEFAULT = "default"
 _YES, _NO = frozenset({"on", "yes", "true", "1", "stream"}), frozenset({"off", "no", "false", "0"})

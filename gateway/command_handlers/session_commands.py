@@ -14,7 +14,7 @@ from gateway.command_handlers.rights import CommandRights
 from gateway.commands.table import COMMANDS, told_unknown
 from gateway.queue.message_queue import MEANT, TOLD, InvalidQueueChoice, read_choice
 from gateway.routing.routed_message import RoutedMessage
-from gateway.sessions.file import SessionRecord
+from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import SessionStore
 
 MOST_DAYS = 400

@@ -28,7 +28,7 @@ from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage, UnreadableMessage, decode_message, words_of
 from gateway.routing.router import Route
 from gateway.sandbox.protocol import Standing
-from gateway.sessions.file import SessionRecord
+from gateway.sessions.sessions_file import SessionRecord
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from channels.protocol import Channel
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.commands.table import parse
 from gateway.inbound.authorise import GroupHistory
-from gateway.inbound.route import MessageRouting, NewMessage
+from gateway.inbound.message_routing import MessageRouting, NewMessage
 from gateway.ledger.protocol import InboxLedger
 from gateway.ledger.rows import InboxEnd, InboxRow, NewOutbound
 from gateway.ledger.values import clean

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from agent.timing import Clock
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed
-from gateway.sessions.file import SessionRecord
+from gateway.sessions.sessions_file import SessionRecord
 
 if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler

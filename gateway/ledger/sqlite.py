@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from gateway.ledger.approvals import SqliteApprovals
 from gateway.ledger.backup import LedgerBackup
 from gateway.ledger.chat_migrations import SqliteChatMigrations
-from gateway.ledger.file import closing, connect
 from gateway.ledger.inbox import SqliteContextEvents, SqliteInbox
+from gateway.ledger.ledger_file import closing, connect
 from gateway.ledger.outbox import SqliteOutbox
 from gateway.ledger.pairing import SqlitePairing
 from gateway.ledger.rows import Tally

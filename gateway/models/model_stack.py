@@ -17,8 +17,8 @@ from agent.models.middleware.model_retry import RetryMiddleware
 from agent.models.notebook.notebook_model import NAME as NOTEBOOK
 from agent.models.protocol import Model
 from agent.timing import Clock
+from gateway.budget.budget_guard import BudgetGuard
 from gateway.budget.budgeted_calls import BudgetMiddleware
-from gateway.budget.guard import BudgetGuard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

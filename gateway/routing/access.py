@@ -12,7 +12,7 @@ from channels.messages import ChatAddress, Sender
 from channels.platform import ANYBODY, GroupRule, Policy
 from gateway.ledger.protocol import PairingLedger
 from gateway.ledger.rows import ApprovedSender, Role
-from gateway.sessions.file import SessionRecord
+from gateway.sessions.sessions_file import SessionRecord
 
 CODE_ALPHABET: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """No 0, O, 1 or I: the code is read off one screen and typed on another."""

@@ -18,7 +18,7 @@ from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, InvalidEntry, Opened, Pinned, Said, decode
 from gateway.base.atomic_file import sync, write_synced
 from gateway.base.errors import StorageFailed
-from gateway.sessions.file import SessionRecord
+from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import SessionStore
 
 

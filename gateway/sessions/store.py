@@ -1,4 +1,4 @@
-"""The session store of one agent: session keys to records (``gateway.sessions.file`` stores them).
+"""The session store of one agent: session keys to records (``gateway.sessions.sessions_file`` stores them).
 
 If the file and its predecessor are both unusable, the sessions are rebuilt from the first lines of the transcripts, and the bad
 file is renamed with a date.
@@ -20,7 +20,7 @@ from typing import Any
 from agent.timing import Clock
 from agent.transcript.entries import InvalidEntry, Opened, decode
 from gateway.base.errors import StorageFailed
-from gateway.sessions.file import Damaged, SessionFile, SessionRecord
+from gateway.sessions.sessions_file import Damaged, SessionFile, SessionRecord
 
 __all__ = ["SessionRecord", "SessionStore"]
 log = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
 
+from agent.section import Section
 from agent.tools.protocol import Origin
 from gateway.settings.command_pattern import command_pattern, too_broad
-from gateway.settings.section import Section
 
 
 def _listed(given: object) -> object:

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from agent.models.middleware.cooldown import Cooldowns
-from gateway.settings.section import Section
+from agent.section import Section
 
 Mode = Literal["api_key", "token"]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from agent.section import Section
 from channels.common.shared_settings import BlockCoalescing
 from channels.common.stream_splitter import Limits, Preference
-from gateway.settings.section import Section
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gateway.settings.section import Section
+from agent.section import Section
 
 
 class PurseSettings(Section):

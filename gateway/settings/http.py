@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 
+from agent.section import Section
 from gateway.base.api_token import token_from_settings
 from gateway.base.errors import HomebodyError
-from gateway.settings.section import Section
 
 BIND_VARIABLE = "HOMEBODY_GATEWAY_BIND"
 PORT_VARIABLE = "HOMEBODY_GATEWAY_PORT"

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
+from agent.section import Section
 from channels.messages import ChatAddress
 from gateway.settings.block_streaming import BlockSettings
 from gateway.settings.mention_patterns import Pattern
-from gateway.settings.section import Section
 
 if TYPE_CHECKING:
     from gateway.settings.root import ChannelsSettings

@@ -10,6 +10,7 @@ from zlib import crc32
 
 from pydantic import BaseModel, Field, PrivateAttr
 
+from agent.section import Section
 from agent.settings import AgentSettings, ModelsSettings
 from agent.tool_settings import ExecSettings, ToolRules
 from channels.built_in import PlatformSettings
@@ -23,7 +24,6 @@ from gateway.settings.budgets import BudgetSettings
 from gateway.settings.http import GatewaySettings
 from gateway.settings.messages import CallSettings, MessagesSettings
 from gateway.settings.routing import Binding, Broadcast
-from gateway.settings.section import Section
 from gateway.settings.session import HooksSettings, SessionSettings
 from gateway.settings.web import AllToolsSettings
 from memory.settings import MemorySettings

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
-from gateway.settings.section import Section
+from agent.section import Section
 
 STRATEGY = "strategy"
 

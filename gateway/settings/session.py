@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from agent.section import Section
 from agent.settings import Duration
-from gateway.settings.section import Section
 
 DmScope = Literal["main", "per-peer", "per-channel-peer"]
 ResetMode = Literal["daily", "idle", "daily+idle", "none"]

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from agent.section import Section
 from agent.tool_settings import GlobalToolsSettings
-from gateway.settings.section import Section
 
 
 def _place(text: str) -> str:

@@ -25,7 +25,7 @@ from gateway.base import errors
 from gateway.base.wait import finish_despite_cancel, run_despite_cancel
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Approval, NewApproval, NewOutbound, Turn, TurnEnd
-from gateway.media.service import MediaService
+from gateway.media.media_service import MediaService
 from gateway.outbound.blocks import Blocks
 from gateway.outbound.progress import ProgressDisplay, TypingIndicator, show_frame, typing_mode
 from gateway.outbound.replying import after_turn, replies

@@ -17,8 +17,8 @@ from channels.platform import GroupRule, Policy
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.clock import ManualClock
 from gateway.inbound.authorise import BOT_CONVERSATIONS, BotLimit
-from gateway.inbound.inbox import Inbox
-from gateway.inbound.route import edited, reaction
+from gateway.inbound.message_routing import edited, reaction
+from gateway.inbound.pipeline import Inbox
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Access

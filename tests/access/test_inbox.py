@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from channels.messages import ChatAddress, Cursor, Inbound, Sender
 from channels.platform import Policy
 from gateway.base.clock import ManualClock
-from gateway.inbound.inbox import Inbox
+from gateway.inbound.pipeline import Inbox
 from gateway.ledger.rows import InboxRow
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Access, Actor

@@ -16,7 +16,7 @@ from agent.taint import random_mark
 from agent.transcript.history_view import PINNED, SUMMARY_HEAD, stamped
 from channels.messages import ChatAddress, Inbound, Sender
 from gateway.inbound.authorise import GroupHistory
-from gateway.inbound.route import edited, reaction
+from gateway.inbound.message_routing import edited, reaction
 from gateway.ledger.rows import InboxRow
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.config.document import Document, read_document
 from gateway.config.edit import EditRefused, bracketed, with_value, without
-from gateway.config.store import with_line_ends_of
+from gateway.config.settings_file import with_line_ends_of
 from gateway.config.syntax_tree import parse_key, plain
 from gateway.config.yaml_format import yaml_lines
 

@@ -371,7 +371,7 @@ def test_no_garbage_brings_the_loader_down(text, name):
 def test_what_needs_no_yaml_parser_imports_none(tmp_path, name, text):
     paths = written(tmp_path, text, name)
     script = (
-        "import pathlib, sys; from gateway.base.paths import Paths; from gateway.config.store import load_or_last_known_good;"
+        "import pathlib, sys; from gateway.base.paths import Paths; from gateway.config.settings_file import load_or_last_known_good;"
         f"import gateway.config.effective; load_or_last_known_good(Paths(pathlib.Path({str(paths.home)!r})), {{}});"
         "sys.exit('yaml' in sys.modules)"
     )

@@ -32,7 +32,7 @@ HEAVY = (
     "channels.telegram.update_loop",
     "channels.telegram.sending",
     "gateway.cli.attached",
-    "gateway.cli.gateway",
+    "gateway.cli.run_gateway",
     "gateway.config.secrets",
     "gateway.app.gateway",
     "gateway.api.server",

@@ -16,7 +16,7 @@ from agent.messages import AssistantMessage, Text, Usage
 from agent.models.catalog.prices import ESTIMATE
 from agent.models.scripted import Stall
 from gateway.base.clock import ManualClock
-from gateway.budget.guard import BudgetGuard
+from gateway.budget.budget_guard import BudgetGuard
 from gateway.budget.report import first_day
 from gateway.ledger.spending import Limit, NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger

@@ -11,7 +11,7 @@ import pytest
 from agent.messages import Failure, ToolCall, ToolMessage
 from agent.models.scripted import ScriptedModel
 from gateway.ledger.rows import NewOutbound
-from gateway.sessions.file import SessionRecord
+from gateway.sessions.sessions_file import SessionRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable

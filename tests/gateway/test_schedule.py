@@ -12,7 +12,7 @@ import pytest
 from gateway.base.clock import SystemClock
 from gateway.jobs.scheduler import Scheduler
 from gateway.ledger.backup import copies_of
-from gateway.sessions.file import SessionRecord
+from gateway.sessions.sessions_file import SessionRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable

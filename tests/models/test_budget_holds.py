@@ -20,10 +20,10 @@ from agent.models.scripted import ScriptedModel
 from agent.settings import ModelsSettings
 from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed
+from gateway.budget.budget_guard import NEW_DATES, BookingDay, BudgetGuard
 from gateway.budget.budgeted_calls import BudgetEmbedder, BudgetMiddleware, booked
-from gateway.budget.guard import NEW_DATES, BookingDay, BudgetGuard
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.models.registry import ModelRegistry
+from gateway.models.model_registry import ModelRegistry
 from gateway.settings.budgets import BudgetSettings
 from memory.errors import EmbeddingFailed
 from tests.models.conversation import ask, hear, user

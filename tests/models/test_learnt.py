@@ -13,7 +13,7 @@ from agent.models.token_estimate import Calibration, Weight
 from agent.settings import AgentSettings, ModelsSettings
 from gateway.base.clock import ManualClock
 from gateway.models.facts_cache import FILE_NAME, ModelFactsCache
-from gateway.models.registry import ModelRegistry
+from gateway.models.model_registry import ModelRegistry
 from tests.models.conversation import NOON, ask, hear, user
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from gateway.app.dependencies import Dependencies
 from gateway.app.gateway import Gateway
 from gateway.base.clock import ManualClock, TickingClock
 from gateway.base.paths import Paths
-from gateway.inbound.inbox import Inbox
+from gateway.inbound.pipeline import Inbox
 from gateway.routing.access import Access
 from gateway.routing.router import ChatMigrations, router_of
 from gateway.settings.root import Settings, SettingsStore

@@ -17,7 +17,7 @@ from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
 from gateway.inbound.normalise import patterns_of
 from gateway.routing.access import group_of, rules_of
-from gateway.sessions.file import SessionRecord
+from gateway.sessions.sessions_file import SessionRecord
 from gateway.settings.root import Settings
 from gateway.supervision.platforms import platforms
 from tests.peers.wire import NOON

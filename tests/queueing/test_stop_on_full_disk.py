@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.base.errors import StorageFailed
-from gateway.inbound.inbox import to_arrival
-from gateway.inbound.route import NewMessage
+from gateway.inbound.message_routing import NewMessage
+from gateway.inbound.pipeline import to_arrival
 from gateway.routing.routed_message import ReceivedMessage
 from tests.full_disk import no_file_may_grow
 from tests.patience import PATIENCE

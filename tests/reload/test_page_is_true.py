@@ -18,7 +18,7 @@ from gateway.config.reference import markdown_page
 from gateway.logs.redaction import Redactor
 from gateway.logs.wiring import configure
 from gateway.routing.access import Actor
-from gateway.sessions.file import SessionRecord
+from gateway.sessions.sessions_file import SessionRecord
 from gateway.settings.root import LoggingSettings, Settings
 
 if TYPE_CHECKING:

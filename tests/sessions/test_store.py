@@ -15,9 +15,9 @@ from agent.transcript.entries import Opened
 from agent.transcript.transcript import Transcript
 from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed
-from gateway.sessions import file as session_file
-from gateway.sessions.file import SessionRecord, all_to_json, from_json, to_json
+from gateway.sessions import sessions_file as session_file
 from gateway.sessions.past_sessions import Archive
+from gateway.sessions.sessions_file import SessionRecord, all_to_json, from_json, to_json
 from gateway.sessions.store import SessionStore
 from tests.full_disk import no_file_may_hold_more_than
 

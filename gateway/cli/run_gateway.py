@@ -30,7 +30,7 @@ def gateway(invocation: Invocation, restart_on_stall: bool) -> None:
     stops the gateway.
     """
     from gateway.cli.attached import begin_logging
-    from gateway.config.store import load_or_last_known_good
+    from gateway.config.settings_file import load_or_last_known_good
 
     invocation.paths.prepare()
     invocation.loaded, notice = load_or_last_known_good(invocation.paths, os.environ)

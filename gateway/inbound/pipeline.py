@@ -13,8 +13,8 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.inbound.authorise import Authoriser, GroupHistory
 from gateway.inbound.dispatch import Dispatcher, UnstoredCommands, Urgent
+from gateway.inbound.message_routing import MessageRouting, NewMessage
 from gateway.inbound.normalise import normalise
-from gateway.inbound.route import MessageRouting, NewMessage
 from gateway.ledger.protocol import InboxLedger, Ledger
 from gateway.ledger.rows import Arrival, InboxRow
 from gateway.ledger.thread import Clock

@@ -22,7 +22,7 @@ from agent.models.protocol import Model
 from agent.settings import AgentSettings, ModelChoice, ModelsSettings
 from agent.timing import Clock
 from gateway.base.paths import Paths
-from gateway.budget.guard import BudgetGuard
+from gateway.budget.budget_guard import BudgetGuard
 from gateway.models.facts_cache import FILE_NAME as LEARNT_FILE
 from gateway.models.facts_cache import KEY_HEALTH_NAME as HEALTH_FILE
 from gateway.models.facts_cache import KeyHealthFile, ModelFactsCache
