@@ -18,7 +18,7 @@ from agent.loop.gate import AskedCall, Gate, OpenGate, Verdict
 from agent.messages import ToolCall, ToolMessage
 from agent.taint import unfenced
 from agent.tools.protocol import Effect, ToolContext
-from agent.tools.toolbox import result_cap
+from agent.tools.toolbox import WITHHELD, result_cap
 from agent.transcript.entries import Said
 from agent.transcript.history_view import unknown
 
@@ -150,7 +150,12 @@ class ToolRunner:
         return replace(told, text=f"{told.text} {known}") if known else told
 
     async def _judged(self, key: str, call: ToolCall, context: ToolContext, *, must_be_judged: bool = False) -> Verdict:
-        """Ask the gate about a call. ``must_be_judged``: a call whose tool cannot say any more what it would do may not run."""
+        """Ask the gate about a call, unless it would carry a secret outside.
+
+        ``must_be_judged``: a call whose tool cannot say any more what it would do may not run.
+        """
+        if self.context.toolbox.withholds(call):
+            return Verdict(decision="deny", reason=WITHHELD.removeprefix("not run: "))
         try:
             act = self.context.toolbox.act_of(call, context)
         except Exception:  # a defect in one tool must not end the turn, and what cannot be judged must not run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -18,6 +19,9 @@ log = logging.getLogger(__name__)
 
 Permit: TypeAlias = "Callable[[ToolCall], str | None]"
 """Says why a call may not run now, or None when it may."""
+Withheld: TypeAlias = "Callable[[str, str], bool]"
+"""Says whether a tool's call may not run because its arguments, as JSON, hold what must not leave the machine."""
+WITHHELD = "not run: the arguments hold a secret of this machine, which may not leave it; the owner was told"
 OUTSIDE = frozenset({"exec", "process", "web_fetch", "web_search", "message", "send_file"})
 """Tools whose arguments reach something outside of the workspace."""
 _RAW_SHOWN = 120
@@ -26,10 +30,16 @@ _CAPS = ((400_000, 64_000), (100_000, 32_000), (32_000, 16_000))
 
 
 class Toolbox:
-    """The tools of one agent by name. Calls may run side by side. ``marks`` draws the marks of the fences around untrusted results."""
+    """The tools of one agent by name. Calls may run side by side. ``marks`` draws the marks of the fences around untrusted results.
 
-    def __init__(self, tools: Iterable[Tool], marks: Marks = random_mark) -> None:
+    ``withheld`` is asked before a call reaches outside of the workspace.
+    """
+
+    def __init__(
+        self, tools: Iterable[Tool], marks: Marks = random_mark, withheld: Withheld = lambda _tool, _arguments: False
+    ) -> None:
         self._marks = marks
+        self._withheld = withheld
         self._tools = {tool.spec.name: tool for tool in sorted(tools, key=lambda tool: tool.spec.name)}
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
         """What models are told: sorted by name, the same bytes at every start, so that the provider's prompt cache holds."""
@@ -48,6 +58,11 @@ class Toolbox:
         except Exception:  # a defect in one tool must not end the turn
             log.exception("tool %s could not say what it would do in turn %s", call.name, context.turn)
             return False
+
+    def withholds(self, call: ToolCall) -> bool:
+        """Whether a call may not run because it would carry a secret outside."""
+        outside = call.name in OUTSIDE or call.name.startswith("mcp_")
+        return outside and self._withheld(call.name, json.dumps(call.arguments, ensure_ascii=False))
 
     def act_of(self, call: ToolCall, context: ToolContext) -> Act | None:
         """Return what a call would do, where its tool can say. Raises what the tool raises: a call that cannot be judged must not run."""
@@ -91,7 +106,7 @@ class Toolbox:
             return failed(
                 f"the arguments of {call.name} are not a JSON object: {call.raw[:_RAW_SHOWN]!r}; call it again with one"
             )
-        refusal = permit(call) if permit else None
+        refusal = WITHHELD if self.withholds(call) else permit(call) if permit else None
         if refusal:
             return failed(refusal)
         try:

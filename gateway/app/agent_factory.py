@@ -11,6 +11,7 @@ from random import Random
 
 from agent.context.workspace_files import RITUAL, Workspace, workspace_templates
 from agent.errors import WorkspaceFileError
+from agent.tools.toolbox import Withheld
 from agent.tools.untrusted_files import UntrustedFiles
 from agent.tools.web.fetch_protocol import Fetcher
 from channels.messages import ChatAddress
@@ -85,6 +86,7 @@ class AgentParts:
     models: ModelRegistry
     outgoing_files: OutgoingFiles
     fetcher: Fetcher
+    withheld: Withheld
     notices: StartupNotices
     tell_owner: Callable[[str], None]
     policies: Callable[[], Mapping[tuple[str, str], Policy]]
@@ -147,6 +149,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
                 web=web_tools(settings.tools.web, parts.fetcher, parts.env),
             ),
             profile.tools,
+            parts.withheld,
         ),
         narrowed=GroupToolRules(parts.policies, parts.formers),
         store=store,

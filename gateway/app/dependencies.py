@@ -18,7 +18,8 @@ from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.base.state_lock import Holder, boot_id
 from gateway.config.secrets import passwords_in, secrets_of
-from gateway.logs.redaction import Redactor, secrets_in
+from gateway.logs.redaction import secrets_in
+from gateway.logs.secret_scanner import SecretScanner
 from gateway.logs.wiring import Closer
 from gateway.models.key_profiles import Profiles
 from gateway.net.fetcher import GuardedFetcher
@@ -42,7 +43,7 @@ class Dependencies:
     restart_on_stall: bool = False
     logs: Closer | None = None
     notices: tuple[str, ...] = ()
-    outgoing: Redactor = field(default_factory=Redactor)
+    outgoing: SecretScanner = field(default_factory=SecretScanner)
     """Secrets that no outgoing message may contain."""
     fetcher: Fetcher = field(default_factory=GuardedFetcher)
     """Requests web addresses that a model or a stranger chose. Nothing else in the program does."""

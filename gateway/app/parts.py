@@ -70,6 +70,7 @@ class GatewayParts:
         self.agents: dict[str, RunningAgent] = {}
         self.notices = StartupNotices()
         self._running: dict[str, RunningTurn] = {}
+        self._loop = asyncio.get_running_loop()
         self._rights = CommandRights(lambda: self.settings.current.messages.group_commands)
         self._build_outbound()
         self._build_routing()
@@ -92,6 +93,7 @@ class GatewayParts:
     def _build_outbound(self) -> None:
         deps, ledger = self.deps, self.ledger
         self.terminal = TerminalChannel(clock=deps.clock, on_stop=self._stop_terminal)
+        self._secret_filter = SecretFilter(deps.outgoing, self._tell_of_secret)
         self.post = MediaService(
             deps.paths.state,
             outbox=ledger.outbox,
@@ -99,9 +101,9 @@ class GatewayParts:
             channel=self.channel,
             settings=lambda: self.settings.current.messages.attachments,
             largest=lambda place: largest_file(self.settings.current.channels, place),
+            withheld=self._secret_filter.file,
         )
         telling, jitter = DeliveryNotices(self.notices, lambda: self.owner), deps.random.random
-        self._secret_filter = SecretFilter(deps.outgoing, lambda text: self.owner.say(text))  # noqa: PLW0108 - it is made further down
         self.delivery = Delivery(
             ledger.outbox, deps.clock, jitter=jitter, delivered=self.post.delivered, telling=telling, held=self._secret_filter
         )
@@ -231,6 +233,7 @@ class GatewayParts:
                 models=self.model_registry,
                 outgoing_files=self.post.outgoing,
                 fetcher=deps.fetcher,
+                withheld=self._secret_filter.call,
                 notices=self.notices,
                 tell_owner=self._tell_owner,
                 policies=self.channel_supervisor.policies,
@@ -267,6 +270,10 @@ class GatewayParts:
             audience=self.router.audience,
             sandbox=self.sandbox,
         )
+
+    def _tell_of_secret(self, text: str) -> None:
+        """Tell the owner of a secret that was withheld. Files are looked at in threads, so this may be called from any."""
+        self._loop.call_soon_threadsafe(self.owner.say, text)
 
     def _tell_owner(self, text: str) -> None:
         self.owner.say(text)

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class MediaService:
     """The media service. ``state``: the state folder. ``settings``: returns the current settings.
 
-    ``largest`` returns the maximum file size of a conversation in bytes.
+    ``largest`` returns the maximum file size of a conversation in bytes. ``withheld`` says whether a file may not be sent.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class MediaService:
         channel: Callable[[ChatAddress], Channel],
         settings: Callable[[], AttachmentSettings],
         largest: Callable[[ChatAddress], int | None] = lambda _place: None,
+        withheld: Callable[[str, bytes], bool] = lambda _name, _data: False,
     ) -> None:
         self._outbox = outbox
         self._clock = clock
@@ -48,7 +49,7 @@ class MediaService:
         self._largest = largest
         self._incoming = state / "incoming"
         self.intake = IncomingFiles(channel, self._incoming, clock, self._at)
-        self.outgoing = OutgoingFiles(state / "media", settings)
+        self.outgoing = OutgoingFiles(state / "media", settings, withheld)
 
     def begin(self, turn: str, place: ChatAddress) -> None:
         """Remember the destination of a turn's files."""

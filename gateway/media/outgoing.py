@@ -44,7 +44,13 @@ class OutgoingFiles:
     A copy is valid once its description, written last, exists beside it. All methods do blocking I/O.
     """
 
-    def __init__(self, folder: Path, settings: Callable[[], AttachmentSettings]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Callable[[], AttachmentSettings],
+        withheld: Callable[[str, bytes], bool] = lambda _name, _data: False,
+    ) -> None:
+        self._withheld = withheld
         self._folder = folder
         self._settings = settings
         self._differing: dict[str, AttachmentSettings] = {}
@@ -77,6 +83,8 @@ class OutgoingFiles:
         if sum(about["size"] for about in others) + len(data) > settings.total_bytes:
             return f"at most {settings.total_bytes:,} bytes can be sent with one reply"
         place = next((about["place"] for name, about in known if name == key), len(known))
+        if self._withheld(PurePosixPath(path).name, data):
+            return "it holds a secret of this machine, which may not leave it; the owner was told"
         kind = media_type(data)
         about = {
             "place": place,

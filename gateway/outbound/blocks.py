@@ -68,7 +68,10 @@ class Blocks:
         self._news = asyncio.Event()
         self._queued: set[str] = set()
         self._queueing = asyncio.Lock()
-        self._writing = BlockWriter(manner, clock, self._keep) if manner.sent == "written" else None
+        self.said = ""
+        """What was sent of the turn's answers before its end."""
+        safe_end = None if held is None else held.safe_end
+        self._writing = BlockWriter(manner, clock, self._keep, safe_end) if manner.sent == "written" else None
 
     @property
     def speaker(self) -> AnswerStream:
@@ -140,17 +143,20 @@ class Blocks:
 
     async def _send(self, *, whole: bool) -> None:
         async with self._queueing:
+            said = ""
             for piece in self._pieces(whole=whole):
+                said, before_it = said + piece.text, said
                 if piece.place in self._queued:
                     continue
                 text = self._signature + piece.text if piece.begins else piece.text
                 cut = partial(replies, self._channel, self._arrived, knows=self._ledger.inbox.knows, held=self._held)
-                rows = await cut(text, continued=not piece.begins)
+                rows = await cut(text, continued=not piece.begins, before=before_it)
                 before = [] if self._queued else await cut(self._greeting)
                 await self._ledger.outbox.enqueue_for_turn(
                     self._turn, [*self._named("g", before), *self._named(f"b{piece.place}", rows)]
                 )
                 self._queued.add(piece.place)
+                self.said = said
 
     def _named(self, name: str, rows: list[NewOutbound]) -> list[NewOutbound]:
         return [replace(row, key=f"{self._arrived.row.uid}.{name}.{number}") for number, row in enumerate(rows)]
@@ -243,10 +249,18 @@ def _below(upper: str, lower: str) -> str:
 class BlockWriter(AnswerStream):
     """Splits streamed text into blocks. ``keep`` stores and sends a block; it does not raise, and returns whether it did.
 
+    ``safe_end`` returns up to where a text can be sent that may go on: no block ends within a secret.
     The text comes from ``agent.no_reply.Gate``, so it can no longer become NO_REPLY, except after a tag.
     """
 
-    def __init__(self, manner: Manner, clock: Clock, keep: Callable[[SentPart], Awaitable[bool]]) -> None:
+    def __init__(
+        self,
+        manner: Manner,
+        clock: Clock,
+        keep: Callable[[SentPart], Awaitable[bool]],
+        safe_end: Callable[[str], int] | None = None,
+    ) -> None:
+        self._safe_end = safe_end or len
         self._manner = manner
         self._clock = clock
         self._keep = keep
@@ -311,9 +325,14 @@ class BlockWriter(AnswerStream):
             limits,
             self._opening,
             resting=resting,
-            allowed=lambda place: may(before + place) and self._shows(place),
+            allowed=lambda place: may(before + place) and self._shows(place) and self._is_safe(place),
         )
         return None if found is None else SentPart(text=found.text, opening=found.opening, closing=found.closing)
+
+    def _is_safe(self, place: int) -> bool:
+        """Whether no secret may begin in what would be sent and go on behind it."""
+        sent = self._text[: self._sent + place]
+        return self._safe_end(sent) == len(sent)
 
     def _shows(self, place: int) -> bool:
         """Whether a block has visible text: a tag alone has none, and text after a tag may still become NO_REPLY."""

@@ -120,7 +120,7 @@ class ProgressDisplay:
             self._news.clear()
             text = "\n\n".join(filter(None, (shown(self._finished + self._text), self._output)))
             if self._held is not None:  # the owner is told when the answer itself is sent
-                text = self._held.text(text, quietly=True)
+                text = self._held.text(text[: self._held.safe_end(text)], quietly=True)
             await drafts.draft(self._conversation, self._turn, text)
 
 

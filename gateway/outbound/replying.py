@@ -39,15 +39,16 @@ async def replies(
     buttons: Sequence[Button] = (),
     continued: bool = False,
     held: SecretFilter | None = None,
+    before: str = "",
 ) -> list[NewOutbound]:
     """Split a reply into chunks. If the channel fails to split it, it is sent as plain text.
 
     The message it replies to is named by a tag in the text, or follows from the channel's ``reply_to_mode``. Buttons are added to
-    the last chunk. ``continued``: a part of the reply was sent already.
+    the last chunk. ``continued``: a part of the reply was sent already; ``before`` is what was sent of it.
     """
     place = arrived.inbound.conversation
     said = untagged(
-        text if held is None else held.text(text, place.address)
+        text if held is None else held.text(text, place.address, before=before)
     )  # before it is cut, which could cut a secret in two
     pieces = _pieces(channel, said.text) if len(text) < QUICK_CHARS else await asyncio.to_thread(_pieces, channel, said.text)
     mode = getattr(channel, "reply_to_mode", "off") if place.kind == "group" else "off"

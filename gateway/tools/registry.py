@@ -13,7 +13,7 @@ from agent.tools.memory_tools import MemoryGet, MemorySearch
 from agent.tools.policy import ToolPolicy
 from agent.tools.protocol import Tool
 from agent.tools.send_file import Outgoing, SendFile
-from agent.tools.toolbox import Toolbox
+from agent.tools.toolbox import Toolbox, Withheld
 from memory.audience import SHARED
 from memory.protocol import KeptMemory
 
@@ -43,13 +43,19 @@ def tools_of(
 
 
 class ToolRegistry:
-    """Hands out toolboxes. The same rules give the same box, so that its bytes stay as a provider's cache has them."""
+    """Hands out toolboxes. The same rules give the same box, so that its bytes stay as a provider's cache has them.
 
-    def __init__(self, tools: Iterable[Tool], rules: Iterable[ToolRules] = ()) -> None:
+    ``withheld`` is that of ``Toolbox``.
+    """
+
+    def __init__(
+        self, tools: Iterable[Tool], rules: Iterable[ToolRules] = (), withheld: Withheld = lambda _tool, _arguments: False
+    ) -> None:
+        self._withheld = withheld
         self.tools = tuple(tools)
         """All tools, in the order in which they were made, also those that rules leave out."""
         self._boxes: dict[frozenset[str], Toolbox] = {}
-        self.whole = Toolbox(self.tools)
+        self.whole = Toolbox(self.tools, withheld=withheld)
         """All tools, for what the house itself does in the agent's name."""
         self.adopt(rules)
 
@@ -70,5 +76,6 @@ class ToolRegistry:
     def _box(self, policy: ToolPolicy) -> Toolbox:
         names = frozenset(tool.spec.name for tool in self.tools if policy.allows(tool.spec.name))
         if names not in self._boxes:
-            self._boxes[names] = Toolbox(tool for tool in self.tools if tool.spec.name in names)
+            tools = (tool for tool in self.tools if tool.spec.name in names)
+            self._boxes[names] = Toolbox(tools, withheld=self._withheld)
         return self._boxes[names]

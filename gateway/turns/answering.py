@@ -233,7 +233,7 @@ class Answering:
         buttons = after_turn(result.failure if result else None, text, context.message.actor)
         left, continued = blocks.left_of(text)
         said = with_asides(left, context.record, result, continued=continued)
-        chunks = greeting + await self.chunks(context.message, said, buttons, continued=continued)
+        chunks = greeting + await self.chunks(context.message, said, buttons, continued=continued, before=blocks.said)
         chunks += await self._post.enclosed(context.message.row.uid, context.message.inbound.conversation)
         if context.asked:
             there = await self._resumed_at(context.message.inbound.conversation)
@@ -267,13 +267,20 @@ class Answering:
         self.all_done((context.message, *context.further, *context.running.steered), facts)
 
     async def chunks(
-        self, message: RoutedMessage, text: str, buttons: Sequence[Button] = (), *, continued: bool = False
+        self, message: RoutedMessage, text: str, buttons: Sequence[Button] = (), *, continued: bool = False, before: str = ""
     ) -> list[NewOutbound]:
-        """Return the chunks to queue for a text. ``continued``: it continues what was sent before."""
+        """Return the chunks to queue for a text. ``continued``: it continues what was sent ``before``."""
         channel = self._channel(message.inbound.conversation)
         text = self._signature(message) + text if text and not continued else text
         return await replies(
-            channel, message, text, knows=self._ledger.inbox.knows, buttons=buttons, continued=continued, held=self._held
+            channel,
+            message,
+            text,
+            knows=self._ledger.inbox.knows,
+            buttons=buttons,
+            continued=continued,
+            held=self._held,
+            before=before,
         )
 
     def all_done(self, messages: Sequence[RoutedMessage], facts: dict[str, Any]) -> None:
