@@ -104,7 +104,7 @@ def _circumstances(act: Act, home: str) -> list[str]:
         facts.append("with the variables " + ", ".join(_code(f"{name}={value}"[:_PART]) for name, value in act.env))
     if act.pty:
         facts.append("in a terminal")
-    told = f"It would happen {', '.join(facts)}."
+    told = f"It would {'run' if act.summary.startswith('run ') else 'happen'} {', '.join(facts)}."
     unclear = act.argv is not None and shlex.join(act.argv) != " ".join(act.command.split(" "))
     words = " ".join(_code(one) if one else "(empty)" for one in act.argv or ()) if unclear else ""
     return [told, *([f"Word by word: {_shortened(words, 4 * _PART)}"] if words else [])]

@@ -30,7 +30,7 @@ def test_a_question_says_what_where_why_and_what_each_answer_does():
     assert told == (
         "🔐 main wants to run a command:\n"
         "```\ngit push origin main\n```\n"
-        "It would happen in the folder `~/homebody`, with the network.\n"
+        "It would run in the folder `~/homebody`, with the network.\n"
         "Why I ask: it uses the network, and no rule allows that.\n"
         "\n"
         "**Once**: do it now.\n"
