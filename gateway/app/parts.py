@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from agent.tools.protocol import Origin
 from channels.messages import ChatAddress
 from channels.platform import Policy
 from channels.protocol import Channel
@@ -65,7 +66,7 @@ class GatewayParts:
         self.ledger = ledger
         self.model_registry = model_registry
         self.settings = SettingsStore(deps.settings)
-        self.rules = Rules(lambda: self.settings.current, StoredRules(deps.paths.state))
+        self.rules = Rules(lambda: self.settings.current, StoredRules(deps.paths.state), self._confined)
         self.sandbox = CommandSandbox(deps.paths, lambda: self.settings.current)
         self.agents: dict[str, RunningAgent] = {}
         self.notices = StartupNotices()
@@ -256,7 +257,7 @@ class GatewayParts:
             tell_owner=self._tell_owner,
             learn_secrets=deps.learn_all,
         )
-        self.tool_calls = ToolHandlers(self.agents, lambda: self.settings.current, self.rules)
+        self.tool_calls = ToolHandlers(self.agents, lambda: self.settings.current, self.rules, self.sandbox.standing)
         self.status = StatusHandlers(
             ledger=ledger,
             settings=self.settings,
@@ -274,6 +275,11 @@ class GatewayParts:
     def _tell_of_secret(self, text: str) -> None:
         """Tell the owner of a secret that was withheld. Files are looked at in threads, so this may be called from any."""
         self._loop.call_soon_threadsafe(self.owner.say, text)
+
+    def _confined(self, agent: str, origin: Origin) -> bool:
+        """Whether an agent's commands are known to be confined in turns of this origin."""
+        standing = self.sandbox.known(agent, main=origin == "owner")
+        return standing is not None and standing.rung != "off"
 
     def _tell_owner(self, text: str) -> None:
         self.owner.say(text)

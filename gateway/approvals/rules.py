@@ -19,19 +19,11 @@ from gateway.approvals.program import find_program, is_of_the_system, sha256_of
 from gateway.approvals.read_only import LOOKING, only_looks, rule_of
 from gateway.approvals.stored_rules import StoredRule, StoredRules
 from gateway.base.errors import UsageError
+from gateway.sandbox.command import PATH
 from gateway.settings.approvals import ApprovalRule
 from gateway.settings.command_pattern import command_pattern, runs_others, takes_script
 from gateway.settings.root import AgentProfile, Settings
 
-SYSTEM_PATH: Final = (
-    "/usr/local/bin",
-    "/usr/bin",
-    "/bin",
-    "/usr/local/sbin",
-    "/usr/sbin",
-    "/sbin",
-    "/run/current-system/sw/bin",
-)
 TOOLS: Final = {"exec": "exec", "write": "write", "url": "web_fetch", "send": "message", "schedule": "cron"}
 """The tool that rules name for an act, where the caller does not say which one it is."""
 _SPEAKERS: Final[dict[Origin, str]] = {
@@ -247,7 +239,7 @@ class _Case:
     @property
     def folders(self) -> Sequence[str]:
         """Where programs are searched."""
-        return (*(os.path.expanduser(one) for one in self.profile.exec.path_prepend), *SYSTEM_PATH)  # noqa: PTH111 -- text for PATH
+        return (*(os.path.expanduser(one) for one in self.profile.exec.path_prepend), *PATH.split(":"))  # noqa: PTH111 -- text for PATH
 
     @property
     def obstacle(self) -> str | None:

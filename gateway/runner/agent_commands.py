@@ -22,6 +22,7 @@ from gateway.runner.client import Runner
 from gateway.runner.job_records import JobRecords
 from gateway.runner.output import Output
 from gateway.runner.running_job import JobHome, LostJob, RunningJob
+from gateway.sandbox.command import PATH
 from gateway.sandbox.protocol import Access, Request, Sandbox
 from memory.audience import Audience
 
@@ -173,9 +174,7 @@ class AgentCommands:
         argv = request.argv or (_SHELL, "-c", request.command)
         env: dict[str, str] = dict(request.env)
         if settings.path_prepend and "PATH" not in env:
-            env["PATH"] = ":".join(
-                (*settings.path_prepend, "/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
-            )
+            env["PATH"] = ":".join((*(os.path.expanduser(one) for one in settings.path_prepend), PATH))  # noqa: PTH111 -- text
         return Request(
             argv=argv,
             cwd=request.cwd or self.workspace,

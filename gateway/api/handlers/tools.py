@@ -34,9 +34,16 @@ _EFFECTS: Final = {"pure": "reads", "idempotent": "changes; may be repeated", "e
 
 
 class ToolHandlers:
-    """Lists and shows the tools of agents. All answers are JSON values."""
+    """Lists and shows the tools of agents. All answers are JSON values. ``tried`` waits until the sandbox of an agent was tried."""
 
-    def __init__(self, agents: Mapping[str, RunningAgent], settings: Callable[[], Settings], rules: Rules) -> None:
+    def __init__(
+        self,
+        agents: Mapping[str, RunningAgent],
+        settings: Callable[[], Settings],
+        rules: Rules,
+        tried: Callable[[str], Awaitable[object]],
+    ) -> None:
+        self._tried = tried
         self._agents = agents
         self._settings = settings
         self._rules = rules
@@ -47,13 +54,13 @@ class ToolHandlers:
 
     async def list(self, agent: str | None = None) -> dict[str, Any]:
         """Return the tools of an agent. Raises UsageError for an unknown one."""
-        found = self._agent(agent)
+        found = await self._agent(agent)
         tools = [await asyncio.to_thread(self._facts, found, tool) for tool in found.conversations.rack.tools]
         return {"agent": found.id, "tools": tools, "tokens": sum(one["tokens"] for one in tools if one["available"])}
 
     async def show(self, name: str, agent: str | None = None) -> dict[str, Any]:
         """Return one tool with its arguments. Raises UsageError for an unknown agent or tool."""
-        found = self._agent(agent)
+        found = await self._agent(agent)
         tool = next((one for one in found.conversations.rack.tools if one.spec.name == name), None)
         if tool is None:
             known = ", ".join(one.spec.name for one in found.conversations.rack.tools)
@@ -62,10 +69,11 @@ class ToolHandlers:
             )
         return {**await asyncio.to_thread(self._facts, found, tool), "arguments": tool.spec.parameters}
 
-    def _agent(self, wanted: str | None) -> RunningAgent:
+    async def _agent(self, wanted: str | None) -> RunningAgent:
         found = self._agents.get(wanted or self._settings().default_agent)
         if found is None:
             raise unknown_agent(wanted, self._agents)
+        await self._tried(found.id)
         return found
 
     def _facts(self, agent: RunningAgent, tool: Tool) -> dict[str, Any]:
