@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.approvals.paths import Place
 from gateway.approvals.read_only import LOOKING, only_looks
-from tests.approvals.conftest import RULES, act
+from tests.approvals.conftest import RULES, act, repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -348,3 +348,52 @@ def workspace_of(folder: Path) -> Path:
     from tests.approvals import conftest
 
     return conftest.workspace.__wrapped__(folder)
+
+
+BITES = {
+    "[core]\n\tfsmonitor = {evil}\n": "status",
+    "[core] fsmonitor = {evil}\n": "status",
+    "[CORE]\n\tFSMonitor = {evil}\n": "status",
+    "[include]\n\tpath = ../../evil.config\n": "status",
+    '[includeIf "gitdir:/"]\n\tpath = ../../evil.config\n': "status",
+    "[diff]\n\texternal = {evil}\n": "diff",
+    '[filter "x"]\n\tclean = {evil}\n': "status",
+    '[diff "x"]\n\ttextconv = {evil}\n': "diff",
+    "[core]\n\thooksPath = {hooks}\n": "status",
+}
+"""Settings of a repository, and the command that only looks and yet runs something there."""
+
+
+@pytest.mark.parametrize("config", BITES)
+def test_git_is_kept_from_repositories_that_really_make_it_run_something(tmp_path: Path, config: str):
+    evil, canary, hooks = tmp_path / "evil", tmp_path / "canary", tmp_path / "hooks"
+    hooks.mkdir()
+    for script in (evil, hooks / "post-index-change"):
+        script.write_text(f'#!/bin/sh\ntouch "{canary}"\ncat\n')
+        script.chmod(0o755)
+    (tmp_path / "evil.config").write_text(f"[core]\n\tfsmonitor = {evil}\n")
+    repo, command = tmp_path / "repo", BITES[config]
+    repository(repo)
+    (repo / ".gitattributes").write_text("* filter=x diff=x\n")
+    (repo / "script.py").write_text("print(2)\n")
+    assert only_looks(("git", command), Place(str(repo), str(repo)))
+    with (repo / ".git/config").open("a") as file:
+        file.write(config.format(evil=evil, hooks=hooks))
+    assert not only_looks(("git", command), Place(str(repo), str(repo)))
+    subprocess.run(["git", command], cwd=repo, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+    assert canary.exists()
+
+
+def test_a_submodule_really_makes_git_run_something(tmp_path: Path):
+    evil, canary = tmp_path / "evil", tmp_path / "canary"
+    evil.write_text(f'#!/bin/sh\ntouch "{canary}"\n')
+    evil.chmod(0o755)
+    outer = repository(tmp_path / "repo")
+    inner = repository(outer / "inner", f"[core]\n\tfsmonitor = {evil}\n")
+    assert only_looks(("git", "status"), Place(str(outer), str(outer)))
+    subprocess.run(["git", "-c", "core.fsmonitor=", "add", "inner"], cwd=outer, check=True, capture_output=True)
+    canary.unlink(missing_ok=True)
+    assert not only_looks(("git", "status"), Place(str(outer), str(outer)))
+    subprocess.run(["git", "status"], cwd=outer, capture_output=True, check=False)
+    assert inner.exists()
+    assert canary.exists()
