@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 
+from agent.tools.protocol import Origin
 from channels.messages import ChatAddress
 from channels.protocol import Channel
 from gateway.approvals.asking import Asking
@@ -19,7 +20,10 @@ from gateway.outbound.secret_filter import SecretFilter
 
 
 class ApprovalParts:
-    """The parts that share the rules. ``owner`` returns the owner's private chat; ``wake`` gets turns that may go on."""
+    """The parts that share the rules. ``owner`` returns the owner's private chat; ``wake`` gets turns that may go on.
+
+    ``tried`` waits until it is known how an agent's commands are confined in turns of an origin.
+    """
 
     def __init__(
         self,
@@ -32,7 +36,9 @@ class ApprovalParts:
         owner: Callable[[], Awaitable[ChatAddress | None]],
         wake: Callable[[Turn], None],
         held: SecretFilter,
+        tried: Callable[[str, Origin], Awaitable[object]] | None = None,
     ) -> None:
+        self._tried = tried
         self.rules = rules
         self.decisions = Decisions(ledger, clock, rules=self.rules, agents=agents, wake=wake)
         self.asking = Asking(channel, self._why_not_always, held, home=str(Path.home()))
@@ -43,7 +49,13 @@ class ApprovalParts:
     def gate(self, turn: TurnFacts, asked: Sequence[Approval]) -> ApprovalGate:
         """Return the gate of a turn."""
         return ApprovalGate(
-            rules=self.rules, ledger=self._ledger.approvals, clock=self._clock, owner=self._owner, turn=turn, asked=asked
+            rules=self.rules,
+            ledger=self._ledger.approvals,
+            clock=self._clock,
+            owner=self._owner,
+            turn=turn,
+            asked=asked,
+            tried=self._tried,
         )
 
     def _why_not_always(self, question: NewApproval) -> str | None:

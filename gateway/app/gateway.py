@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from channels.platform import Policy
+from gateway.api.handlers.approvals import ApprovalHandlers
 from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.api.handlers.routes import RouteHandlers
@@ -152,6 +153,9 @@ class Gateway(GatewayParts):
         calls = {
             **self.status.calls(),
             **self.tool_calls.calls(),
+            **ApprovalHandlers(
+                self.ledger, self.approvals.decisions, settings=lambda: self.settings.current, stored=self.rules.stored
+            ).calls(),
             **PairingHandlers(self.ledger, self.access).calls(),
             **RouteHandlers(
                 lambda: self.settings.current, lambda: self.router, self.access, self.channel_supervisor.policies

@@ -85,6 +85,7 @@ class GatewayParts:
             owner=self.owner.place,
             wake=self._wake,
             held=self._secret_filter,
+            tried=self._try_sandbox_of,
         )
         self._build_inbound()
         self._build_turns()
@@ -275,6 +276,10 @@ class GatewayParts:
     def _tell_of_secret(self, text: str) -> None:
         """Tell the owner of a secret that was withheld. Files are looked at in threads, so this may be called from any."""
         self._loop.call_soon_threadsafe(self.owner.say, text)
+
+    async def _try_sandbox_of(self, agent: str, origin: Origin) -> None:
+        if agent in self.settings.current.agent_ids:
+            await self.sandbox.standing(agent, main=origin == "owner")
 
     def _confined(self, agent: str, origin: Origin) -> bool:
         """Whether an agent's commands are known to be confined in turns of this origin."""

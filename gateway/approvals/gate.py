@@ -59,7 +59,7 @@ class TurnFacts:
 class ApprovalGate:
     """Judges the acts of one turn. ``asked`` are the questions that it asked before; ``questions`` are those to be asked now.
 
-    ``owner`` returns the owner's private chat, or None.
+    ``owner`` returns the owner's private chat, or None. ``tried`` waits until it is known how an agent's commands are confined.
     """
 
     rules: Judge
@@ -69,11 +69,14 @@ class ApprovalGate:
     turn: TurnFacts
     asked: Sequence[Approval] = ()
     questions: list[NewApproval] = field(default_factory=list)
+    tried: Callable[[str, Origin], Awaitable[object]] | None = None
 
     async def judge(self, key: str, call: ToolCall, act: Act, context: ToolContext) -> Verdict:
         """See ``agent.loop.gate.Gate``."""
         approval = approval_id(self.turn.name, key)
         former = next((one for one in self.asked if one.id == approval), None)
+        if act.kind == "exec" and self.tried is not None:
+            await self.tried(self.turn.agent, context.origin)
         verdict = await asyncio.to_thread(self.rules.judge, self.turn.agent, context.origin, context.taint, act, tool=call.name)
         why = needs_yes(act, context) if verdict.decision == "allow" and act.kind != "exec" else None
         if why is not None:

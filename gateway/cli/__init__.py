@@ -34,6 +34,7 @@ COMMANDS = {
     "route": ("gateway.cli.route:route", "Show which agent answers a sender, and why."),
     "channels": ("gateway.cli.channels:channels", "Show the chat platforms and whether they are connected."),
     "pairing": ("gateway.cli.pairing:pairing", "Approve and revoke people who may talk to your agent."),
+    "approvals": ("gateway.cli.approvals:approvals", "Decide what agents ask for, and show the rules."),
     "inbox": ("gateway.cli.waiting_messages:inbox", "Show messages that are waiting or failed."),
     "outbox": ("gateway.cli.waiting_messages:outbox", "Show undelivered replies; retry or drop them."),
     "tools": ("gateway.cli.tools:tools", "Show the tools of an agent and the rules for them."),
