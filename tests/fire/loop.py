@@ -70,6 +70,8 @@ STEPS = {
     "sessions": 5,
     "settle": 1,
     "finish": 3,
+    "suspend": 2,
+    "decide": 2,
     "sending": 3,
     "sent": 3,
 }
@@ -149,6 +151,7 @@ class Fire:
         peer = (platform or PLATFORMS[scenario.platform])()
         how += f"  # with {peer.outage}" if peer.outage else ""
         async with World(root, self._nursery, settings=self._settings(scenario), platform=peer, grown_from=youth) as world:
+            world.decides = scenario.decides
             world.meanwhile, world.files, world.corrections = dict(scenario.meanwhile), scenario.files, scenario.corrections
             await world.say(*(text for text in scenario.says if text not in world.meanwhile))
             try:

@@ -4,6 +4,7 @@ It keeps no state between calls, so that a gateway which was killed and asks aga
 
 ``do <name>`` in a message           reads DEEDS.md, adds ``- <name>`` there by ``edit`` (not repeatable), and says ``done <name>``,
                                      or ``could not do <name>`` with what the tool answered
+``change <name>``                    the same with TOOLS.md, which needs its owner's approval; says ``denied <name>`` where that was refused
 ``[Memory flush]``                   appends the facts that it was told to the day's note, then NO_REPLY
 a summary is asked for               writes one
 ``tell me <word>``                   says ``heard <word>``; so it does of the last word where nothing is asked
@@ -26,13 +27,15 @@ from tests.peers.mood import today
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-DEEDS = "DEEDS.md"
+DEEDS, CHANGES = "DEEDS.md", "TOOLS.md"
 MOST_CALLS = 12
 """Tool calls after which a deed that is refused again and again is given up."""
 FACT = re.compile(r"fact-\w+")
 _NOTE = re.compile(rf"{re.escape(UNANSWERED)}.*?below\.\]", re.DOTALL)
 """What a transcript says of messages that were given up; it may stand in one message with others."""
-_ASKED = re.compile(r"\b(do|tell me) (\w+)")
+_ASKED = re.compile(r"\b(do|change|tell me) (\w+)")
+_APPROVAL = re.compile(r"\[Approval #(\w+): (.*)", re.DOTALL)
+_WAITS = re.compile(r"approval #(\w+)\.")
 
 
 class PredictableModel:
@@ -94,17 +97,63 @@ def predicted(body: dict[str, Any]) -> tuple[dict[str, Any], str]:
     if not body.get("tools") or "summar" in said.casefold():
         return _words("## Exact details\nFacts so far: " + " ".join(sorted(set(FACT.findall(json.dumps(messages))))))
     unanswered = messages[_after_last_answer(messages) :]
-    answers = []
     notes = [note for message in messages for note in _NOTE.findall(_text(message))]
+    asked = [one for one in _all_asked(unanswered, messages) if not any(" ".join(one) in note for note in notes)]
+    answers = []
+    for verb, name in asked:
+        told = _done(name, unanswered) if verb == "do" else _changed(name, messages) if verb == "change" else f"heard {name}"
+        if not isinstance(told, str):
+            return told
+        answers.append(told)
+    return _words("\n".join(filter(None, answers)))
+
+
+def _all_asked(unanswered: list[dict[str, Any]], messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return what is asked for since the last answer, as verb and name; a decision asks for the change that it is about."""
+    found: list[tuple[str, str]] = []
     for message in unanswered:
-        if message["role"] == "user" and (text := _NOTE.sub("", _text(message))).strip():
-            for verb, name in _asked(text):
-                if any(f"{verb} {name}" in note for note in notes):
-                    continue
-                if verb == "do" and (call := _next_call(name, unanswered)) is not None:
-                    return call
-                answers.append(_outcome(name, unanswered) if verb == "do" else f"heard {name}")
-    return _words("\n".join(answers))
+        text = _NOTE.sub("", _text(message))
+        if message["role"] != "user" or not text.strip():
+            continue
+        decided = _APPROVAL.search(text)
+        found += [("change", _name_of(decided[1], messages))] if decided is not None else _asked(text)
+    changes = [one for one in found if one[0] == "change"]
+    return [*(one for one in found if one[0] != "change"), *dict.fromkeys(changes)]
+
+
+def _done(name: str, unanswered: list[dict[str, Any]]) -> tuple[dict[str, Any], str] | str:
+    """Return the call that a deed needs next, or what came of it."""
+    return _next_call(name, unanswered) or _outcome(name, unanswered)
+
+
+def _changed(name: str, messages: list[dict[str, Any]]) -> tuple[dict[str, Any], str] | str:
+    """Return the call that a change needs next, or what came of it; nothing while it waits for its owner."""
+    mine = [call for message in messages for call in message.get("tool_calls") or () if call["id"].endswith(f"-{name}")]
+    last = _last_result(name, messages)
+    if (waits := _WAITS.search(last)) is not None:
+        outcomes = [found[2] for message in messages if (found := _APPROVAL.search(_text(message))) and found[1] == waits[1]]
+        if not outcomes:
+            return ""
+        last = outcomes[-1].partition("\n")[2] or outcomes[-1]
+    if _is_over(last):
+        return f"done {name}"
+    if "It was not run" in last:
+        return f"denied {name}"
+    if len(mine) >= MOST_CALLS:
+        return f"could not do {name}: {last}"
+    if mine and mine[-1]["function"]["name"] == "read":
+        return _call(f"e{len(mine)}-{name}", "edit", {"path": CHANGES, "old": "<end>", "new": f"- {name}\n<end>"})
+    return _call(f"r{len(mine)}-{name}", "read", {"path": CHANGES})
+
+
+def _name_of(approval: str, messages: list[dict[str, Any]]) -> str:
+    """Return the name of the change that an approval is about: by the call that waits for it."""
+    found = [
+        message["tool_call_id"]
+        for message in messages
+        if f"approval #{approval}." in _text(message) and "tool_call_id" in message
+    ]
+    return found[-1].partition("-")[2] if found else "nothing"
 
 
 def _after_last_answer(messages: list[dict[str, Any]]) -> int:

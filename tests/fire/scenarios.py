@@ -35,6 +35,8 @@ _GIVEN_UP = "I was interrupted "
 """Said of messages that were given up, with their words."""
 _PAUSED = "go on by myself"
 """Said of the house as a whole when the disk refuses: no message is answered by it."""
+_OF_QUESTIONS = ("🔐 ", "✅ Approved #", "⛔ Denied #", "#")
+"""How a question begins, and what is said of the person's answer to it."""
 _NOT_ANSWERS = ("(I was restarted and went on.)", "…")
 
 
@@ -61,7 +63,8 @@ class Scenario:
     ``platform`` is one of ``PLATFORMS``.
     What is in ``meanwhile`` too is not said at the beginning, but when a peer is asked, such as the model for the second time; what
     waits for ``NEVER`` is said when all else is over. ``files`` come with what is said. ``corrections`` are no messages, but what an
-    earlier one (their value) was changed to; ``besides`` are answers that may be given too, once.
+    earlier one (their value) was changed to; ``besides`` are answers that may be given too, once. ``decides`` is what the person answers
+    to each question about ``changes``, which are deeds that need an approval.
     """
 
     name: str
@@ -75,6 +78,8 @@ class Scenario:
     files: dict[str, Document] = field(default_factory=dict)
     corrections: dict[str, str] = field(default_factory=dict)
     besides: tuple[str, ...] = ()
+    decides: str = ""
+    changes: tuple[str, ...] = ()
     also: Callable[[World, Verdict], Awaitable[None]] | None = None
 
 
@@ -90,6 +95,7 @@ async def judge(scenario: Scenario, world: World, *, refused: bool = False) -> V
     _judge_answers(scenario, world, verdict)
     entries = _judge_transcripts(world, verdict)
     _judge_deeds(scenario, world, entries, verdict)
+    _judge_changes(scenario, world, entries, verdict)
     _judge_ledger(world.root / STATE / "ledger.sqlite", verdict)
     withdrawn = {one for entry in entries if isinstance(entry.body, Unanswered) for one in entry.body.withdrawn}
     for text in (*scenario.says, *(scenario.corrections if not refused else ())):
@@ -128,13 +134,17 @@ def _without_given_up(scenario: Scenario, world: World, verdict: Verdict) -> Sce
         if any(scenario.answers[index] in text for text in world.said() if text not in told):
             verdict.wrong("given up", f"{scenario.says[index]!r} was given up and answered")
     deeds = tuple(deed for deed in scenario.deeds if not any(deed in scenario.says[index] for index in named))
+    changes = tuple(change for change in scenario.changes if not any(change in scenario.says[index] for index in named))
+    for change in set(scenario.changes) - set(changes):
+        if world.changes().count(change) > 1:
+            verdict.wrong("effect twice", change)
     for deed in set(scenario.deeds) - set(deeds):
         if world.deeds().count(deed) > 1:
             verdict.wrong("effect twice", deed)
     verdict.given_up += len(named)
     kept = [index for index in range(len(scenario.says)) if index not in named]
     answers = tuple(answer for index, answer in enumerate(scenario.answers) if index not in named)
-    return replace(scenario, says=tuple(scenario.says[index] for index in kept), answers=answers, deeds=deeds)
+    return replace(scenario, says=tuple(scenario.says[index] for index in kept), answers=answers, deeds=deeds, changes=changes)
 
 
 def unmarked(text: str) -> str:
@@ -144,6 +154,9 @@ def unmarked(text: str) -> str:
 
 def _judge_answers(scenario: Scenario, world: World, verdict: Verdict) -> None:
     said = [text for text in world.said() if unmarked(text) not in _NOT_ANSWERS and not text.startswith(_HOUSE)]
+    if scenario.decides:
+        _judge_questions(said, verdict)
+        said = [text for text in said if not unmarked(text).startswith(_OF_QUESTIONS)]
     verdict.strays = world.said().count("…")
     for answer in (*scenario.answers, *scenario.besides):
         plain = [text for text in said if answer in text and unmarked(text) == text]
@@ -157,7 +170,7 @@ def _judge_answers(scenario: Scenario, world: World, verdict: Verdict) -> None:
         if not any(answer in text for answer in (*scenario.answers, *scenario.besides)):
             verdict.wrong("strange", repr(text))
     firsts = [next((i for i, text in enumerate(said) if answer in text), -1) for answer in scenario.answers]
-    if firsts != sorted(firsts):
+    if firsts != sorted(firsts) and not scenario.decides:
         verdict.wrong("order", repr(said))
 
 
@@ -173,6 +186,30 @@ def _judge_deeds(scenario: Scenario, world: World, entries: list[Entry], verdict
         if done[deed] == 0 and not unknown:
             told = [f"{result.call_id}: {result.text}" for result in results if deed in result.call_id]
             verdict.wrong("effect lost", f"{deed}; its tools answered {told}, and {DEEDS} has {world.deeds()}")
+
+
+def _judge_questions(said: list[str], verdict: Verdict) -> None:
+    """Each question is asked once, or once more where it says itself that it may be a repeat."""
+    asked = Counter(name for text in said if unmarked(text) == text for name in re.findall(r"/approve (\S+) once", text))
+    for name, count in asked.items():
+        if count > 1:
+            verdict.wrong("doubled", f"#{name} was asked {count} times")
+
+
+def _judge_changes(scenario: Scenario, world: World, entries: list[Entry], verdict: Verdict) -> None:
+    """Each change is made once, and only after its yes; at most once where the house says itself that it does not know."""
+    done, made = Counter(world.changes()), len(world.changes())
+    if scenario.decides != "once" and made:
+        verdict.wrong("without a yes", f"{world.changes()} in spite of every no")
+    if made > len(world.asked) or any(before > number for number, before in enumerate(world.asked.values())):
+        verdict.wrong("without a yes", f"{world.changes()}, and only these were asked: {world.asked}")
+    told = [m.text for entry in entries if isinstance(m := _message(entry), UserMessage) and m.runtime]
+    verdict.unknown += (unknown := sum(history_view.UNKNOWN_OUTCOME in text for text in told))
+    for change in scenario.changes:
+        if done[change] > 1:
+            verdict.wrong("effect twice", change)
+        if done[change] == 0 and scenario.decides == "once" and not unknown:
+            verdict.wrong("approval lost", f"{change} was not made; {told}")
 
 
 def _judge_transcripts(world: World, verdict: Verdict) -> list[Entry]:
@@ -215,10 +252,11 @@ def _judge_ledger(path: Path, verdict: Verdict) -> None:
             verdict.wrong("ledger", "it is damaged")
         left = db.execute(
             "SELECT (SELECT count(*) FROM inbox WHERE state IN ('waiting', 'claimed')), "
-            "(SELECT count(*) FROM turn WHERE state = 'running'), (SELECT count(*) FROM outbox WHERE state <> 'sent')"
+            "(SELECT count(*) FROM turn WHERE state IN ('running', 'suspended')), (SELECT count(*) FROM outbox WHERE state <> 'sent'), "
+            "(SELECT count(*) FROM approval WHERE state = 'pending')"
         ).fetchone()
-        if left != (0, 0, 0):
-            verdict.wrong("ledger", f"left over (messages, turns, replies): {left}")
+        if left != (0, 0, 0, 0):
+            verdict.wrong("ledger", f"left over (messages, turns, replies, questions): {left}")
     finally:
         db.close()
 
@@ -318,6 +356,11 @@ WIDELY = (
 _ELSEWHERE = {"Slack": "slack", "webhook": "telegram webhook", "Discord": "discord"}
 """Discord tells nothing of what was said before a house knew somebody, and of nothing twice."""
 
+_ASKED: dict[str, Any] = {
+    "says": ("please change alpha", "tell me plum", "please change beta"),
+    "changes": ("alpha", "beta"),
+}
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -328,6 +371,8 @@ SCENARIOS = {
             for one in WIDELY
         ),
         Scenario("answered together", **_DO_AND_TELL, settings={"queue": {"mode": "collect"}}),
+        Scenario("asked and approved", **_ASKED, answers=("done alpha", "heard plum", "done beta"), decides="once"),
+        Scenario("asked and denied", **_ASKED, answers=("denied alpha", "heard plum", "denied beta"), decides="deny"),
         Scenario(
             "flush and compaction",
             youth=_YOUTH,

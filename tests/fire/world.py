@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gateway.api import client
 from gateway.base.errors import HomebodyError
 from tests.fire import power
-from tests.fire.model import DEEDS, PredictableModel
+from tests.fire.model import CHANGES, DEEDS, PredictableModel
 from tests.fire.platforms import Document, Platform, WatchedTelegram
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ QUIET_SECONDS = 120.0
 STOP_SECONDS = 60.0
 """More than a house takes at most to end in order."""
 STATE = Path("state/state")
+_QUESTION = re.compile(r"/approve (\S+) once")
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,10 @@ class World:
     """What comes with something that the person says."""
     corrections: dict[str, str] = field(default_factory=dict)
     """What the person says not anew, but by changing what they had said."""
+    decides: str = ""
+    """What the person answers to each question about what the agent may do: ``once`` or ``deny``."""
+    asked: dict[str, int] = field(default_factory=dict, init=False)
+    """The names of the questions that the person was asked, and how many changes had been made when they were asked it."""
     said_since_quiet: bool = field(default=False, init=False)
     """Whether the person said something after a gateway was last found to be quiet, such as while it closed."""
 
@@ -186,7 +191,8 @@ class World:
         else:
             (self.root / "person" / "homebody").mkdir(parents=True)
             (self.root / "state").mkdir(mode=0o700)
-            (self.root / "person" / "homebody" / DEEDS).write_text("# Deeds\n\n<end>\n")
+            for name in (DEEDS, CHANGES):
+                (self.root / "person" / "homebody" / name).write_text("# Deeds\n\n<end>\n")
         self.furnish()
         return self
 
@@ -218,6 +224,7 @@ class World:
         return {
             "gateway": {"port": self.platform.port_of_house},
             "messages": {"queue": {"mode": "followup", "debounceMs": 0, **self.settings.get("queue", {})}},
+            "approvals": {"rules": [{"decision": "ask", "tool": "edit"}]},
             "models": {"mode": "replace", "providers": {"fire": provider}},
             "agents": {"defaults": defaults},
             "channels": {kind: {**self.platform.settings(), **self.settings.get(kind, {})}},
@@ -230,6 +237,14 @@ class World:
                 await self.platform.correct(self.corrections[text], text)
             else:
                 await self.platform.hear(text, self.files.get(text))
+
+    async def decide(self) -> None:
+        """Answer the questions that the person sees and did not answer yet."""
+        for text in self.said():
+            for name in _QUESTION.findall(text):
+                if name not in self.asked:
+                    self.asked[name] = len(self.changes())
+                    await self.say(f"/approve {name} {self.decides}")
 
     async def start(self, kill: Kill | None = None, *, recorded: bool = False, **how: Any) -> Life:
         if kill is not None and kill.named:
@@ -247,6 +262,8 @@ class World:
             )
 
         async def watch(peer: str, count: int) -> None:
+            if self.decides and peer == self.platform.kind:
+                await self.decide()
             for text in [text for text, moment in self.meanwhile.items() if moment == (peer, count)]:
                 del self.meanwhile[text]
                 await self.say(text)
@@ -308,6 +325,10 @@ class World:
 
     def deeds(self) -> list[str]:
         text = (self.root / "person" / "homebody" / DEEDS).read_text()
+        return [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")]
+
+    def changes(self) -> list[str]:
+        text = (self.root / "person" / "homebody" / CHANGES).read_text()
         return [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")]
 
     def notes(self) -> str:
