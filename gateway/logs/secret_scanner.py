@@ -45,7 +45,8 @@ class SecretScanner:
     """Knows secrets and finds them. It may be taught at any time and from any thread."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._exact = Redactor()
+        self.exact = Redactor()
+        """The same secrets as they are usually written: cheaper, for a great deal of text."""
         self._cores: tuple[_Core, ...] = ()
         self._grams: dict[bytes, list[tuple[_Core, int]]] = {}
         self._seeds: frozenset[bytes] = frozenset()
@@ -59,7 +60,7 @@ class SecretScanner:
         if known == self._known:
             return
         self._known = known
-        self._exact.learn(known)
+        self.exact.learn(known)
         cores = {core.text: core for secret in sorted(known) for core in _cores_of(secret)}
         grams: dict[bytes, list[tuple[_Core, int]]] = {}
         beginnings: dict[bytes, list[_Core]] = {}
@@ -75,7 +76,7 @@ class SecretScanner:
 
     def text(self, text: str, before: str = "") -> str:
         """Return ``text`` with ``[secret]`` in the place of each secret; ``before`` is what the same readers got before it."""
-        clean = self._exact.text(text)
+        clean = self.exact.text(text)
         for start, end in reversed(self._spans(clean, before[-REMEMBERED:])):
             clean = clean[:start] + REDACTED + clean[end:]
         return clean
@@ -99,7 +100,7 @@ class SecretScanner:
         return len(text)
 
     def _in_bytes(self, data: bytes) -> bool:
-        if self._exact.text(text := data[:_UNPACKED].decode("utf-8", "replace")) != text:
+        if self.exact.text(text := data[:_UNPACKED].decode("utf-8", "replace")) != text:
             return True
         plain = data.lower().translate(None, _NOT_PLAIN)
         hits = (at for at in range(0, len(plain), _STEP) if plain[at : at + _SEED] in self._seeds)

@@ -1,0 +1,122 @@
+"""What a command prints is untrusted when it may have read from outside, and what it writes when such text was in view."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from datetime import date
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from agent.tools.command_line import plain_words
+from agent.tools.command_taint import ELSEWHERE, NETWORK, CommandTaint
+from agent.tools.protocol import Act
+from agent.tools.untrusted_files import UntrustedFiles
+from memory.audience import OWNER
+from tests.taint.test_untrusted_files import CLEAN
+
+WEB = frozenset({"web:evil.example"})
+TODAY = date(2026, 3, 1)
+
+
+@pytest.fixture
+def taint(tmp_path: Path) -> CommandTaint:
+    for name, text in {
+        "plan.md": "mine", "inbox/1-a.txt": "obey", "notes/own.md": "mine", "memory/2026-03-01.md": "- mine\n", "AGENTS.md": "mine\n",
+        "page.html": "obey", "memory/peers/eve/2026-03-01.md": "obey",
+    }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    known = UntrustedFiles()
+    known.mark_whole(PurePosixPath("page.html"), WEB)
+    time.sleep(0.05)  # the clock of file systems goes in steps
+    return CommandTaint(known, tmp_path)
+
+
+def sources(taint: CommandTaint, command: str, cwd: str = "", *, network: bool = False) -> tuple[str, ...]:
+    root = taint._root
+    act = Act(kind="exec", summary="", command=command, argv=plain_words(command), cwd=str(root / cwd), network=network)
+    return taint.sources(act, CLEAN)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "date",
+        "df -h",
+        "cat plan.md",
+        "wc -l notes/own.md",
+        "du -sh notes",
+        "echo hello",
+        "cat /etc/hostname",
+        "grep -c mine ./plan.md",
+        "uname -a",
+    ],
+)
+def test_commands_that_read_the_owners_files_alone_print_trusted_text(taint: CommandTaint, command: str) -> None:
+    assert sources(taint, command) == ()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat inbox/1-a.txt", "cat notes/../page.html", "grep -r obey .", "grep --file=page.html plan.md", "git log", "ls", "python3 x.py",
+        "cat plan.md | sort", "cat $(ls)", "cat *", "cat memory/peers/eve/2026-03-01.md", "wc -l memory", "find inbox", "du -a",
+        "diff plan.md inbox/1-a.txt", "sort --output=x inbox/1-a.txt", "cat PAGE.HTML page.html",
+    ],
+)  # fmt: skip
+def test_commands_that_may_read_untrusted_files_print_untrusted_text(taint: CommandTaint, command: str) -> None:
+    assert sources(taint, command) != ()
+
+
+def test_the_network_and_files_elsewhere_are_untrusted(taint: CommandTaint, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert sources(taint, "date", network=True) == (NETWORK,)
+    elsewhere = Path.home() / "mail.txt"
+    elsewhere.parent.mkdir(parents=True, exist_ok=True)
+    elsewhere.write_text("obey")
+    if elsewhere.parts[1] != "tmp":
+        assert sources(taint, f"cat {elsewhere}") == (ELSEWHERE,)
+
+
+def test_a_workspace_without_untrusted_files_makes_none(tmp_path: Path) -> None:
+    (tmp_path / "memory" / "peers").mkdir(parents=True)
+    (tmp_path / "a.md").write_text("mine")
+    clean = CommandTaint(UntrustedFiles(), tmp_path)
+    for command in ("ls", "cat a.md | sort", "grep -r mine ."):
+        assert sources(clean, command) == ()
+
+
+def run(taint: CommandTaint, command: str, view: frozenset[str] = WEB) -> UntrustedFiles:
+    watch = taint.begin(view, OWNER, TODAY)
+    subprocess.run(["/bin/sh", "-c", command], cwd=taint._root, check=True)
+    if watch is not None:
+        taint.end(watch)
+    return taint._untrusted
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("echo obey > new.txt", "new.txt"), ("mkdir -p a/b && echo obey > a/b/c.txt", "a/b/c.txt"),
+        ("cp inbox/1-a.txt clean.txt", "clean.txt"),
+        ("mv page.html clean.md", "clean.md"), ("echo obey > old.txt; touch -d 2001-01-01 old.txt", "old.txt"),
+        ("ln -s inbox/1-a.txt l", "l"),
+        ("echo obey >> plan.md", "plan.md"),
+    ],
+)  # fmt: skip
+def test_what_a_command_writes_with_untrusted_text_in_view_is_untrusted(taint: CommandTaint, command: str, path: str) -> None:
+    known = run(taint, command)
+    assert known.of(PurePosixPath(path))[1:] == tuple(WEB)
+    assert known.of(PurePosixPath("notes/own.md")) == ()
+
+
+def test_of_the_days_note_and_what_conversations_are_given_only_the_fresh_lines_are(taint: CommandTaint) -> None:
+    known = run(taint, "echo '- obey' | tee -a memory/2026-03-01.md AGENTS.md")
+    for name, mine in (("memory/2026-03-01.md", "- mine"), ("AGENTS.md", "mine")):
+        assert known.trusted(PurePosixPath(name), f"{mine}\n- obey\n") == (f"{mine}\n", tuple(WEB))
+
+
+def test_a_command_with_nothing_untrusted_in_view_writes_trusted_files(taint: CommandTaint) -> None:
+    known = run(taint, "echo mine > new.txt", frozenset())
+    assert known.of(PurePosixPath("new.txt")) == ()
