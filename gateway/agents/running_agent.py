@@ -48,7 +48,7 @@ class RunningAgent:
         self.store = conversations.store
         self.zone = conversations.zone
         self.models = conversations.models
-        self.brake = conversations.brake
+        self.budget_guard = conversations.budget_guard
         self._session_settings = session_settings
         self._clock = conversations.clock
         self._new_id = new_id
@@ -75,8 +75,8 @@ class RunningAgent:
         self.conversations.adopt(settings.agent(self.id), busy)
         self._session_settings = settings.session
         self._hook = _session_memory(settings.hooks.internal)
-        if self.brake is not None:
-            self.brake.adopt(settings.budgets)
+        if self.budget_guard is not None:
+            self.budget_guard.adopt(settings.budgets)
 
     @property
     def keeps_sessions(self) -> bool:

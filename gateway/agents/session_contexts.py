@@ -55,7 +55,7 @@ class SessionContexts:
         models: AgentModels,
         narrowed: Callable[[SessionRecord], Sequence[ToolRules]] = lambda _: (),
         tell: Callable[[str], None] = log.warning,
-        brake: BudgetGuard | None = None,
+        budget_guard: BudgetGuard | None = None,
         busy: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._busy = busy
@@ -67,7 +67,7 @@ class SessionContexts:
         self.zone = zone
         self.clock = clock
         self.models = models
-        self.brake = brake
+        self.budget_guard = budget_guard
         self._narrowed = narrowed
         self._tell = tell
         self._open: OrderedDict[str, SessionContext] = OrderedDict()
@@ -140,7 +140,7 @@ class SessionContexts:
         conversation.toolbox = self.rack.box(conversation.model.name, *(self._narrowed(record) if record else ()))
 
     async def _model(self, name: str | None, session: str) -> Model:
-        budget = None if self.brake is None else (self.brake, session)
+        budget = None if self.budget_guard is None else (self.budget_guard, session)
         return await self.models.get(name, self.profile.settings, budget=budget)
 
     async def of(self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None) -> SessionContext:

@@ -157,7 +157,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         clock=parts.clock,
         models=parts.models.of(agent_id),
         tell=parts.notices.report,
-        brake=budget,
+        budget_guard=budget,
         busy=parts.busy,
     )
     agent = RunningAgent(

@@ -35,13 +35,13 @@ class ApprovalParts:
         channel: Callable[[ChatAddress], Channel],
         owner: Callable[[], Awaitable[ChatAddress | None]],
         wake: Callable[[Turn], None],
-        held: SecretFilter,
+        secret_filter: SecretFilter,
         tried: Callable[[str, Origin], Awaitable[object]] | None = None,
     ) -> None:
         self._tried = tried
         self.rules = rules
         self.decisions = Decisions(ledger, clock, rules=self.rules, agents=agents, wake=wake)
-        self.asking = Asking(channel, self._why_not_always, held, home=str(Path.home()))
+        self.asking = Asking(channel, self._why_not_always, secret_filter, home=str(Path.home()))
         self._ledger = ledger
         self._clock = clock
         self._owner = owner

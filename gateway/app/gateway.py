@@ -68,21 +68,21 @@ class Gateway(GatewayParts):
         model_registry = open_registry(
             deps.settings, deps.paths, deps.env, clock=deps.clock, random=deps.random, learn=deps.learn
         )
-        house = cls(deps, lock, ledger, model_registry)
+        gateway = cls(deps, lock, ledger, model_registry)
         for notice in (*deps.notices, *([ledger.warning] if ledger.warning else [])):
-            house.notices.report(notice)
+            gateway.notices.report(notice)
         try:
-            await house.agent_supervisor.open(deps.settings)
+            await gateway.agent_supervisor.open(deps.settings)
             if (
                 ledger.warning is None
-                and any(len(agent.store) for agent in house.agents.values())
+                and any(len(agent.store) for agent in gateway.agents.values())
                 and not await ledger.took_any()
             ):
-                house.notices.report(ledger_gone(ledger.path))
+                gateway.notices.report(ledger_gone(ledger.path))
         except BaseException:  # the same, with all that was opened so far
-            await house.close()
+            await gateway.close()
             raise
-        return house
+        return gateway
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Serve until ``stop``. Interrupted turns are queued before any channel starts.

@@ -84,7 +84,7 @@ class GatewayParts:
             channel=self.channel,
             owner=self.owner.place,
             wake=self._wake,
-            held=self._secret_filter,
+            secret_filter=self._secret_filter,
             tried=self._try_sandbox_of,
         )
         self._build_inbound()
@@ -96,7 +96,7 @@ class GatewayParts:
         deps, ledger = self.deps, self.ledger
         self.terminal = TerminalChannel(clock=deps.clock, on_stop=self._stop_terminal)
         self._secret_filter = SecretFilter(deps.outgoing, self._tell_of_secret)
-        self.post = MediaService(
+        self.media = MediaService(
             deps.paths.state,
             outbox=ledger.outbox,
             clock=deps.clock,
@@ -105,17 +105,22 @@ class GatewayParts:
             largest=lambda place: largest_file(self.settings.current.channels, place),
             withheld=self._secret_filter.file,
         )
-        telling, jitter = DeliveryNotices(self.notices, lambda: self.owner), deps.random.random
+        listener, jitter = DeliveryNotices(self.notices, lambda: self.owner), deps.random.random
         self.delivery = Delivery(
-            ledger.outbox, deps.clock, jitter=jitter, delivered=self.post.delivered, telling=telling, held=self._secret_filter
+            ledger.outbox,
+            deps.clock,
+            jitter=jitter,
+            delivered=self.media.delivered,
+            listener=listener,
+            secret_filter=self._secret_filter,
         )
         self.channel_supervisor = ChannelSupervisor(self._keeper, self.delivery)
-        troubles, attached = self.delivery.troubles, self.terminal.attached
+        health, attached = self.delivery.health, self.terminal.attached
         self.owner = OwnerNotifications(
             ledger,
             self.agents,
             self.channel_supervisor.working,
-            failing=troubles.failing,
+            failing=health.failing,
             attached=attached,
             keys=self._owner_keys,
         )
@@ -191,9 +196,9 @@ class GatewayParts:
             queue=self.queue,
             answered=self.acks.answered,
             signature=self._signature,
-            post=self.post,
+            media=self.media,
             manner=self._manner,
-            held=self._secret_filter,
+            secret_filter=self._secret_filter,
             gate=self.approvals.gate,
             asking=self.approvals.asking,
             wake=self._wake,
@@ -233,7 +238,7 @@ class GatewayParts:
                 random=deps.random,
                 ledger=ledger,
                 models=self.model_registry,
-                outgoing_files=self.post.outgoing,
+                outgoing_files=self.media.outgoing,
                 fetcher=deps.fetcher,
                 withheld=self._secret_filter.call,
                 notices=self.notices,
@@ -264,7 +269,7 @@ class GatewayParts:
             settings=self.settings,
             agents=self.agents,
             channels=self.channel_supervisor,
-            health=self.delivery.troubles,
+            health=self.delivery.health,
             lanes=self.lanes,
             pause=self.pause,
             reload=self.reload,
@@ -304,9 +309,9 @@ class GatewayParts:
         return keeper.channel if keeper else self.terminal
 
     def _keeper(self, channel: Channel, policy: Policy) -> ChannelRunner:
-        door = self.inbox.door(channel.name, channel.account)
+        sink = self.inbox.sink(channel.name, channel.account)
         make = partial(ChannelRunner, menu=MENU, before=self._learn_tokens, tell_owner=self.owner.say)
-        return make(channel, policy, door, self.deps.clock, self.deps.random)
+        return make(channel, policy, sink, self.deps.clock, self.deps.random)
 
     def _owner_keys(self, agent: str, place: ChatAddress, approved: Sequence[ApprovedSender]) -> set[str]:
         """Return the sessions in which the owner talks to an agent in a private conversation."""
@@ -356,7 +361,7 @@ class GatewayParts:
 
     async def _sweep(self) -> None:
         await self.ledger.sweep()
-        await self.post.sweep([agent.workspace.sandbox for agent in self.agents.values()])
+        await self.media.sweep([agent.workspace.sandbox for agent in self.agents.values()])
 
     def _broken(self, ticket: Ticket[Any], error: Exception) -> None:
         if isinstance(error, StorageFailed):

@@ -25,7 +25,7 @@ def buttons(question: NewApproval, *, always: bool) -> tuple[Button, ...]:
 
 
 class Asking:
-    """Makes the chunks of questions. ``channel`` finds a conversation's channel; ``held`` withholds secrets.
+    """Makes the chunks of questions. ``channel`` finds a conversation's channel; ``secret_filter`` removes secrets.
 
     ``why_not_always`` says why a question cannot be answered with "always"; None: it can. ``home`` is the owner's home folder.
     """
@@ -34,14 +34,14 @@ class Asking:
         self,
         channel: Callable[[ChatAddress], Channel],
         why_not_always: Callable[[NewApproval], str | None],
-        held: SecretFilter | None = None,
+        secret_filter: SecretFilter | None = None,
         *,
         home: str = "",
     ) -> None:
         self._home = home
         self._channel = channel
         self._why_not_always = why_not_always
-        self._held = held
+        self._secret_filter = secret_filter
 
     def chunks(self, asked: NewApproval) -> list[NewOutbound]:
         """Return the chunks that ask a question, with its buttons below the last. Their keys let a repeat ask once. Blocking."""
@@ -57,8 +57,8 @@ class Asking:
             minutes=LIFETIME // timedelta(minutes=1),
         )
         text = question_text(question, home=self._home)
-        if self._held is not None:
-            text = self._held.text(text, asked.place.address)
+        if self._secret_filter is not None:
+            text = self._secret_filter.text(text, asked.place.address)
         pieces = self._channel(asked.place).chunks(text)
         return [
             NewOutbound(

@@ -124,7 +124,7 @@ class BudgetGuard:
         return await self._spending.usage(first_day(self._clock.now(), self._zone, days))
 
     def _limits(self, *, background: bool) -> list[Limit]:
-        purses = (
+        budgets = (
             [("budgets.background", ("background",), self.settings.background)]
             if background
             else [
@@ -134,9 +134,9 @@ class BudgetGuard:
             ]
         )
         limits = []
-        for name, same, purse in purses:
-            limits += [Limit(name=f"{name}.usd", same=same, usd=purse.usd)] if purse.usd is not None else []
-            limits += [Limit(name=f"{name}.tokens", same=same, tokens=purse.tokens)] if purse.tokens is not None else []
+        for name, same, budget in budgets:
+            limits += [Limit(name=f"{name}.usd", same=same, usd=budget.usd)] if budget.usd is not None else []
+            limits += [Limit(name=f"{name}.tokens", same=same, tokens=budget.tokens)] if budget.tokens is not None else []
         return limits
 
 

@@ -76,9 +76,9 @@ class BudgetEmbedder:
     Tokens are estimated, because providers report them differently and embeddings cost little.
     """
 
-    def __init__(self, embedder: Embedder, brake: BudgetGuard, price: Price | None) -> None:
+    def __init__(self, embedder: Embedder, budget_guard: BudgetGuard, price: Price | None) -> None:
         self.within = embedder
-        self._brake = brake
+        self._budget_guard = budget_guard
         address = getattr(getattr(embedder, "endpoint", None), "base_url", "")
         self._price = FREE if is_own(address) else price or EMBEDDING_ESTIMATE
 
@@ -119,7 +119,9 @@ class BudgetEmbedder:
             return await self.within.embed(texts, purpose=purpose)
         sent = sum(map(estimated_tokens, texts))
         usd = self._price.at_most(sent, 0)
-        reserved = await self._brake.reserve(SESSION, f"{self.provider}/{self.model}", tokens=sent, usd=usd, background=True)
+        reserved = await self._budget_guard.reserve(
+            SESSION, f"{self.provider}/{self.model}", tokens=sent, usd=usd, background=True
+        )
         if reserved.row is None:
             name = reserved.broken.name if reserved.broken else "the budget"
             raise EmbeddingFailed(
@@ -131,7 +133,7 @@ class BudgetEmbedder:
             vectors = await self.within.embed(texts, purpose=purpose)
             spent = Spent(input=sent, cost=usd, estimated=True)
         finally:
-            self._brake.settle(reserved.row, spent)
+            self._budget_guard.settle(reserved.row, spent)
         return vectors
 
     async def close(self) -> None:

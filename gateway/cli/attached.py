@@ -88,22 +88,22 @@ async def _embedded(invocation: Invocation, conversation: str) -> AsyncIterator[
     invocation.paths.prepare()
     closer = begin_logging(invocation, console=False)
     try:
-        house = await Gateway.open(Dependencies(settings=loaded.settings, paths=invocation.paths, env=os.environ))
+        gateway = await Gateway.open(Dependencies(settings=loaded.settings, paths=invocation.paths, env=os.environ))
         try:
             started = asyncio.Event()
-            running = asyncio.create_task(house.run(started.set))
+            running = asyncio.create_task(gateway.run(started.set))
             waiting = asyncio.create_task(started.wait())
             await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
-            link = house.terminal.attach(conversation)
+            link = gateway.terminal.attach(conversation)
             try:
                 yield link
             finally:
                 await link.close()
-                house.stop()
+                gateway.stop()
                 await running
         finally:
-            await house.close()
+            await gateway.close()
     finally:
         closer.close()
 

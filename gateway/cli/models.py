@@ -47,10 +47,10 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
 
     settings = _settings(invocation).models
     here = asyncio.run(find_local(os.environ))
-    wallet = _profiles(invocation).wallet(invocation.loaded.settings.default_agent)
-    own = asyncio.run(served(settings, os.environ, wallet))
+    key_source = _profiles(invocation).key_source(invocation.loaded.settings.default_agent)
+    own = asyncio.run(served(settings, os.environ, key_source))
     named = [f"{provider}/{name}" for provider, names in own.items() for name in names]
-    found = [offer for offer in offers(settings, os.environ, here, wallet, named) if everything or offer.usable or as_json]
+    found = [offer for offer in offers(settings, os.environ, here, key_source, named) if everything or offer.usable or as_json]
     if as_json:
         _print_json([offer.as_json() for offer in found])
         return
@@ -138,7 +138,7 @@ async def _status(settings: Settings, profiles: Profiles, health: KeyHealth) -> 
     from agent.models.catalog.model_listing import standings
     from agent.models.catalog.provider_keys import keys_of
 
-    wallet = profiles.wallet(settings.default_agent)
+    key_source = profiles.key_source(settings.default_agent)
     return {
         "agents": [await _standing_of(agent_id, settings, profiles) for agent_id in settings.agent_ids],
         "providers": [
@@ -146,10 +146,10 @@ async def _status(settings: Settings, profiles: Profiles, health: KeyHealth) -> 
                 **standing.as_json(),
                 "keys": [
                     {"from": key.label, "ailing": _ailing(health, key)}
-                    for key in keys_of(standing.provider, settings.models, os.environ, wallet)
+                    for key in keys_of(standing.provider, settings.models, os.environ, key_source)
                 ],
             }
-            for standing in standings(settings.models, os.environ, wallet)
+            for standing in standings(settings.models, os.environ, key_source)
         ],
     }
 
@@ -227,10 +227,10 @@ async def placed(settings: Settings, name: str | None, agent_id: str, profiles: 
     from agent.models.catalog.model_selection import resolve_model
     from agent.models.catalog.naming import ModelNames
 
-    wallet = profiles.wallet(agent_id)
-    names = ModelNames(settings.agent(agent_id).settings, settings.models, os.environ, wallet=wallet)
+    key_source = profiles.key_source(agent_id)
+    names = ModelNames(settings.agent(agent_id).settings, settings.models, os.environ, key_source=key_source)
     full = None if name is None else names.full(name)
-    return await resolve_model(full, settings.models, os.environ, discover=find_local, wallet=wallet)
+    return await resolve_model(full, settings.models, os.environ, discover=find_local, key_source=key_source)
 
 
 def wanted_model(settings: Settings, agent_id: str) -> str | None:

@@ -71,22 +71,22 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
         logs=logs,
         notices=notices,
     )
-    house = await Gateway.open(on)
+    gateway = await Gateway.open(on)
     try:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, house.stop)
+            loop.add_signal_handler(number, gateway.stop)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            loop.add_signal_handler(signal.SIGHUP, house.stop if sys.stderr.isatty() else house.reload.soon)
+            loop.add_signal_handler(signal.SIGHUP, gateway.stop if sys.stderr.isatty() else gateway.reload.soon)
 
         def started() -> None:
-            names = ", ".join(sorted(house.channel_supervisor))
-            log.info("gateway started", channels=names, agents=", ".join(house.agents))
+            names = ", ".join(sorted(gateway.channel_supervisor))
+            log.info("gateway started", channels=names, agents=", ".join(gateway.agents))
 
-        await house.run(started)
+        await gateway.run(started)
         log.info("gateway stopped")
     finally:
-        await house.close()
+        await gateway.close()
 
 
 @click.command()

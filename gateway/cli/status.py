@@ -117,11 +117,11 @@ async def _window_facts(invocation: Invocation, agent_id: str | None, session: s
     from gateway.app.dependencies import Dependencies
     from gateway.app.gateway import Gateway
 
-    house = await Gateway.open(Dependencies(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
+    gateway = await Gateway.open(Dependencies(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
     try:
-        return await house.status.context(agent_id, session)
+        return await gateway.status.context(agent_id, session)
     finally:
-        await house.close()
+        await gateway.close()
 
 
 def _window_table(facts: dict[str, Any]) -> str:

@@ -51,11 +51,11 @@ async def _facts(invocation: Invocation, call: str, **arguments: Any) -> dict[st
     from gateway.app.dependencies import Dependencies
     from gateway.app.gateway import Gateway
 
-    house = await Gateway.open(Dependencies(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
+    gateway = await Gateway.open(Dependencies(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
     try:
-        return await house.tool_calls.calls()[call](**arguments)
+        return await gateway.tool_calls.calls()[call](**arguments)
     finally:
-        await house.close()
+        await gateway.close()
 
 
 def _listed(facts: dict[str, Any]) -> str:

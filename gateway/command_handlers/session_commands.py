@@ -143,21 +143,21 @@ class SessionCommands:
         return await choose(self._agent.store, self._record.key, argument) or MEANT
 
     async def _usage(self, argument: str) -> str:
-        if not self._arrived.actor.owner or self._agent.brake is None:
+        if not self._arrived.actor.owner or self._agent.budget_guard is None:
             return "Only my owner can see usage and cost."
         days = 1 if argument.casefold() in _TABLE else int(argument) if argument.isdecimal() else 0
         if not 0 < days <= MOST_DAYS:
             return f"Send /usage for today, or /usage with a number of days up to {MOST_DAYS}."
-        return usage_told(usage_facts(await self._agent.brake.usage(days)))
+        return usage_told(usage_facts(await self._agent.budget_guard.usage(days)))
 
     async def _budget(self, argument: str) -> str:
-        if not self._arrived.actor.owner or self._agent.brake is None:
+        if not self._arrived.actor.owner or self._agent.budget_guard is None:
             return "Only my owner can use this command."
         if argument.casefold() != "once":
             return (
                 "Send `/budget once` to allow your next message, or raise the budget: `homebody config set budgets.day.usd 10`."
             )
-        await self._agent.brake.allow_once(self._record.key)
+        await self._agent.budget_guard.allow_once(self._record.key)
         return "💸 Your next message is allowed, whatever it costs."
 
     async def _whoami(self, _: str) -> str:

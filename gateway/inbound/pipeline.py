@@ -76,7 +76,7 @@ class Inbox:
         )
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def door(self, channel: str, account: str = "default") -> AccountSink:
+    def sink(self, channel: str, account: str = "default") -> AccountSink:
         """Return the sink for the messages of one account."""
         return AccountSink(self, channel, account)
 

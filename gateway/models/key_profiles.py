@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from agent.models.catalog.known_models import SAME_PROVIDER
-from agent.models.catalog.provider_keys import Key, Wallet
+from agent.models.catalog.provider_keys import Key, KeySource
 from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.base.paths import Paths
@@ -142,7 +142,7 @@ class Profiles:
             self._files[path] = ProfileFile(path, self._learn)
         return self._files[path]
 
-    def wallet(self, agent: str) -> Wallet:
+    def key_source(self, agent: str) -> KeySource:
         """Return what answers with an agent's keys for a provider."""
         return lambda provider: self.keys(agent, provider)
 

@@ -15,7 +15,7 @@ from agent.models.catalog.model_listing import ListedModel, offers
 from agent.models.catalog.model_selection import ResolvedModel, find, resolve_model
 from agent.models.catalog.naming import ModelNames
 from agent.models.catalog.prices import ESTIMATE, FREE, Price, PriceList, read_prices
-from agent.models.catalog.provider_keys import NO_SECRET, Key, Wallet, keys_of, no_profiles
+from agent.models.catalog.provider_keys import NO_SECRET, Key, KeySource, keys_of, no_profiles
 from agent.models.middleware.key_health import KeyHealth
 from agent.models.notebook.notebook_model import NotebookModel
 from agent.models.protocol import Model
@@ -115,14 +115,14 @@ class ModelRegistry:
 
     def names(self, agent: AgentSettings, agent_id: str = "") -> ModelNames:
         """Return the accepted names of models."""
-        return ModelNames(agent, self._settings, self._env, self._put, self.wallet(self._owner(agent_id)))
+        return ModelNames(agent, self._settings, self._env, self._put, self.key_source(self._owner(agent_id)))
 
     async def offers(self, also: Sequence[str] = (), agent_id: str = "") -> tuple[ListedModel, ...]:
         """Return the models worth naming and ``also`` others, with what is known of each; servers on this machine are looked for."""
-        wallet = self.wallet(self._owner(agent_id))
-        here, own = await asyncio.gather(find_local(self._env), served(self._settings, self._env, wallet))
+        key_source = self.key_source(self._owner(agent_id))
+        here, own = await asyncio.gather(find_local(self._env), served(self._settings, self._env, key_source))
         named = [f"{provider}/{name}" for provider, names in own.items() for name in names]
-        return offers(self._settings, self._env, here, wallet, (*also, *named))
+        return offers(self._settings, self._env, here, key_source, (*also, *named))
 
     @property
     def prices(self) -> PriceList:
@@ -183,7 +183,7 @@ class ModelRegistry:
         if name in self._put:
             return self._put[name]
         if (owner, name) not in self._models:
-            place = find(name, self._settings, self._env, self.wallet(owner))
+            place = find(name, self._settings, self._env, self.key_source(owner))
             self._models[owner, name] = NotebookModel(chosen=True) if place is None else self._made(place, owner)
         return self._models[owner, name]
 
@@ -211,7 +211,7 @@ class ModelRegistry:
             model, since = self._by_default[owner]
             if not isinstance(model, NotebookModel) or now - since < LOOK_AGAIN_SECONDS:
                 return model
-        place = await resolve_model(None, self._settings, self._env, discover=find_local, wallet=self.wallet(owner))
+        place = await resolve_model(None, self._settings, self._env, discover=find_local, key_source=self.key_source(owner))
         self._by_default[owner] = (NotebookModel() if place is None else self._made(place, owner), now)
         return self._by_default[owner][0]
 
@@ -224,7 +224,7 @@ class ModelRegistry:
 
     def _parts(self, owner: str) -> StackParts:
         def keys(place: ResolvedModel) -> tuple[Key, ...]:
-            found = keys_of(place.provider, self._settings, self._env, self.wallet(owner)) or place.keys
+            found = keys_of(place.provider, self._settings, self._env, self.key_source(owner)) or place.keys
             return tuple(key for key in found if key.is_sendable) or found
 
         async def answered(place: ResolvedModel, model: Model) -> None:
@@ -240,9 +240,9 @@ class ModelRegistry:
             answered=answered,
         )
 
-    def wallet(self, owner: str) -> Wallet:
+    def key_source(self, owner: str) -> KeySource:
         """Return what finds an agent's own keys of a provider, in the files as they are now."""
-        return no_profiles if self._profiles is None else self._profiles.wallet(owner)
+        return no_profiles if self._profiles is None else self._profiles.key_source(owner)
 
     def _owner(self, agent_id: str) -> str:
         """Agents without keys of their own share models and connections."""

@@ -54,9 +54,9 @@ class Blocks:
         clock: Clock,
         signature: str = "",
         greeting: str = "",
-        held: SecretFilter | None = None,
+        secret_filter: SecretFilter | None = None,
     ) -> None:
-        self._held = held
+        self._secret_filter = secret_filter
         self._ledger = ledger
         self._channel = channel
         self._arrived = arrived
@@ -70,7 +70,7 @@ class Blocks:
         self._queueing = asyncio.Lock()
         self.said = ""
         """What was sent of the turn's answers before its end."""
-        safe_end = None if held is None else held.safe_end
+        safe_end = None if secret_filter is None else secret_filter.safe_end
         self._writing = BlockWriter(manner, clock, self._keep, safe_end) if manner.sent == "written" else None
 
     @property
@@ -149,7 +149,9 @@ class Blocks:
                 if piece.place in self._queued:
                     continue
                 text = self._signature + piece.text if piece.begins else piece.text
-                cut = partial(replies, self._channel, self._arrived, knows=self._ledger.inbox.knows, held=self._held)
+                cut = partial(
+                    replies, self._channel, self._arrived, knows=self._ledger.inbox.knows, secret_filter=self._secret_filter
+                )
                 rows = await cut(text, continued=not piece.begins, before=before_it)
                 before = [] if self._queued else await cut(self._greeting)
                 await self._ledger.outbox.enqueue_for_turn(

@@ -39,7 +39,7 @@ async def _nothing_to_do(_: Path) -> None:
     """Default file store: there is none."""
 
 
-class Telling(Protocol):
+class DeliveryListener(Protocol):
     """Listener for messages that cannot be delivered."""
 
     def refused(self, address: str, reason: str) -> None:
@@ -70,8 +70,8 @@ class Delivery:
 
     Nothing is sent on an account before its channel is ready. A rejected chunk is retried with back-off until it expires, or given up
     if the rejection is permanent. A chunk with unknown outcome is resent where duplicates are impossible, otherwise according to
-    ``gateway.outbound.failed_sends``, and only after the platform answers again. ``held`` redacts secrets. ``jitter`` returns a
-    number from 0 to 1. ``delivered`` is called for files that arrived, ``telling`` for messages that cannot be delivered; neither may
+    ``gateway.outbound.failed_sends``, and only after the platform answers again. ``secret_filter`` redacts secrets. ``jitter`` returns a
+    number from 0 to 1. ``delivered`` is called for files that arrived, ``listener`` for messages that cannot be delivered; neither may
     raise.
     """
 
@@ -83,17 +83,17 @@ class Delivery:
         jitter: Callable[[], float],
         parallel: int = 8,
         delivered: Callable[[Path], Awaitable[None]] | None = None,
-        telling: Telling | None = None,
-        held: SecretFilter | None = None,
+        listener: DeliveryListener | None = None,
+        secret_filter: SecretFilter | None = None,
     ) -> None:
-        self._held = held
+        self._secret_filter = secret_filter
         self._outbox = outbox
         self._clock = clock
         self._jitter = jitter
         self._parallel = parallel
         self._delivered = delivered or _nothing_to_do
-        self._telling: Telling = telling or _Nobody()
-        self.troubles = AccountHealth(clock, self._telling.away)
+        self._listener: DeliveryListener = listener or _Nobody()
+        self.health = AccountHealth(clock, self._listener.away)
         self._doubts = AmbiguousSends()
         self._wall = self._wall_ahead()
         self._channels: dict[str, Channel] = {}
@@ -182,7 +182,7 @@ class Delivery:
         limit = 2 * self._parallel
         look = await self._outbox.poll([account for account, places in free.items() if places > 0], limit=limit)
         for address in look.given_up:
-            self._telling.given_up(address, "could not be delivered in time")
+            self._listener.given_up(address, "could not be delivered in time")
         self._look_again = len(look.due) >= limit or min(free.values(), default=1) <= 0
         for row in look.due:
             address, account = row.conversation.address, account_of(row.conversation)
@@ -250,8 +250,8 @@ class Delivery:
 
         shown = partial(render, channel, row, restarted=restarted)
         outbound = shown() if row.enclosure is None else await asyncio.to_thread(shown)
-        if self._held is not None:
-            outbound = replace(outbound, text=self._held.text(outbound.text, address))
+        if self._secret_filter is not None:
+            outbound = replace(outbound, text=self._secret_filter.text(outbound.text, address))
         try:
             sent = await channel.send(outbound, record)
         except NotSent as refusal:
@@ -262,7 +262,7 @@ class Delivery:
         except Exception as error:  # noqa: BLE001  (a channel raises nothing but Uncertain here; a defect in it leaves the same doubt)
             await self._doubted(channel, row, error, noted=noted)
         else:
-            self.troubles.worked(account_of(row.conversation))
+            self.health.worked(account_of(row.conversation))
             self._doubts.over(row)
             following = await self._surely(lambda: self._outbox.sent(row.id, sent.platform_id))
             if row.enclosure is not None:
@@ -278,7 +278,7 @@ class Delivery:
         except Exception:  # whatever is wrong with the asking, the message itself may still go
             log.exception("unexpected error in channel %s", channel.name)
             return True
-        self.troubles.failed(account_of(row.conversation), f"{channel.name} does not answer")
+        self.health.failed(account_of(row.conversation), f"{channel.name} does not answer")
         await self._outbox.postpone(row.id, self._later(self._doubts.unanswered(row)))
         return False
 
@@ -286,15 +286,15 @@ class Delivery:
         account = account_of(row.conversation)
         if refusal.permanent:
             reason = refusal.in_full()
-            self.troubles.worked(account)
+            self.health.worked(account)
             self._doubts.over(row)
             log.warning("a message to %s was rejected permanently: %s", row.conversation.address, reason)
             await self._surely(lambda: self._outbox.dead(row.id, reason))
-            self._telling.refused(row.conversation.address, reason)
+            self._listener.refused(row.conversation.address, reason)
             return
         firm = refusal.retry_after is not None
         if not firm:
-            self.troubles.failed(account, refusal.in_full())
+            self.health.failed(account, refusal.in_full())
         wait = refusal.retry_after if refusal.retry_after is not None else self._backoff(row.attempt)
         at = self._clock.now() + timedelta(seconds=wait)
         await self._surely(lambda: self._outbox.retry_later(row.id, at, firm=firm))
@@ -303,7 +303,7 @@ class Delivery:
         """Schedule a retry. If duplicates would be visible, retries are limited; then give up and tell the person and the owner."""
         if not isinstance(error, Uncertain):
             log.error("unexpected error in channel %s", channel.name, exc_info=error)
-        self.troubles.failed(account_of(row.conversation), str(error))
+        self.health.failed(account_of(row.conversation), str(error))
         wait, safe = self._doubts.note(row), noted or is_safe(channel, row)
         if safe or not self._doubts.enough(row):
             at = self._clock.now() + timedelta(seconds=self._backoff(row.attempt)) if safe else self._later(wait)
@@ -311,7 +311,7 @@ class Delivery:
             return
         log.warning("a message to %s may have arrived and is not sent again: %s", row.conversation.address, error)
         await self._surely(lambda: self._outbox.dead(row.id, f"may have arrived: {error}", tell=True))
-        self._telling.given_up(row.conversation.address, "may or may not have arrived, and is not sent again")
+        self._listener.given_up(row.conversation.address, "may or may not have arrived, and is not sent again")
 
     async def _surely(self, note: Callable[[], Awaitable[Noted]]) -> Noted:
         """Store the outcome of a send. It is retried on a full disk and shielded from cancellation, because the send has happened."""

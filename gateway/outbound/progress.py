@@ -52,9 +52,9 @@ class ProgressDisplay:
         *,
         verbose: bool,
         sent: Sending = "whole",
-        held: SecretFilter | None = None,
+        secret_filter: SecretFilter | None = None,
     ) -> None:
-        self._held = held
+        self._secret_filter = secret_filter
         self._channel = channel
         self._conversation = conversation
         self._turn = turn
@@ -119,8 +119,8 @@ class ProgressDisplay:
             await self._news.wait()
             self._news.clear()
             text = "\n\n".join(filter(None, (shown(self._finished + self._text), self._output)))
-            if self._held is not None:  # the owner is told when the answer itself is sent
-                text = self._held.text(text[: self._held.safe_end(text)], quietly=True)
+            if self._secret_filter is not None:  # the owner is told when the answer itself is sent
+                text = self._secret_filter.text(text[: self._secret_filter.safe_end(text)], quietly=True)
             await drafts.draft(self._conversation, self._turn, text)
 
 

@@ -38,7 +38,7 @@ async def replies(
     knows: Knows | None = None,
     buttons: Sequence[Button] = (),
     continued: bool = False,
-    held: SecretFilter | None = None,
+    secret_filter: SecretFilter | None = None,
     before: str = "",
 ) -> list[NewOutbound]:
     """Split a reply into chunks. If the channel fails to split it, it is sent as plain text.
@@ -48,7 +48,7 @@ async def replies(
     """
     place = arrived.inbound.conversation
     said = untagged(
-        text if held is None else held.text(text, place.address, before=before)
+        text if secret_filter is None else secret_filter.text(text, place.address, before=before)
     )  # before it is cut, which could cut a secret in two
     pieces = _pieces(channel, said.text) if len(text) < QUICK_CHARS else await asyncio.to_thread(_pieces, channel, said.text)
     mode = getattr(channel, "reply_to_mode", "off") if place.kind == "group" else "off"

@@ -125,7 +125,7 @@ class ChannelRunner:
         self,
         channel: Channel,
         policy: Policy,
-        door: InboundSink,
+        sink: InboundSink,
         clock: SystemClock,
         random: Random,
         *,
@@ -141,7 +141,7 @@ class ChannelRunner:
         self._running = False
         self._again = asyncio.Event()
         self._told_owner = ""
-        self._door = door
+        self._sink = sink
         self._clock = clock
         self._random = random
         self._state = "starting"
@@ -232,7 +232,7 @@ class ChannelRunner:
         return False
 
     async def _until_asked_to_begin_anew(self) -> None:
-        work = asyncio.ensure_future(self.channel.run(self._door))
+        work = asyncio.ensure_future(self.channel.run(self._sink))
         again = asyncio.ensure_future(self._again.wait())
         try:
             await asyncio.wait((work, again), return_when=asyncio.FIRST_COMPLETED)

@@ -139,7 +139,7 @@ class BrokenChannel:
         self.why = why
         self.hint = hint
 
-    async def run(self, door: InboundSink) -> None:  # noqa: ARG002 - it never opens
+    async def run(self, sink: InboundSink) -> None:  # noqa: ARG002 - it never opens
         """Raise ``ChannelBroken``."""
         raise ChannelBroken(self.why, hint=self.hint)
 

@@ -93,7 +93,7 @@ class Answering:
         clock: Clock,
         lanes: Lanes[Any],
         queue: MessageQueue,
-        post: MediaService,
+        media: MediaService,
         gate: Callable[[TurnFacts, Sequence[Approval]], ApprovalGate],
         asking: Asking,
         wake: Callable[[Turn], None],
@@ -101,16 +101,16 @@ class Answering:
         answered: Callable[[Iterable[RoutedMessage]], None] = lambda _: None,
         signature: Callable[[RoutedMessage], str] = lambda _: "",
         manner: Callable[[ChatAddress, RunningAgent], Manner] = lambda _place, _agent: Manner(),
-        held: SecretFilter | None = None,
+        secret_filter: SecretFilter | None = None,
     ) -> None:
-        self._held = held
+        self._secret_filter = secret_filter
         self._ledger = ledger
         self._read = read
         self._channel = channel
         self._clock = clock
         self._lanes = lanes
         self._queue = queue
-        self._post = post
+        self._media = media
         self._gate = gate
         self._asking = asking
         self._wake = wake
@@ -139,10 +139,16 @@ class Answering:
             clock=self._clock,
             signature=signature,
             greeting=context.greeting,
-            held=self._held,
+            secret_filter=self._secret_filter,
         )
         showing = ProgressDisplay(
-            channel, place, context.turn.id, sign, verbose=context.record.verbose, sent=manner.sent, held=self._held
+            channel,
+            place,
+            context.turn.id,
+            sign,
+            verbose=context.record.verbose,
+            sent=manner.sent,
+            secret_filter=self._secret_filter,
         )
         gate = self._gate(context.facts, context.asked)
         with bound(turn=context.turn.id):
@@ -171,8 +177,8 @@ class Answering:
     async def _run(self, context: TurnContext, showing: ProgressDisplay, blocks: Blocks, gate: ApprovalGate) -> TurnResult:
         inbound, audience, name = context.message.inbound, context.message.route.audience, context.message.row.uid
         conversation = await context.agent.conversations.open(context.record, audience, model=inbound.hints.get("model"))
-        intake = self._post.intake
-        self._post.begin(name, inbound.conversation)
+        intake = self._media.intake
+        self._media.begin(name, inbound.conversation)
         first = await user_message(conversation, context.message, intake)
         further = [ExtraMessage(one.row.uid, await user_message(conversation, one, intake)) for one in context.further]
         steering = Steering(
@@ -185,10 +191,10 @@ class Answering:
             hear=lambda one: user_message(conversation, one, intake),
         )
         journal = LedgerCallLog(self._ledger.turns, context.turn.id)
-        brake = context.agent.brake
+        budget_guard = context.agent.budget_guard
         async with (
             blocks.sending(conversation.transcript, showing.emit) as emit,
-            contextlib.nullcontext() if brake is None else brake.turn(context.record.key, context.turn.id),
+            contextlib.nullcontext() if budget_guard is None else budget_guard.turn(context.record.key, context.turn.id),
         ):
             turn = AgentTurn(
                 context=conversation, id=name, emit=emit, journal=journal, arrivals=steering, speaker=blocks.speaker, gate=gate
@@ -234,7 +240,7 @@ class Answering:
         left, continued = blocks.left_of(text)
         said = with_asides(left, context.record, result, continued=continued)
         chunks = greeting + await self.chunks(context.message, said, buttons, continued=continued, before=blocks.said)
-        chunks += await self._post.enclosed(context.message.row.uid, context.message.inbound.conversation)
+        chunks += await self._media.enclosed(context.message.row.uid, context.message.inbound.conversation)
         if context.asked:
             there = await self._resumed_at(context.message.inbound.conversation)
             chunks = [replace(chunk, conversation=there) for chunk in chunks]
@@ -279,7 +285,7 @@ class Answering:
             knows=self._ledger.inbox.knows,
             buttons=buttons,
             continued=continued,
-            held=self._held,
+            secret_filter=self._secret_filter,
             before=before,
         )
 

@@ -73,7 +73,7 @@ class Scene:
             ready=lambda _channel, _account: None,
             alive=lambda _channel, _account: None,
         )
-        self.door = self.inbox.door("telegram")
+        self.door = self.inbox.sink("telegram")
 
     async def run(self, message: RoutedMessage) -> bool:
         if message.inbound.text != "/stop":

@@ -65,7 +65,7 @@ class Scene:
             ready=lambda channel, account: self.ready.append((channel, account)),
             alive=lambda _channel, _account: None,
         )
-        door: InboundSink = self.inbox.door("telegram")
+        door: InboundSink = self.inbox.sink("telegram")
         self.door = door
 
     async def run(self, message: RoutedMessage) -> bool:
@@ -179,7 +179,7 @@ async def test_a_local_client_is_told_of_a_hint_that_cannot_be_followed(tmp_path
     async with scene(tmp_path) as s:
         place = ChatAddress(channel="terminal", kind="direct", id="local")
         wrong = replace(message(1), conversation=place, hints={"agent": "nobody"})
-        await s.inbox.door("terminal").accept([wrong])
+        await s.inbox.sink("terminal").accept([wrong])
         assert s.arrived == []
         (told,) = await s.ledger.outbox.latest(["ready"])
         assert "there is no agent 'nobody'" in told.text
@@ -197,7 +197,7 @@ async def test_hints_from_a_platform_are_dropped(tmp_path: Path) -> None:
 async def test_a_message_through_the_wrong_door_is_a_defect(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         with pytest.raises(ValueError, match="terminal"):
-            await s.inbox.door("terminal").accept([message(1)])
+            await s.inbox.sink("terminal").accept([message(1)])
 
 
 async def test_ready_is_passed_on_with_the_account(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ async def test_what_nobody_wants_any_more_is_swept_and_nothing_else(village: Mak
         before = (v.clock.now() - timedelta(days=31)).timestamp()
         for path in inbox.iterdir():
             os.utime(path, (before, before) if "new" not in path.name else (v.clock.now().timestamp(),) * 2)
-        house.post.outgoing.put("abc", "x.txt", b"orphan", "")
+        house.media.outgoing.put("abc", "x.txt", b"orphan", "")
         (orphan,) = {path.parent for path in media(v)}
         os.utime(orphan, (before, before))
         incoming = v.root / "home" / "state" / "incoming" / "half"

@@ -142,7 +142,7 @@ async def scene(folder: Path, *script: Outcome, ready: bool = True, clock: Manua
     clock = clock or ManualClock(NOON)
     ledger = await SqliteLedger.open(folder / "ledger.sqlite", clock)
     told = Told()
-    delivery = Delivery(ledger.outbox, clock, jitter=lambda: 1.0, telling=told)
+    delivery = Delivery(ledger.outbox, clock, jitter=lambda: 1.0, listener=told)
     platform = Platform(script=list(script))
     channel: Channel = platform
     delivery.attach(channel)
@@ -328,15 +328,15 @@ async def test_the_owner_hears_of_an_account_that_fails_for_a_minute_once(tmp_pa
     async with scene(tmp_path, *[NotSent("no network.")] * 9) as s:
         await s.say("one")
         await s.later(59)
-        assert (s.told.outages, s.delivery.troubles.failing("telegram:default")) == ([], True)
+        assert (s.told.outages, s.delivery.health.failing("telegram:default")) == ([], True)
         await s.later(120)
         ((account, line),) = s.told.outages
         assert account == "telegram:default"
         assert "since 2026-03-01T12:00:00+00:00: no network. Messages are kept" in line
-        assert s.delivery.troubles.failing("telegram:default")
+        assert s.delivery.health.failing("telegram:default")
         await s.later(120)
-        assert not s.delivery.troubles.failing("telegram:default")
-        assert s.delivery.troubles.line("telegram:default") == ""
+        assert not s.delivery.health.failing("telegram:default")
+        assert s.delivery.health.line("telegram:default") == ""
 
 
 async def test_a_terminal_that_nobody_has_open_is_no_trouble(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ async def test_a_terminal_that_nobody_has_open_is_no_trouble(tmp_path: Path) -> 
         await s.ledger.outbox.enqueue([NewOutbound(conversation=place, text="one")])
         await s.later(120)
         assert len(terminal.attempts) > 5
-        assert (s.told.outages, s.delivery.troubles.line("terminal:default")) == ([], "")
+        assert (s.told.outages, s.delivery.health.line("terminal:default")) == ([], "")
 
 
 async def test_the_owner_hears_of_what_waited_too_long(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class Short(Paper):
 async def test_a_secret_is_taken_out_before_a_reply_is_cut(form: str) -> None:
     told: list[str] = []
     held = SecretFilter(SecretScanner([KEY]), told.append)
-    rows = await replies(Short(), arrived(), f"The key is {form}, keep it", held=held)  # type: ignore[arg-type]
+    rows = await replies(Short(), arrived(), f"The key is {form}, keep it", secret_filter=held)  # type: ignore[arg-type]
     whole = "".join(row.text for row in rows)
     assert KEY not in whole
     assert form.strip("`") not in whole

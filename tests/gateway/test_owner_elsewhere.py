@@ -51,7 +51,7 @@ async def test_what_could_not_be_delivered_is_told_on_another_account(peers: tup
         home.peer.fault("sendChatAction", "status", times=1000, code=502)
         await home.peer.say(ANNA, "are you there?")
         account = "telegram:default"
-        while not house.delivery.troubles.failing(account):  # noqa: ASYNC110  (nobody announces it)
+        while not house.delivery.health.failing(account):  # noqa: ASYNC110  (nobody announces it)
             await asyncio.sleep(0.02)
         clock.ahead += failed_sends.TOLD_AFTER
         await other.until(lambda: len(other.chats.said(ANNA)) == 2, seconds=60)

@@ -52,7 +52,7 @@ class Purse:
     def __init__(self, spending: SpendingLedger, price: Price, clock: ManualClock | None = None, **budgets: Any) -> None:
         self.told: list[str] = []
         self.spending = spending
-        self.brake = BudgetGuard(
+        self.budget_guard = BudgetGuard(
             spending,
             BudgetSettings.model_validate(budgets),
             clock or ManualClock(NOON),
@@ -64,7 +64,7 @@ class Purse:
 
     async def calls_let_through(self, model: Model, most: int = 60) -> int:
         """Ask until a call is held back; return how many were not."""
-        metered = BudgetMiddleware(model, self.brake, "s")
+        metered = BudgetMiddleware(model, self.budget_guard, "s")
         for count in range(most):
             _, answer = await hear(metered, ask(user(LONG), max_output=2000))
             await self.settled()
@@ -181,7 +181,7 @@ async def test_a_try_that_broke_off_is_booked_beside_the_one_that_did_not(tmp_pa
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
     purse = Purse(ledger.spending, LISTED["gpt-5"])
     model = ScriptedModel(lambda _: [TextDelta("x" * 4000), Restarted("it broke off"), TextDelta("ok"), done])
-    await hear(BudgetMiddleware(model, purse.brake, "s"), ask(user(LONG), max_output=2000))
+    await hear(BudgetMiddleware(model, purse.budget_guard, "s"), ask(user(LONG), max_output=2000))
     await purse.settled()
     (row,) = await ledger.spending.usage("2026-01-01")
     await ledger.close()
@@ -219,7 +219,7 @@ async def test_a_ledger_that_takes_nothing_opens_no_budget_and_gets_what_it_miss
     ledger: Any = Sick(whole.spending)
     purse = Purse(ledger, ESTIMATE, day={"usd": 1.0})
     answer = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=Usage(input=4000, output=2000))
-    model = BudgetMiddleware(ScriptedModel(lambda _: answer), purse.brake, "s")
+    model = BudgetMiddleware(ScriptedModel(lambda _: answer), purse.budget_guard, "s")
     await hear(model, ask(user(LONG), max_output=2000))
     await purse.settled()
     ledger.sick = True
@@ -255,7 +255,7 @@ async def test_a_clock_set_to_and_fro_does_not_open_one_budget_after_the_other(t
     through = 0
     for day in range(20):
         clock.days = day
-        while (await purse.brake.reserve("s", "m", tokens=1000, usd=None, background=False)).row is not None:
+        while (await purse.budget_guard.reserve("s", "m", tokens=1000, usd=None, background=False)).row is not None:
             through += 1
         clock.move(60)
     await ledger.close()
@@ -292,7 +292,7 @@ async def test_embeddings_of_a_provider_are_booked_and_held(tmp_path: Path) -> N
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
     purse = Purse(ledger.spending, ESTIMATE, background={"tokens": 20_000})
     within = Remote()
-    metered = BudgetEmbedder(within, purse.brake, PriceList().find("openai", "text-embedding-3-small"))
+    metered = BudgetEmbedder(within, purse.budget_guard, PriceList().find("openai", "text-embedding-3-small"))
     for _ in range(3):
         await metered.embed([LONG], purpose="passage")
     with pytest.raises(EmbeddingFailed, match=r"budgets\.background\.tokens"):

@@ -87,7 +87,7 @@ async def test_a_key_added_to_a_profile_is_hidden_when_it_is_first_used(place: P
     async with place.open(logs=logs) as house:
         elsewhere = Profiles(place.paths, AuthSettings())  # the command line's
         elsewhere.file("main").put(Profile("anthropic:new", "anthropic", "api_key", "sk-added-meanwhile"))
-        assert [key.secret for key in house.model_registry.wallet("main")("anthropic")] == ["sk-added-meanwhile"]
+        assert [key.secret for key in house.model_registry.key_source("main")("anthropic")] == ["sk-added-meanwhile"]
         log.info("it says sk-added-meanwhile")
     assert "it says [secret]" in written(place, logs)
 

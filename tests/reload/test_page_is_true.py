@@ -211,7 +211,7 @@ HOLDS: dict[str, Look] = {
         [],
         ["rm"],
     ),
-    "budgets": ({"budgets": {"day": {"usd": 7}}}, lambda h: h.agents["main"].brake.settings.day.usd, 5.0, 7.0),
+    "budgets": ({"budgets": {"day": {"usd": 7}}}, lambda h: h.agents["main"].budget_guard.settings.day.usd, 5.0, 7.0),
     "plugins": ({"plugins": {"slots": {"memory": "none"}}}, lambda h: h.agents["main"].memory is None, False, True),
     "logging": ({"logging": {"level": "debug"}}, lambda _: logging.getLogger("gateway").getEffectiveLevel(), 20, 10),
 }

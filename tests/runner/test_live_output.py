@@ -36,7 +36,7 @@ async def test_the_last_lines_of_a_running_command_are_in_the_preview() -> None:
     channel = Drafting()
     sign = TypingIndicator(channel, PLACE, SystemClock(), "never", 4)  # type: ignore[arg-type]
     held = SecretFilter(Redactor(["s3cret-token-value"]))
-    display = ProgressDisplay(channel, PLACE, "t", sign, verbose=False, held=held)  # type: ignore[arg-type]
+    display = ProgressDisplay(channel, PLACE, "t", sign, verbose=False, secret_filter=held)  # type: ignore[arg-type]
     async with display.shown():
         for event, expected in (
             (TextDelta("I build it."), "I build it."),

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent.models.catalog.known_models import PROVIDERS, ModelFacts, facts_of
-from agent.models.catalog.provider_keys import NO_SECRET, Wallet, keys_of, no_profiles
+from agent.models.catalog.provider_keys import NO_SECRET, KeySource, keys_of, no_profiles
 from agent.models.catalog.server_limits import ask_limits, of_list
 from agent.settings import ModelsSettings
 
@@ -155,13 +155,13 @@ def own_addresses(settings: ModelsSettings, env: Mapping[str, str]) -> dict[str,
 
 
 async def served(
-    settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles, only: str = ""
+    settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource = no_profiles, only: str = ""
 ) -> dict[str, tuple[str, ...]]:
     """Ask the servers at addresses of their own which models they have; one that does not answer has none. ``only`` asks one of them."""
     places = {name: url for name, url in own_addresses(settings, env).items() if not only or name == only}
 
     async def ask(name: str, url: str) -> tuple[str, ...]:
-        keys = keys_of(name, settings, env, wallet)
+        keys = keys_of(name, settings, env, key_source)
         own = settings.providers.get(name)
         headers = {title: value.get_secret_value() for title, value in own.headers.items()} if own else {}
         headers |= {"Authorization": f"Bearer {keys[0].secret if keys and keys[0].is_sendable else NO_SECRET}"}

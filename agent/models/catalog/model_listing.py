@@ -10,7 +10,7 @@ from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.discovery import Found, ollama_url
 from agent.models.catalog.known_models import PROVIDERS
 from agent.models.catalog.model_selection import find, key_origin, known_names
-from agent.models.catalog.provider_keys import Wallet, no_profiles
+from agent.models.catalog.provider_keys import KeySource, no_profiles
 from agent.models.notebook.notebook_model import NAME as OFFLINE
 from agent.models.notebook.notebook_model import NotebookModel
 from agent.settings import ModelsSettings
@@ -71,20 +71,22 @@ def offers(
     settings: ModelsSettings,
     env: Mapping[str, str],
     here: Found | None = None,
-    wallet: Wallet = no_profiles,
+    key_source: KeySource = no_profiles,
     also: Sequence[str] = (),
 ) -> tuple[ListedModel, ...]:
     """Return the models worth naming: what runs on this machine, those of the settings, of the catalogue, and the notebook."""
     local = () if here is None else (_local(here),)
     named = dict.fromkeys((*also, *known_names(settings)))
-    found = (_offered(name, settings, env, wallet) for name in named if not local or name != local[0].name)
+    found = (_offered(name, settings, env, key_source) for name in named if not local or name != local[0].name)
     return local + tuple(offer for offer in found if offer is not None)
 
 
-def standings(settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> tuple[ProviderStatus, ...]:
+def standings(
+    settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource = no_profiles
+) -> tuple[ProviderStatus, ...]:
     """Return every provider of the settings and, unless they replace them, of the catalogue."""
     known = tuple(PROVIDERS) if settings.mode == "merge" else ()
-    return tuple(_standing(provider, settings, env, wallet) for provider in dict.fromkeys((*settings.providers, *known)))
+    return tuple(_standing(provider, settings, env, key_source) for provider in dict.fromkeys((*settings.providers, *known)))
 
 
 def _local(here: Found) -> ListedModel:
@@ -99,15 +101,15 @@ def _local(here: Found) -> ListedModel:
     )
 
 
-def _offered(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> ListedModel | None:
+def _offered(name: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource) -> ListedModel | None:
     """What the owner's own settings name may be no model at all, or be of a provider without an address: its standing says so."""
     try:
-        return _offer(name, settings, env, wallet)
+        return _offer(name, settings, env, key_source)
     except (UnknownModel, ModelNotConfigured):
         return None
 
 
-def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> ListedModel:
+def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource) -> ListedModel:
     if name == OFFLINE:
         return ListedModel(
             name=name,
@@ -119,7 +121,7 @@ def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: 
         )
     usable = True
     try:
-        place = find(name, settings, env, wallet)
+        place = find(name, settings, env, key_source)
     except ModelNotConfigured:
         usable = False
         place = find(name, settings, {**env, **{key: "-" for provider in PROVIDERS.values() for key in provider.keys}})
@@ -141,7 +143,7 @@ def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: 
     )
 
 
-def _standing(provider: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> ProviderStatus:
+def _standing(provider: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource) -> ProviderStatus:
     own, known = settings.providers.get(provider), PROVIDERS.get(provider)
     public = known.base_url if known else ""
     if provider == "ollama":
@@ -150,6 +152,6 @@ def _standing(provider: str, settings: ModelsSettings, env: Mapping[str, str], w
         provider=provider,
         label=known.label if known else provider,
         address=(own.base_url if own else None) or (env.get(known.address, "") if known and not known.local else "") or public,
-        key=key_origin(provider, settings, env, wallet),
+        key=key_origin(provider, settings, env, key_source),
         variable=known.keys[0] if known and known.keys else "",
     )

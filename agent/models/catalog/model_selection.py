@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.discovery import Found, ollama_url, served
 from agent.models.catalog.known_models import MODELS, PROVIDERS, SAME_PROVIDER, ModelFacts, Provider, facts_of
-from agent.models.catalog.provider_keys import NO_SECRET, Key, Wallet, keys_of, no_profiles
+from agent.models.catalog.provider_keys import NO_SECRET, Key, KeySource, keys_of, no_profiles
 from agent.models.notebook.notebook_model import NAME as OFFLINE
 from agent.settings import Api, ModelsSettings, ProviderSettings
 
@@ -65,26 +65,26 @@ async def resolve_model(
     env: Mapping[str, str],
     *,
     discover: Discover | None = None,
-    wallet: Wallet = no_profiles,
+    key_source: KeySource = no_profiles,
 ) -> ResolvedModel | None:
     """Return where the model to use is; None for the notebook.
 
-    ``name`` is ``provider/model``, a bare model id, or an alias; None leaves it to keys in auth profiles (``wallet``), the settings
+    ``name`` is ``provider/model``, a bare model id, or an alias; None leaves it to keys in auth profiles (``key_source``), the settings
     and the environment, then to ``discover`` (``agent.models.catalog.discovery.find_local``; None does not look), then to the notebook.
     Raises UnknownModel for a name that nothing answers to, ModelNotConfigured where a key or an address is missing.
     """
     if name is not None and name.strip():
-        return find(name.strip(), settings, env, wallet)
-    place = by_key(settings, env, wallet)
+        return find(name.strip(), settings, env, key_source)
+    place = by_key(settings, env, key_source)
     if discover is not None:
-        place = await _as_served(place, settings, env, wallet)
+        place = await _as_served(place, settings, env, key_source)
     if place is None and discover is not None and settings.mode == "merge" and (found := await discover(env)) is not None:
         place = _discovered(found)
     return place
 
 
 async def _as_served(
-    place: ResolvedModel | None, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet
+    place: ResolvedModel | None, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource
 ) -> ResolvedModel | None:
     """Put a model that is there in the place of a guess, where a server of the owner's own says which it has.
 
@@ -94,14 +94,16 @@ async def _as_served(
         one.id == place.model for one in settings.providers.get(place.provider, ProviderSettings()).models
     ):
         return place
-    found = await served(settings, env, wallet, only=place.provider if place else "")
+    found = await served(settings, env, key_source, only=place.provider if place else "")
     for provider, names in found.items():
         if names and not (place is not None and place.model in names):
-            return _place(provider, names[0], settings, env, wallet)
+            return _place(provider, names[0], settings, env, key_source)
     return place
 
 
-def find(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> ResolvedModel | None:
+def find(
+    name: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource = no_profiles
+) -> ResolvedModel | None:
     """Return where a named model is; None for the notebook. Raises UnknownModel and ModelNotConfigured."""
     full = ALIASES.get(name.lower(), name)
     if full.lower() == OFFLINE:
@@ -110,21 +112,21 @@ def find(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wa
     provider = _same(provider, settings) if slash else ""
     if not slash or not model or not _is_known(provider, settings):
         provider, model = _guess(full, settings)
-    return _place(provider, model, settings, env, wallet)
+    return _place(provider, model, settings, env, key_source)
 
 
-def by_key(settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> ResolvedModel | None:
+def by_key(settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource = no_profiles) -> ResolvedModel | None:
     """Return the default model of the first provider that has a key, in a profile, the settings or the environment."""
     for name in BY_KEY:
-        if _is_known(name, settings) and keys_of(name, settings, env, wallet):
-            return _place(name, PROVIDERS[name].default_model, settings, env, wallet)
+        if _is_known(name, settings) and keys_of(name, settings, env, key_source):
+            return _place(name, PROVIDERS[name].default_model, settings, env, key_source)
     described = (
         (name, provider)
         for name, provider in settings.providers.items()
         if provider.models and (provider.base_url or name in PROVIDERS)
     )
     first = next(described, None)
-    return None if first is None else _place(first[0], first[1].models[0].id, settings, env, wallet)
+    return None if first is None else _place(first[0], first[1].models[0].id, settings, env, key_source)
 
 
 def known_names(settings: ModelsSettings) -> tuple[str, ...]:
@@ -135,11 +137,11 @@ def known_names(settings: ModelsSettings) -> tuple[str, ...]:
 
 
 def key_origin(
-    provider: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles
+    provider: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource = no_profiles
 ) -> Literal["profile", "settings", "environment", "none needed", "missing"]:
     """Tell where a provider's first key comes from."""
     own, known = settings.providers.get(provider), PROVIDERS.get(provider)
-    if keys := keys_of(provider, settings, env, wallet):
+    if keys := keys_of(provider, settings, env, key_source):
         return keys[0].origin
     return "none needed" if known is None or known.local or (own is not None and own.base_url) else "missing"
 
@@ -169,7 +171,7 @@ def _guess(name: str, settings: ModelsSettings) -> tuple[str, str]:
     )
 
 
-def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> ResolvedModel:
+def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource) -> ResolvedModel:
     own = settings.providers.get(provider, ProviderSettings())
     known = PROVIDERS.get(provider)
     described = next((item for item in own.models if item.id == model), None)
@@ -181,7 +183,7 @@ def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str
         api=_api(provider, own, known, address),
         base_url=address,
         facts=facts_of(provider, model).with_settings(described),
-        keys=keys_of(provider, settings, env, wallet) or (_missing(provider, model, own, known),),
+        keys=keys_of(provider, settings, env, key_source) or (_missing(provider, model, own, known),),
         headers={name: value.get_secret_value() for name, value in own.headers.items()},
     )
 

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.model_selection import ALIASES, find, known_names
-from agent.models.catalog.provider_keys import Wallet, no_profiles
+from agent.models.catalog.provider_keys import KeySource, no_profiles
 from agent.models.notebook.notebook_model import NAME as OFFLINE
 from agent.settings import AgentSettings, ModelChoice, ModelsSettings
 
@@ -29,9 +29,9 @@ class ModelNames:
         models: ModelsSettings,
         env: Mapping[str, str],
         ready: Collection[str] = (),
-        wallet: Wallet = no_profiles,
+        key_source: KeySource = no_profiles,
     ) -> None:
-        self._wallet = wallet
+        self._key_source = key_source
         self._ready = tuple(ready)
         self._agent = agent
         self._models = models
@@ -69,7 +69,7 @@ class ModelNames:
         return full
 
     def _found(self, ref: str) -> str:
-        place = find(ref, self._models, self._env, self._wallet)
+        place = find(ref, self._models, self._env, self._key_source)
         return OFFLINE if place is None else place.name
 
     def may_choose(self, ref: str) -> bool:

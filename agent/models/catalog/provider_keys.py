@@ -43,7 +43,7 @@ class Key:
         return hashlib.blake2b(self.secret.encode("utf-8", "surrogatepass"), digest_size=8, person=b"homebody key").hexdigest()
 
 
-Wallet: TypeAlias = Callable[[str], Sequence[Key]]
+KeySource: TypeAlias = Callable[[str], Sequence[Key]]
 """Returns the keys that a provider's auth profiles hold, first one first."""
 
 
@@ -52,9 +52,11 @@ def no_profiles(_provider: str) -> Sequence[Key]:
     return ()
 
 
-def keys_of(provider: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> tuple[Key, ...]:
+def keys_of(
+    provider: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource = no_profiles
+) -> tuple[Key, ...]:
     """Return the keys of a provider, each secret once."""
-    found = (*wallet(provider), *_in_settings(provider, settings), *_in_environment(provider, env))
+    found = (*key_source(provider), *_in_settings(provider, settings), *_in_environment(provider, env))
     return tuple({key.secret: key for key in reversed(found)}[secret] for secret in dict.fromkeys(key.secret for key in found))
 
 
