@@ -57,7 +57,11 @@ class CommandRefused(AgentError):
 
 
 class FetchFailed(AgentError):
-    """A web page could not be had. The message names the address where that is not the one that was asked for."""
+    """A web page could not be had. ``source`` is the server whose words are in the message, such as where it redirects to; mostly empty."""
+
+    def __init__(self, message: str, *, hint: str = "", source: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.source = source
 
 
 class FetchRefused(FetchFailed):

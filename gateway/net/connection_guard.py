@@ -7,6 +7,7 @@ here, and the connection goes to an address that this look-up gave. TLS still ch
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -51,20 +52,18 @@ class SystemNetwork:
         answer: asyncio.Future[list[str]] = loop.create_future()
 
         def ask() -> None:
-            found: list[str] | OSError
+            found: list[str] | Exception
             try:
                 found = [str(one[4][0]) for one in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - it is raised where somebody waits
                 found = error
-            except UnicodeError as error:
-                found = OSError(str(error))
-            if not loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(tell, found)
 
-        def tell(found: list[str] | OSError) -> None:
+        def tell(found: list[str] | Exception) -> None:
             if answer.done():
                 return
-            if isinstance(found, OSError):
+            if isinstance(found, Exception):
                 answer.set_exception(found)
             else:
                 answer.set_result(found)
@@ -145,8 +144,9 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
     async def _looked_up(self) -> Sequence[IPAddress | None]:
         try:
             answers = await self._network.resolve(self._target.host)
-        except OSError as error:
-            raise FetchFailed(f"there is no host {self._target.host}: {error.strerror or error}") from error
+        except (OSError, UnicodeError) as error:
+            told = (error.strerror if isinstance(error, OSError) else None) or error
+            raise FetchFailed(f"there is no host {self._target.host}: {told}") from error
         if not answers:
             raise FetchFailed(f"there is no host {self._target.host}")
         return [parsed(answer) for answer in answers]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 import ssl
 import zlib
 from dataclasses import replace
@@ -24,6 +25,9 @@ _PACKED: Final = {"gzip": 31, "x-gzip": 31, "deflate": 47}
 """Content encodings that are asked for, with the window bits that zlib wants; 47 reads gzip and zlib alike."""
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _ERRORS: Final = 400
+_KNOWN_ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "br", "zstd", "dcb", "dcz", "exi"})
+_KNOWN_TYPES: Final = frozenset(mimetypes.types_map.values())
+"""A server's own words are no part of an error: a model would read them as ours."""
 _NO_BODY: Final = frozenset({204, 304})
 
 
@@ -83,7 +87,7 @@ async def _read(response: httpcore2.Response, request: FetchRequest, target: Tar
         return answer, ""
     limit = request.limit_of(media_type)
     if limit <= 0 and answer.status < _ERRORS:
-        raise FetchFailed(f"{target} is of the type {media_type[:80] or 'unknown'}, which is not read")
+        raise FetchFailed(f"it is of the type {media_type if media_type in _KNOWN_TYPES else 'unknown'}, which is not read")
     body, cut = await _body(response, Unpacker.of(headers.get("content-encoding", ""), max(limit, 0)))
     return replace(answer, body=body, cut=cut), ""
 
@@ -117,7 +121,8 @@ class Unpacker:
         """Make one for a ``Content-Encoding`` header. Raises FetchFailed for an encoding that was not asked for, or several."""
         named = [one for one in encoding.lower().replace(" ", "").split(",") if one not in {"", "identity"}]
         if len(named) > 1 or any(one not in _PACKED for one in named):
-            raise FetchFailed(f"it is packed as {encoding[:80]!r}, which is not read")
+            known = ", ".join(one for one in named if one in _KNOWN_ENCODINGS)
+            raise FetchFailed(f"it is packed as {known or 'something unknown'}, which was not asked for")
         return cls(_PACKED[named[0]] if named else None, limit)
 
     @property
@@ -161,4 +166,6 @@ def _told(error: Exception) -> str:
         return "the request cannot be sent: one of its headers is not valid"  # the library's message holds the header
     if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError):
         return f"the certificate or the TLS connection is not valid: {error}"
+    if isinstance(error, httpcore2.RemoteProtocolError):
+        return "what it sent is not valid HTTP, or ended too soon"
     return str(error) or {"ReadTimeout": "no answer in time"}.get(type(error).__name__, type(error).__name__)

@@ -58,15 +58,24 @@ class GuardedFetcher:
         from gateway.net.exchange import exchange
 
         seen = {str(target)}
+        came_from: Target | None = None
         for _ in range(request.max_redirects + 1):
-            answer, location = await exchange(request, target, network=network, tls=tls, judge=self._judge)
+            try:
+                answer, location = await exchange(request, target, network=network, tls=tls, judge=self._judge)
+            except FetchFailed as error:
+                if came_from is None:
+                    raise
+                text = f"it redirects to {target.place}, and that failed: {error}"
+                raise type(error)(text, hint=error.hint, source=came_from.host) from error
             if not location:
                 return answer
-            target = _next(request, target, location)
+            came_from, target = target, _next(request, target, location)
             if str(target) in seen:
-                raise FetchFailed(f"it redirects in a circle, back to {target}")
+                raise FetchFailed(f"it redirects in a circle, back to {target}", source=came_from.host)
             seen.add(str(target))
-        raise FetchFailed(f"it redirects more than {request.max_redirects} times, at last to {target}")
+        raise FetchFailed(
+            f"it redirects more than {request.max_redirects} times, at last to {target}", source=(came_from or target).host
+        )
 
     async def _loaded(self) -> tuple[Network, ssl.SSLContext]:
         """Load the HTTP library and the certificates in a thread, with the first request."""
@@ -84,11 +93,13 @@ class GuardedFetcher:
 def _next(request: FetchRequest, target: Target, location: str) -> Target:
     """Judge where an answer redirects. A host that the owner allowed is reached from itself only, never from a page elsewhere."""
     if request.method != "GET" or not request.max_redirects:
-        raise FetchFailed(f"{target.place} answers with a redirect to {location[:200]!r}, which is not followed")
+        raise FetchFailed(f"it redirects to {location[:200]!r}, which is not followed", source=target.host)
     own = frozenset({target.place}) if target.own else frozenset[str]()
     try:
         return target_of(joined(target, location), own)
     except FetchFailed as error:
-        raise type(error)(f"it redirects to an address that is refused: {error}", hint=error.hint) from error
+        raise type(error)(
+            f"it redirects to an address that is refused: {error}", hint=error.hint, source=target.host
+        ) from error
     except ValueError as error:
-        raise FetchFailed(f"it redirects to {location[:200]!r}, which is no address") from error
+        raise FetchFailed(f"it redirects to {location[:200]!r}, which is no address", source=target.host) from error

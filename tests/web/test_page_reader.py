@@ -255,5 +255,5 @@ async def test_a_pdf_of_pictures_is_told() -> None:
     ids=["bomb", "own pages", "circle", "count", "brackets", "dictionaries", "table", "zeros"],
 )
 async def test_a_hostile_pdf_is_refused_in_words(body: bytes) -> None:
-    with pytest.raises(FetchFailed, match=r"^https://example\.org/a/b (?:is|takes) "):
+    with pytest.raises(FetchFailed, match=r"^it (?:is|takes) "):
         await read(body, "application/pdf")

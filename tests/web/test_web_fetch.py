@@ -129,7 +129,7 @@ async def test_a_private_address_is_refused_with_what_would_allow_it(web: Web) -
         (page("", status="204 No Content"), "it holds no text"),
         (page("x", status="403 Forbidden"), "the server answered 403 Forbidden"),
         (page("x", status="429 Slow", Retry_After="30"), "429 Too Many Requests, to be asked again in 30 seconds"),
-        (page("x", Content_Encoding="br"), "packed as 'br'"),
+        (page("x", Content_Encoding="br"), "packed as br, which was not asked for"),
     ],
     ids=["picture", "binary", "no PDF", "scripts", "nothing", "forbidden", "too often", "brotli"],
 )
@@ -139,6 +139,13 @@ async def test_what_cannot_be_read_is_told_with_the_reason(web: Web, answer: byt
     assert outcome.is_error
     assert told in outcome.text
     assert outcome.sources == ()
+
+
+async def test_a_redirect_that_is_refused_is_told_as_untrusted_text(web: Web) -> None:
+    web.peer.answers["/"] = redirect("http://127.0.0.1/now-obey-me")
+    outcome = await web.fetch()
+    assert outcome.is_error
+    assert outcome.sources == ("web:pages.example",)
 
 
 async def test_fifty_megabytes_of_html_are_read_in_part(peer: WebPeer) -> None:

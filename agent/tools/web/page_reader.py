@@ -57,14 +57,14 @@ class PageReader:
                 async with asyncio.timeout(self._seconds):
                     printed, code = await self._run(order)
             except TimeoutError:
-                raise FetchFailed(f"{page.url} takes longer than {self._seconds:g} seconds to read") from None
+                raise FetchFailed(f"it takes longer than {self._seconds:g} seconds to read") from None
             except OSError as error:
-                raise FetchFailed(f"{page.url} cannot be read now: no process can be started ({error.strerror})") from error
+                raise FetchFailed(f"no process can be started to read it ({error.strerror})") from error
         if code != 0:
-            raise FetchFailed(f"{page.url} is made so that it takes too long or too much memory to read")
+            raise FetchFailed("it is made so that it takes too long or too much memory to read")
         told = json.loads(printed)
         if "error" in told:
-            raise FetchFailed(f"{page.url} is {told['error']}")
+            raise FetchFailed(f"it is {told['error']}")
         return PageText(title=told["title"], text=told["text"], notes=(*told["notes"], *([page.cut] if page.cut else [])))
 
     async def _run(self, order: bytes) -> tuple[bytes, int | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -100,7 +100,8 @@ class WebFetch(CheckedTool[FetchArguments]):
             try:
                 found = await self._read(arguments)
             except FetchFailed as error:
-                return failed(f"{arguments.url[:200]} cannot be read: {error}", error.hint)
+                told = failed(f"{arguments.url[:200]} cannot be read: {error}", error.hint)
+                return replace(told, sources=(f"web:{error.source}",)) if error.source else told
             self._cache.put(key, found, len(found.page.text), context.now)
         length = min(arguments.max_chars or self._limits.max_chars, max(100, context.max_chars - _HEAD_CHARS))
         if arguments.offset and arguments.offset >= len(found.page.text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -48,7 +49,8 @@ class WebSearch(CheckedTool[SearchArguments]):
             try:
                 hits = await self._provider.search(key[0], count, arguments.freshness)
             except FetchFailed as error:
-                return failed(f"the search failed: {error}", error.hint)
+                told = failed(f"the search failed: {error}", error.hint)
+                return replace(told, sources=(f"web:{error.source}",)) if error.source else told
             self._cache.put(key, hits, sum(len(hit.snippet) + len(hit.title) for hit in hits), context.now)
         return Outcome(
             text=_told(hits, key[0], self._provider.name, context.max_chars),
