@@ -14,6 +14,13 @@ from gateway.settings.root import Settings
 BUILT_IN: Final = "builtin:"
 """What stands before the name of a built-in rule, where its id is meant."""
 
+_SPECIAL: Final = {
+    VERSIONS: "asking a program for its --version",
+    "git": "git status, log, diff, show and others that only look, where the repository's settings run nothing",
+    "find": "find without options that run, write or delete",
+}
+"""Built-in rules that say more than that options only look."""
+
 
 def rules_in_force(settings: Settings, stored: StoredRules, agent: str | None = None) -> dict[str, Any]:
     """Return all rules, for one agent or the default agent. Blocking. Raises UsageError for an unknown agent."""
@@ -29,8 +36,10 @@ def rules_in_force(settings: Settings, stored: StoredRules, agent: str | None = 
         ],
         "stored": [_told(rule) for rule in stored.all() if agent is None or rule.agent == agent],
         "builtIn": [
-            {"id": f"{BUILT_IN}{name}", "on": on, "commands": meaning(name)} for name, on in rules.builtin(wanted).items()
+            {"id": f"{BUILT_IN}{name}", "on": on, "commands": meaning(name), "ofOptions": name not in _SPECIAL}
+            for name, on in rules.builtin(wanted).items()
         ],
+        "unknown": sorted(set(run.safe_bins or ()) - LOOKING),
         "problem": stored.problem(),
     }
 
@@ -78,12 +87,7 @@ def rule_calls(settings: Callable[[], Settings], stored: StoredRules) -> dict[st
 
 def meaning(name: str) -> str:
     """Say which commands a built-in rule is about."""
-    special = {
-        VERSIONS: "asking a program for its --version",
-        "git": "git status, log, diff, show and others that only look, where the repository's settings run nothing",
-        "find": "find without options that run, write or delete",
-    }
-    return special.get(name, f"{name} with options that only look")
+    return _SPECIAL.get(name, f"{name} with options that only look")
 
 
 def _known(name: str) -> None:

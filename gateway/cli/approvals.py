@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -183,8 +184,11 @@ def _listed(facts: dict[str, Any], invocation: Invocation) -> str:
             f"  {one['id']}  {visible(words)}  (agent {one['agent']}, in {one['cwd']}{''.join(f', {part}' for part in more)}; "
             f"{invocation.local_time(one['made'])})"
         )
-    off = [one["id"] for one in facts["builtIn"] if not one["on"]]
-    lines.append("Built-in rules, for commands that only look at the workspace or the machine:")
-    lines += [f"  {one['id']:18} {one['commands']}" for one in facts["builtIn"] if one["on"]]
-    lines += [f"Switched off: {', '.join(off)}"] if off else []
+    lines += [f"  tools.exec.safeBins names what is not known here: {', '.join(facts['unknown'])}"] if facts["unknown"] else []
+    lines.append("Built-in rules (builtin:NAME), for commands that only look at the workspace or the machine:")
+    on, off = ([one for one in facts["builtIn"] if one["on"] is wanted] for wanted in (True, False))
+    names = [one["id"].partition(":")[2] for one in on if one["ofOptions"]]
+    lines += textwrap.wrap(", ".join(names), width=110, initial_indent="  ", subsequent_indent="  ") if names else []
+    lines += [f"  {one['id'].partition(':')[2]}: {one['commands']}" for one in on if not one["ofOptions"]]
+    lines += [f"Switched off: {', '.join(one['id'] for one in off)}"] if off else []
     return "\n".join([*lines, "Remove a rule: homebody approvals forget ID"])

@@ -122,9 +122,12 @@ async def test_rules_are_listed_forgotten_and_restored(tmp_path: Path) -> None:
     assert "deny  rm  (agent *; for any)" in out
     assert "git push  (agent main, in /home/a" in out
     assert "\x1b" not in out
-    assert "builtin:grep" in out
+    assert " grep," in out
     _, out, _ = await homebody(tmp_path, "rules", "--json")
     facts = json.loads(out)
+    assert {"id": "builtin:grep", "on": True, "commands": "grep with options that only look", "ofOptions": True} in facts[
+        "builtIn"
+    ]
     (made,) = facts["stored"]
     code, out, _ = await homebody(tmp_path, "forget", made["id"])
     assert (code, made["id"] in out) == (0, True)
@@ -147,3 +150,11 @@ async def test_a_damaged_file_of_rules_is_told(tmp_path: Path) -> None:
     assert (code, "nothing is allowed without a question" in out) == (0, True)
     code, _, err = await homebody(tmp_path, "forget", "builtin:ls")
     assert (code, "approvals.json" in err) == (6, True)
+
+
+async def test_a_program_that_safe_bins_name_in_vain_is_told(tmp_path: Path) -> None:
+    (tmp_path / "homebody.yaml").write_text("tools: {exec: {safeBins: [jq, ffmpeg]}}\n")
+    code, out, err = await homebody(tmp_path, "rules")
+    assert code == 0, err
+    assert "tools.exec.safeBins names what is not known here: ffmpeg" in out
+    assert "  jq\n" in out

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import ValidationError
 
+from agent.tools.exec import ExecArguments
 from agent.tools.protocol import Act
 from gateway.approvals.stored_rules import StoredRule, StoredRules
 from gateway.base.errors import StorageFailed
@@ -316,3 +319,13 @@ def test_input_to_a_running_command_is_judged_like_a_command(workspace: Path, ru
     assert rules_of().judge("main", "owner", CLEAN, typed, tool="process").decision == "ask"
     assert rules_of().judge("main", "group", CLEAN, typed, tool="process").decision == "deny"
     assert rules_of(rules=deny).judge("main", "owner", CLEAN, typed, tool="process").decision == "deny"
+
+
+@pytest.mark.parametrize(
+    "claim", [{"approved": True}, {"approval": "k7f2m3qa"}, {"ask": "off"}, {"security": "full"}, {"elevated": True}]
+)
+def test_sec_52_no_argument_of_a_call_says_that_it_was_approved(claim: dict[str, Any]):
+    """Arguments that a tool does not have are refused, and an act has no field that a call could fill with a claim."""
+    with pytest.raises(ValidationError, match=r"[Ee]xtra"):
+        ExecArguments.model_validate({"command": "make install", **claim})
+    assert set(claim).isdisjoint(field.name for field in fields(Act))
