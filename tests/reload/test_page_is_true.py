@@ -12,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from agent.models.catalog.prices import ESTIMATE, Price
+from agent.tools.protocol import Act
 from channels.messages import ChatAddress
 from gateway.config.effective import compare
 from gateway.config.reference import markdown_page
@@ -207,9 +208,9 @@ HOLDS: dict[str, Look] = {
     "tools": ({"tools": {"deny": ["*"]}}, lambda h: len(h.agents["main"].conversations.rack.box().specs) > 0, True, False),
     "approvals": (
         {"approvals": {"rules": [{"decision": "deny", "command": "rm"}]}},
-        lambda h: [rule.command for rule in h.inbox.settings.current.approvals.rules],
-        [],
-        ["rm"],
+        lambda h: h.rules.judge("main", "owner", frozenset(), Act(kind="exec", summary="", command="rm x", cwd="/")).decision,
+        "ask",
+        "deny",
     ),
     "budgets": ({"budgets": {"day": {"usd": 7}}}, lambda h: h.agents["main"].budget_guard.settings.day.usd, 5.0, 7.0),
     "plugins": ({"plugins": {"slots": {"memory": "none"}}}, lambda h: h.agents["main"].memory is None, False, True),
