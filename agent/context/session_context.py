@@ -34,7 +34,8 @@ from memory.audience import Audience
 _LEAST_WINDOW = 8000
 """An overflow that names no window never lowers the assumed window below this."""
 _ORIGINS: dict[str, Origin] = {"owner": "owner", "peer": "guest", "group": "group"}
-_NO_FILES = frozenset({"memory_search", "memory_get"})
+_NO_FILES = frozenset({"memory_search", "memory_get", "web_fetch", "web_search", "exec", "process"})
+"""Tools that do not open the workspace themselves: commands are shown of it what the setting says."""
 
 
 @dataclass(kw_only=True)

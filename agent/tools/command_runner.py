@@ -41,10 +41,10 @@ class CommandRequest:
 class JobState:
     """What is known of a job now. ``seconds`` is how long it has run, or ran.
 
-    ``code`` or ``signal`` says how it ended. ``reason`` is why it was ended before its time: "timeout", "stopped", "processes", "memory",
-    "disk", "lost". ``timeout`` is in seconds. ``failure`` says why it could not be started. ``left`` counts processes that it left
-    behind, which were ended. ``printed`` is in bytes. ``path`` is the file of the workspace that holds the output, "" without one, and
-    ``kept`` whether all of it is there.
+    ``code`` or ``signal`` says how it ended. ``reason`` is why it was ended before its time: "timeout", "stopped", "shutdown",
+    "processes", "memory", "disk", "lost". ``timeout`` is in seconds. ``failure`` says why it could not be started. ``left`` counts
+    processes that it left behind, which were ended. ``printed`` is in bytes. ``path`` is the file of the workspace that holds the output,
+    "" without one, and ``kept`` whether all of it is there.
     """
 
     id: str
@@ -132,7 +132,7 @@ class CommandRunner(Protocol):
         ...
 
     def lost_in(self, turn: str, command: str) -> JobState | None:
-        """Return what is known of a command of a turn that a former process began and did not see end."""
+        """Return what is known of a command that a turn began in an earlier process, and whose result it never got."""
         ...
 
     def forget(self, job: Job) -> None:

@@ -24,6 +24,7 @@ _LESS_THAN_ALL = 400
 _WHY = {
     "timeout": "it was ended after {timeout:g} s, the longest it may run",
     "stopped": "it was stopped",
+    "shutdown": "it was ended because the gateway stopped",
     "processes": "it was ended because it had too many processes at once",
     "memory": "it was ended because it took too much memory",
     "disk": "it was ended because the disk is nearly full",
@@ -172,7 +173,8 @@ class Exec(CheckedTool[ExecArguments]):
         if state is None:
             return ""
         printed = f"What it had printed is in {state.path}." if state.path else "It had printed nothing that was kept."
-        return f"The command was started, and nobody saw it end. {printed}"
+        end = "nobody saw it end" if state.status == "unknown" else f"it ended: {ending(state)}"
+        return f"The command was started, and {end}. {printed}"
 
     def _folder(self, raw: str) -> str:
         """Return the folder to start in as an absolute path. ``~`` is the workspace. Raises CommandRefused."""

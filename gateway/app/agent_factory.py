@@ -19,6 +19,7 @@ from channels.platform import Policy
 from gateway.agents.memory_stores import embedder_key, keep_memory, owner_zone
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import SessionContexts
+from gateway.app.commands import CommandParts
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.budget.budget_guard import BudgetGuard
@@ -92,6 +93,7 @@ class AgentParts:
     policies: Callable[[], Mapping[tuple[str, str], Policy]]
     formers: Callable[[ChatAddress], tuple[ChatAddress, ...]]
     busy: Callable[[str], bool]
+    commands: CommandParts
 
 
 async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> BuiltAgent:
@@ -146,6 +148,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
                 memory,
                 parts.outgoing_files,
                 shared=profile.settings.shared_paths,
+                commands=await parts.commands.of(agent_id, workspace.root),
                 web=web_tools(settings.tools.web, parts.fetcher, parts.env),
             ),
             profile.tools,

@@ -129,6 +129,7 @@ class Gateway(GatewayParts):
     async def close(self) -> None:
         """Close everything and release the lock."""
         self.storage_retry.close()
+        await self.commands.close()
         await self.agent_supervisor.close()
         await self.model_registry.close()
         await self.sandbox.close()
@@ -182,6 +183,7 @@ class Gateway(GatewayParts):
 
     async def _take_up(self) -> None:
         """Queue what the last process left: interrupted turns before waiting messages. Suspended ones wait on, but not too long."""
+        await self.commands.begin()
         for turn in await self.ledger.turns.unfinished():
             self.lanes.submit(turn.session, InterruptedTurn(turn))
         await self.approvals.decisions.expire()

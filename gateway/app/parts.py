@@ -19,6 +19,7 @@ from gateway.api.handlers.tools import ToolHandlers
 from gateway.app.agent_factory import AgentParts
 from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.app.approvals import ApprovalParts
+from gateway.app.commands import CommandParts
 from gateway.app.dependencies import Dependencies
 from gateway.app.reload import Reload
 from gateway.app.status_handlers import StatusHandlers
@@ -69,6 +70,7 @@ class GatewayParts:
         self.rules = Rules(lambda: self.settings.current, StoredRules(deps.paths.state), self._confined)
         self.sandbox = CommandSandbox(deps.paths, lambda: self.settings.current)
         self.agents: dict[str, RunningAgent] = {}
+        self.commands = CommandParts(deps, self.settings, self.sandbox, ledger, self.agents)
         self.notices = StartupNotices()
         self._running: dict[str, RunningTurn] = {}
         self._loop = asyncio.get_running_loop()
@@ -160,6 +162,7 @@ class GatewayParts:
             rights=self._rights,
             confined=self.sandbox.known,
             decisions=self.approvals.decisions,
+            end_commands=self.commands.stop,
         )
         enqueuer = Enqueuer(
             queue=self.queue,
@@ -246,6 +249,7 @@ class GatewayParts:
                 policies=self.channel_supervisor.policies,
                 formers=self.migrations.formers,
                 busy=self.lanes.busy,
+                commands=self.commands,
             ),
             self.agents,
             self.lanes,

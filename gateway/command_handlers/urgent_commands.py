@@ -51,8 +51,10 @@ class UrgentCommands:
         rights: CommandRights,
         confined: Callable[[str], Standing | None],
         decisions: Decisions,
+        end_commands: Callable[[str], int],
     ) -> None:
         self._decisions = decisions
+        self._end_commands = end_commands
         self._rights = rights
         self._confined = confined
         self._ledger = ledger
@@ -173,16 +175,15 @@ class UrgentCommands:
         """Stop the running turn of a conversation, at a client's request without a message."""
         if session := self._sessions.get(place):
             self._queue.stop(session)
+            self._end_commands(session)
 
     def _stop(self, session: str) -> str:
-        coming = self._queue.stop(session)
-        if coming is None:
+        coming, ended = self._queue.stop(session), self._end_commands(session)
+        if coming is None and not ended:
             return NOTHING
-        return (
-            f"⏹️ Stopped, including {counted(len(coming), 'message')} that I had not started to answer."
-            if coming
-            else "⏹️ Stopped."
-        )
+        also = [f"{counted(len(coming), 'message')} that I had not started to answer"] if coming else []
+        also += [counted(ended, "background command")] if ended else []
+        return f"⏹️ Stopped, including {' and '.join(also)}." if also else "⏹️ Stopped."
 
     async def _stoppable(self, session: str) -> bool:
         if self._lanes.busy(session) or self._queue.stopped_with(session):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from channels.messages import Cursor
 from gateway.base.errors import InvalidTransition
+from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.rows import (
     IN_DOUBT,
@@ -199,6 +200,16 @@ class SqliteContextEvents:
         names, found = await self._connection.run(lambda db: (conversations_with_events(db), read_events(db, address)))
         self.known.learn(names, as_of)
         return found
+
+    async def announce(self, message: NewOutbound, line: str) -> None:
+        now, token = self._connection.now(), self._connection.new_id
+
+        def work(db: apsw.Connection) -> None:
+            if enqueue(db, [message], now=now, token=token):
+                add_event(db, clean(current_chat(db, message.conversation).address), line, now)
+
+        self.known.changed()
+        await self._connection.run(work, self._connection.notify_outbound)
 
 
 def add_event(db: apsw.Connection, conversation: str, line: str, now: datetime) -> None:

@@ -98,6 +98,10 @@ class ContextEventLedger(Protocol):
         """Return the events stored for the conversation's next message, oldest first."""
         ...
 
+    async def announce(self, message: NewOutbound, line: str) -> None:
+        """Queue a message and store the event ``line`` for the same conversation; neither where the message's key is known already."""
+        ...
+
 
 class ChatMigrationLedger(Protocol):
     """Groups whose platform gave them another id."""

@@ -24,6 +24,7 @@ from gateway.runner.output import Output
 from gateway.runner.running_job import JobHome, LostJob, RunningJob
 from gateway.sandbox.command import PATH
 from gateway.sandbox.protocol import Access, Request, Sandbox
+from gateway.sandbox.service import limits_of
 from memory.audience import Audience
 
 TERMINAL: Final = (40, 120)
@@ -45,7 +46,10 @@ class AgentFacts:
 
 
 class AgentCommands:
-    """Implements ``agent.tools.command_runner.CommandRunner``. ``ended`` is told of each background job that ends, with its session key.
+    """Implements ``agent.tools.command_runner.CommandRunner``.
+
+    ``ended`` is told of each background job whose end nobody waits for, with its session key; of one that a former process left it may be
+    told again.
 
     Where the settings do not let the agent write its workspace, output is kept in memory alone.
     """
@@ -78,8 +82,10 @@ class AgentCommands:
 
     async def load(self) -> None:
         """Take in the records of earlier processes."""
-        for state, audience, turn in await asyncio.to_thread(self.records.load, self.clock.now()):
-            self._jobs[state.id] = LostJob(state, audience, turn, Path(self.workspace))
+        for record in await asyncio.to_thread(self.records.load, self.clock.now()):
+            self._jobs[record.state.id] = LostJob(record.state, record.audience, record.turn, Path(self.workspace))
+            if record.state.status == "unknown" and record.state.background:
+                self._ended(record.key, record.state)
 
     @property
     def background_seconds(self) -> float:
@@ -105,6 +111,7 @@ class AgentCommands:
             process = await self._runner.start(
                 plan,
                 timeout=timeout,
+                limits=limits_of(settings.limits),
                 pty=TERMINAL if request.pty else None,
                 input_open=request.input_open,
             )
@@ -124,9 +131,9 @@ class AgentCommands:
         return sorted(listed, key=lambda job: job.state.started, reverse=True)
 
     def lost_in(self, turn: str, command: str) -> JobState | None:
-        """Return what is known of a command of a turn that an earlier process began and did not see end."""
-        found = [job for job in self._jobs.values() if isinstance(job, LostJob) and job.turn == turn]
-        return next((job.state for job in found if job.state.command == command and job.state.status == "unknown"), None)
+        """See ``CommandRunner``."""
+        found = [job.state for job in self._jobs.values() if isinstance(job, LostJob) and job.turn == turn]
+        return next((state for state in found if state.command == command), None)
 
     def forget(self, job: Job) -> None:
         """See ``CommandRunner``."""
@@ -158,8 +165,10 @@ class AgentCommands:
         """Note that a job has ended."""
         if job.state.background:
             self._do(self._note_end(job))
-        else:
-            self._jobs.pop(job.id, None)
+            return
+        self._jobs.pop(job.id, None)
+        if job.told:  # its call was cancelled, and a turn that goes on later can be told how it ended
+            self._do(asyncio.to_thread(job.write_record))
 
     async def _note_end(self, job: RunningJob) -> None:
         await asyncio.to_thread(job.write_record)
@@ -209,7 +218,8 @@ class AgentCommands:
     async def close(self) -> None:
         """End every command of the agent."""
         for job in self._jobs.values():
-            job.kill()
+            if isinstance(job, RunningJob):
+                job.shut_down()
         await self.settled()
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:

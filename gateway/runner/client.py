@@ -35,7 +35,7 @@ MOST_INPUT: Final = 256 * 1024
 _PIECE: Final = 64 * 1024
 _READ: Final = 256 * 1024
 
-Reason = Literal["", "timeout", "processes", "memory", "disk", "stopped", "lost"]
+Reason = Literal["", "timeout", "processes", "memory", "disk", "stopped", "shutdown", "lost"]
 
 
 class RunnerGone(HomebodyError):
@@ -197,7 +197,7 @@ class Runner:
         self._closed = True
         async with self._starting:
             for process in self._processes.values():
-                process.kill(grace=ENDING / 2)
+                process.kill(grace=ENDING / 2, reason="shutdown")
             running = [process.exit() for process in self._processes.values()]
             if running:
                 await asyncio.wait([asyncio.ensure_future(_quietly(one)) for one in running], timeout=ENDING)

@@ -12,7 +12,7 @@ import logging
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from agent.tools.command_runner import JobState
 from gateway.base.atomic_file import write_atomically
@@ -23,6 +23,15 @@ log = logging.getLogger(__name__)
 KEPT_FOR: Final = timedelta(days=1)
 """How long a command of an earlier process is remembered."""
 MOST: Final = 200
+
+
+class JobRecord(NamedTuple):
+    """What a record says: the job, the audience that may see it, the key of its session, and its turn."""
+
+    state: JobState
+    audience: Audience
+    key: str
+    turn: str
 
 
 class JobRecords:
@@ -45,15 +54,14 @@ class JobRecords:
         with contextlib.suppress(OSError):
             (self._folder / f"{job}.json").unlink()
 
-    def load(self, now: datetime) -> list[tuple[JobState, Audience, str]]:
-        """Return what earlier processes left: state, audience and turn, newest first. Old and unreadable records are removed."""
-        found = []
+    def load(self, now: datetime) -> list[JobRecord]:
+        """Return what earlier processes left, newest first. Old and unreadable records are removed."""
+        found: list[JobRecord] = []
         for path in list(self._folder.glob("*.json")) if self._folder.is_dir() else []:
             try:
                 facts: dict[str, Any] = json.loads(path.read_text())
                 audience = Audience(**facts.pop("audience"))
-                turn = facts.pop("turn")
-                del facts["key"]
+                turn, key = facts.pop("turn"), facts.pop("key")
                 state = JobState(
                     **{**facts, "started": datetime.fromisoformat(facts["started"]), "sources": tuple(facts["sources"])}
                 )
@@ -63,8 +71,10 @@ class JobRecords:
                 continue
             if state.status == "running":
                 state = replace(state, status="unknown", seconds=0.0)
-            found.append((state, audience, turn))
-        found.sort(key=lambda one: one[0].started, reverse=True)
-        for state, _, _ in [one for place, one in enumerate(found) if place >= MOST or now - one[0].started > KEPT_FOR]:
-            self.remove(state.id)
-        return [one for place, one in enumerate(found) if place < MOST and now - one[0].started <= KEPT_FOR]
+            found.append(JobRecord(state, audience, key, turn))
+        found.sort(key=lambda one: one.state.started, reverse=True)
+        kept = [one for one in found[:MOST] if now - one.state.started <= KEPT_FOR]
+        for one in found:
+            if one not in kept:
+                self.remove(one.state.id)
+        return kept

@@ -183,6 +183,11 @@ class RunningJob:
         if self._process is not None:
             self._process.kill()
 
+    def shut_down(self) -> None:
+        """End it because the gateway or its agent does."""
+        if self._process is not None:
+            self._process.kill(reason="shutdown")
+
     async def result(self, most: int) -> str:
         """See ``Job``."""
         if self._output.fits(most):
@@ -205,7 +210,7 @@ class LostJob:
 
     def __init__(self, state: JobState, audience: Audience, turn: str, workspace: Path) -> None:
         self.id = state.id
-        self.state = replace(state, background=True)
+        self.state = state
         self.audience = audience
         self.turn = turn
         self.key = ""

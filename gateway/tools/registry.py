@@ -7,10 +7,13 @@ from collections.abc import Iterable, Sequence
 from agent.context.workspace_files import Workspace
 from agent.tool_settings import ToolRules
 from agent.tools.apply_patch import ApplyPatch
+from agent.tools.command_runner import CommandRunner
+from agent.tools.exec import Exec
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
 from agent.tools.memory_tools import MemoryGet, MemorySearch
 from agent.tools.policy import ToolPolicy
+from agent.tools.process import ProcessTool
 from agent.tools.protocol import Tool
 from agent.tools.send_file import Outgoing, SendFile
 from agent.tools.toolbox import Toolbox, Withheld
@@ -26,10 +29,12 @@ def tools_of(
     *,
     shared: Sequence[str] = SHARED,
     web: Iterable[Tool] = (),
+    commands: CommandRunner | None = None,
 ) -> list[Tool]:
     """Make all tools that an agent could have. A new tool is listed here. ``outgoing`` takes the files that it sends.
 
-    ``web`` are those of ``gateway.tools.web_tools``. ``shared`` is what groups and guests may read besides their own folder.
+    ``commands`` runs commands. ``web`` are those of ``gateway.tools.web_tools``. ``shared`` is what groups and guests may read besides
+    their own folder.
     """
     desk = FileToolContext(
         sandbox=workspace.sandbox, memory=memory, agent=agent, shared=tuple(shared), untrusted=workspace.untrusted
@@ -39,6 +44,8 @@ def tools_of(
         tools += [MemorySearch(memory, desk), MemoryGet(memory, desk)]
     if outgoing is not None:
         tools.append(SendFile(desk, outgoing))
+    if commands is not None:
+        tools += [Exec(commands), ProcessTool(commands)]
     return [*tools, *web]
 
 

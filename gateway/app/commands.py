@@ -1,0 +1,123 @@
+"""Builds what runs the commands of agents, and announces those that ended in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent.tools.command_runner import JobState
+from agent.tools.exec import ending, shortened, where_all_is
+from channels.messages import ChatAddress
+from gateway.agents.running_agent import RunningAgent
+from gateway.app.dependencies import Dependencies
+from gateway.base.errors import StorageFailed
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import NewOutbound
+from gateway.routing.router import agent_of
+from gateway.runner.agent_commands import AgentCommands, AgentFacts
+from gateway.runner.client import Runner
+from gateway.runner.job_records import JobRecords
+from gateway.sandbox.service import CommandSandbox
+from gateway.settings.root import SettingsStore
+
+log = logging.getLogger(__name__)
+
+RECORDS = "commands"
+"""Folder of an agent's records of commands."""
+
+
+class CommandParts:
+    """The runner, and the commands of every agent."""
+
+    def __init__(
+        self,
+        deps: Dependencies,
+        settings: SettingsStore,
+        sandbox: CommandSandbox,
+        ledger: Ledger,
+        agents: Mapping[str, RunningAgent],
+    ) -> None:
+        self.runner = Runner(deps.clock)
+        self._deps = deps
+        self._settings = settings
+        self._sandbox = sandbox
+        self._ledger = ledger
+        self._agents = agents
+        self._commands: dict[str, AgentCommands] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._begun = False
+
+    async def of(self, agent: str, workspace: Path) -> AgentCommands:
+        """Make the commands of an agent that is being built. Those of its predecessor are ended."""
+        if (former := self._commands.pop(agent, None)) is not None:
+            await former.close()
+        made = AgentCommands(
+            AgentFacts(
+                id=agent,
+                workspace=workspace,
+                settings=lambda: self._settings.current.agent(agent).exec,
+                access=lambda: self._settings.current.agent(agent).settings.sandbox.workspace_access,
+            ),
+            self.runner,
+            self._sandbox,
+            JobRecords(self._deps.paths.agent(agent) / RECORDS),
+            clock=self._deps.clock,
+            redactor=self._deps.outgoing.exact,
+            ended=self._ended,
+        )
+        self._commands[agent] = made
+        if self._begun:
+            self._do(made.load())
+        return made
+
+    async def begin(self) -> None:
+        """Take in what earlier processes left, once agents and their sessions are there."""
+        self._begun = True
+        for commands in self._commands.values():
+            await commands.load()
+
+    def stop(self, session: str) -> int:
+        """End the background commands of a session; return how many."""
+        commands = self._commands.get(agent_of(session))
+        return commands.stop_session(session) if commands is not None else 0
+
+    async def close(self) -> None:
+        """End every command. What is to be said of them is in the ledger afterwards."""
+        await self.runner.close()
+        for commands in self._commands.values():
+            await commands.close()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _ended(self, key: str, state: JobState) -> None:
+        self._do(self._announce(key, state))
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _announce(self, key: str, state: JobState) -> None:
+        """Say in the chat that a command ended, and tell the model with the next message; once, however often this is called."""
+        place = self._place(key)
+        if place is None:
+            log.warning("no chat is known for the end of the command %s of %s: %s", state.id, key, ending(state))
+            return
+        what = f"The background command {state.id} (`{shortened(state.command, 80)}`) has ended: {ending(state)}{where_all_is(state)}"
+        what = self._deps.outgoing.text(what)
+        message = NewOutbound(conversation=place, text=f"⚙️ {what}.", key=f"job-{state.id}-{int(state.started.timestamp()):x}")
+        try:
+            await self._ledger.context_events.announce(message, f"[{what}.]")
+        except StorageFailed as error:
+            log.warning("the end of the command %s could not be announced: %s", state.id, error)
+
+    def _place(self, key: str) -> ChatAddress | None:
+        agent = self._agents.get(agent_of(key))
+        record = agent.store.get(key) if agent is not None else None
+        try:
+            return ChatAddress.parse(record.address) if record is not None and record.address else None
+        except ValueError:
+            return None

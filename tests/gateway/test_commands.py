@@ -1,0 +1,144 @@
+"""Commands in a whole house: a model runs them, a person stops them, and what ended in the background is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+from agent.messages import ToolCall, ToolMessage, UserMessage
+from tests.runner.commands import alive, mark, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.gateway.conftest import Street
+
+Make: TypeAlias = "Callable[..., Street]"
+pytestmark = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="commands run without a question only where they are confined"
+)
+FULL = {"tools": {"exec": {"security": "full"}}}
+
+
+def call(name: str, **arguments: Any) -> ToolCall:
+    return ToolCall(id=f"call-{name}-{len(json.dumps(arguments))}", name=name, arguments=arguments)
+
+
+def results(street: Street) -> list[ToolMessage]:
+    return [message for message in street.model.requests[-1].messages if isinstance(message, ToolMessage)]
+
+
+async def test_a_model_runs_a_command_in_its_workspace(street: Make) -> None:
+    s = street(**FULL)
+    s.model.then(call("exec", command="echo hello > made.txt; pwd; cat made.txt"), "Done.")
+    async with s.house() as (house, talk):
+        assert house.commands.runner.pid is None
+        assert (await talk.ask("make a file"))["reply"] == "Done."
+        [result] = results(s)
+        assert result.text.startswith(f"{s.workspace}\nhello\n[exit code 0 after ")
+        assert (s.workspace / "made.txt").read_text() == "hello\n"
+        pid = house.commands.runner.pid
+        assert pid is not None
+    await until(lambda: not alive(f"program.py {pid}"))
+
+
+async def test_stop_ends_the_whole_tree_of_a_running_command(street: Make) -> None:
+    s, one = street(**FULL), mark()
+    s.model.then(call("exec", command=f"trap '' TERM; (setsid sleep {one} &); sleep {one}", yieldMs=600_000), "Here again.")
+    async with s.house() as (_, talk):
+        first = await talk.send("run it")
+        await until(lambda: len(alive(f"sleep {one}")) > 1)
+        assert "Stopped" in (await talk.ask("/stop"))["reply"]
+        await until(lambda: alive(one) == [])
+        assert (await talk.facts(first))["reply"] == ""
+        assert (await talk.ask("hello?"))["reply"] == "Here again."
+
+
+async def test_stop_ends_what_runs_in_the_background_too(street: Make) -> None:
+    s, one = street(**FULL), mark()
+    s.model.then(call("exec", command=f"sleep {one}", background=True), "It runs.")
+    async with s.house() as (_, talk):
+        assert (await talk.ask("run it"))["reply"] == "It runs."
+        await until(lambda: alive(one))
+        assert (await talk.ask("/stop"))["reply"] == "⏹️ Stopped, including 1 background command."
+        await until(lambda: alive(one) == [])
+        assert (await talk.ask("/stop"))["reply"] == "Nothing is running."
+
+
+async def test_the_end_of_a_background_command_is_told_to_the_person_and_to_the_model(street: Make) -> None:
+    s = street(**FULL)
+    s.model.then(call("exec", command="sleep 0.2; exit 3", background=True), "It runs.", "I see.")
+    async with s.house() as (_, talk):
+        await talk.ask("run it")
+        told = await talk.until(lambda: next((text for text in talk.replies() if text.startswith("⚙️")), None))
+        assert "(`sleep 0.2; exit 3`) has ended: exit code 3 after " in told
+        assert (await talk.ask("and?"))["reply"] == "I see."
+    said = [message for message in s.model.requests[-1].messages if isinstance(message, UserMessage)][-1]
+    assert "has ended: exit code 3 after" in said.text
+    assert said.taint == ()
+
+
+async def test_a_command_that_a_closing_gateway_ended_is_told_at_the_next_start(street: Make) -> None:
+    s, one = street(**FULL), mark()
+    s.model.then(
+        call("exec", command=f"echo begun; sleep {one}", background=True), "It runs.", call("process", action="list"), "I see."
+    )
+    async with s.house() as (_, talk):
+        await talk.ask("run it")
+        await until(lambda: list(s.workspace.glob(".homebody/output/*")))
+    assert alive(one) == []
+    async with s.house() as (_, talk):
+        told = await talk.until(lambda: next((text for text in talk.replies() if text.startswith("⚙️")), None))
+        assert "it was ended because the gateway stopped" in told
+        assert (await talk.ask("what runs?"))["reply"] == "I see."
+    [listed] = [result for result in results(s) if result.name == "process"]
+    assert "it was ended because the gateway stopped" in listed.text
+
+
+async def test_a_command_whose_end_nobody_saw_is_told_once_as_unknown(street: Make) -> None:
+    s = street(**FULL)
+    s.model.then("Hello.", "Yes.", "Yes.")
+    async with s.house() as (house, talk):
+        await talk.ask("hello")
+        key = house.agents["main"].main_key
+    record = {
+        "id": "abcd",
+        "command": "make all",
+        "started": "2026-03-01T09:00:00+00:00",
+        "status": "running",
+        "background": True,
+    }
+    record |= {
+        "audience": {"kind": "owner", "key": ""},
+        "key": key,
+        "turn": "t",
+        "sources": [],
+        "path": ".homebody/output/x.txt",
+    }
+    folder = s.root / "home" / "agents" / "main" / "commands"
+    folder.mkdir(exist_ok=True)
+    (folder / "abcd.json").write_text(json.dumps(record))
+    for _ in range(2):
+        async with s.house() as (_, talk):
+            await talk.ask("hello again")
+            await asyncio.sleep(0)
+            told = [text for text in talk.replies() if text.startswith("⚙️")]
+    assert told == []
+    outbox = [text for text in _said(s) if "abcd" in text]
+    assert len(outbox) == 1
+    assert "outcome unknown" in outbox[0]
+    assert "output: .homebody/output/x.txt" in outbox[0]
+
+
+def _said(street: Street) -> list[str]:
+    import apsw
+
+    ledger = apsw.Connection(str(street.root / "home" / "state" / "ledger.sqlite"))
+    try:
+        return [str(text) for (text,) in ledger.execute("SELECT text FROM outbox")]
+    finally:
+        ledger.close()
