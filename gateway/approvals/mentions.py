@@ -43,4 +43,4 @@ def mentions(pattern: CommandPattern, command: str) -> bool:
 def changes_own_rights(command: str) -> bool:
     """Whether a command is this program's own for approvals, pairing, settings or keys."""
     own = {"approvals", "pairing", "config", "auth"}
-    return any(PurePosixPath(one[0]).name == "homebody" and not own.isdisjoint(one[1:]) for one in calls(command))
+    return any(PurePosixPath(one[0]).name in {"homebody", "gateway"} and not own.isdisjoint(one[1:]) for one in calls(command))

@@ -78,8 +78,11 @@ _SETTING: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)(?:\s*=[^\\]*)?")
 def git_only_looks(arguments: Sequence[str], place: Place) -> bool:
     """Whether ``git`` with these arguments only looks, at a repository in the workspace that makes it run nothing else."""
     words = list(arguments)
-    if words and words[0] in {"--no-pager", "-P"}:
-        words.pop(0)
+    while words and words[0] in {"--no-pager", "-P", "-C"}:
+        if words.pop(0) == "-C":
+            if not words or not place.holds(words[0]):
+                return False
+            place = Place(os.path.join(os.path.realpath(place.cwd), words.pop(0)), place.workspace)  # noqa: PTH118 -- it may be absolute
     return _is_harmless(words, place) and _trouble(place) is None
 
 
