@@ -71,10 +71,10 @@ def keep_memory(
     profiles: Profiles | None = None,
     meter: Meter = unmetered,
 ) -> KeptMemory | None:
-    """Make the memory that fills the slot for an agent; None where it is to have none. See ``open_memory``.
+    """Make an agent's memory, or None if its settings turn memory off. See ``open_memory``.
 
     Raises:
-        UsageError: no installed package brings the memory that the settings name.
+        UsageError: no installed package provides the memory that the settings name.
     """
     slot = settings.plugins.slots.memory
     if slot == NOBODY or not profile.memory.enabled:
@@ -128,8 +128,8 @@ def open_memory(
 ) -> tuple[WorkspaceMemory, Selection]:
     """Make the memory of an agent and say which embedder it has and why. Opens nothing and loads nothing yet.
 
-    ``present`` gives the settings in force at any time, so that a changed key is sent with the next call; ``profiles`` are the
-    house's keys in files; ``meter`` puts a budget around what the embedder sends to a provider.
+    ``present`` returns the current settings, so that a changed key is sent with the next call; ``profiles`` are the saved keys;
+    ``meter`` wraps the embedder in a budget.
     """
     around = EmbedderDependencies(
         keys=_key_ring(profile.id, present or (lambda: settings), profiles or Profiles(paths, settings.auth), env),
@@ -159,16 +159,16 @@ def open_memory(
 
 @cache
 def template_lines() -> frozenset[str]:
-    """Return the lines that a new workspace's memory comes with, without the blanks around them."""
+    """Return the lines of the memory templates, stripped."""
     folder = workspace_templates()
     files = [folder / "MEMORY.md", *(folder / "memory").iterdir()]
     return frozenset(line.strip() for file in files for line in file.read_text("utf-8").splitlines() if line.strip())
 
 
 def embedder_key(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:
-    """Return what an agent's embedder stands on, to be compared: which one it is, where it is asked, and where its key stands.
+    """Return what identifies an agent's embedder, for comparison: provider, model, address and where its key is stored.
 
-    The key itself does not count: it is looked up for each call.
+    The key itself is not part of it: it is looked up for each call.
     """
     keys = _key_ring(profile.id, lambda: settings, Profiles(paths, settings.auth), env)
     choice = select_embedder(
@@ -190,7 +190,7 @@ def _key_ring(agent: str, present: Callable[[], Settings], profiles: Profiles, e
 
 
 def _unheard(_: str) -> None:
-    """For who asks only what would be."""
+    """Ignore every key; used where embedders are only explained, not called."""
 
 
 def _plain(headers: Mapping[str, SecretStr]) -> dict[str, str]:

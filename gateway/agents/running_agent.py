@@ -32,7 +32,7 @@ Leaving = Due | Literal["command"]
 
 
 class RunningAgent:
-    """One agent. Everything here is called from within the lane of the session that it concerns."""
+    """One agent. Each method is called from within the lane of its session."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class RunningAgent:
 
     @property
     def profile(self) -> AgentProfile:
-        """The agent as its settings have it now."""
+        """The agent's current settings."""
         return self.conversations.profile
 
     @property
@@ -71,7 +71,7 @@ class RunningAgent:
         return main_key(self.id)
 
     def adopt(self, settings: Settings, busy: Collection[str]) -> None:
-        """Go by other settings from the next turn of each session on. ``busy`` are the keys of sessions in which one runs now."""
+        """Apply new settings from the next turn of each session on. ``busy`` are the keys of sessions in which a turn runs now."""
         self.conversations.adopt(settings.agent(self.id), busy)
         self._session_settings = settings.session
         self._hook = _session_memory(settings.hooks.internal)
@@ -80,14 +80,14 @@ class RunningAgent:
 
     @property
     def keeps_sessions(self) -> bool:
-        """Whether a session that is left behind is kept as a note."""
+        """Whether the end of a session is saved as a note when a new one starts."""
         return self._hook.enabled
 
     async def current(self, key: str, audience: Audience, *, address: str = "", space: str = "") -> SessionRecord:
-        """Return the session of ``key`` for a message that a person sends now, begun afresh where the rule says so.
+        """Return the session of ``key`` for a person's new message; a new session if a reset is due.
 
         Raises:
-            StorageFailed: the session could not be written down.
+            StorageFailed: the session could not be written.
         """
         now = self._clock.now()
         await self.store.refresh()
@@ -106,26 +106,26 @@ class RunningAgent:
         return self._session_settings.reset_triggers
 
     def due(self, record: SessionRecord, now: datetime) -> Due | None:
-        """Judge a session by the one rule. One in which nothing was said since it began is never due."""
+        """Return whether and why a session is due for a reset. One in which nothing was said since it started is never due."""
         if record.turns == 0:
             return None
         rule = self._session_settings.rule(record.key, record.address)
         return due(rule, started=record.started, spoken=record.spoken, now=now, zone=self.zone)
 
     def next_due(self, record: SessionRecord, now: datetime) -> datetime | None:
-        """Return when, from ``now`` on, the rule could say yes if nobody writes; None: never."""
+        """Return the earliest time from ``now`` on at which a reset can be due if nobody writes, or None."""
         if record.turns == 0:
             return None
         rule = self._session_settings.rule(record.key, record.address)
         return next_due(rule, started=record.started, spoken=record.spoken, now=now, zone=self.zone)
 
     async def renew(self, record: SessionRecord, audience: Audience, reason: Leaving, *, made_by: str = "") -> SessionRecord:
-        """Leave a session behind: flush what it knows, then begin a new one under the same key. The former can be brought back.
+        """Flush a session, then start a new one under the same key. ``undo`` restores the former one.
 
-        ``made_by`` names the message that asks for it.
+        ``made_by`` is the id of the message that asks for it.
 
         Raises:
-            StorageFailed: the new session could not be written down; the former stands.
+            StorageFailed: the new session could not be written; the former one stays.
         """
         former, noted = await self.flush_before_leaving(record, audience)
         now = self._clock.now()
@@ -155,7 +155,7 @@ class RunningAgent:
         return fresh
 
     def take_up_unsaved(self, audience: Callable[[str], Audience]) -> None:
-        """Go on with keeping the ends of sessions where the last process left it."""
+        """Resume saving the ends of sessions that the previous process did not finish."""
         for record in self.store.all():
             if record.unsaved:
                 self._in_background(self._take_up(record, audience(record.key)))
@@ -169,7 +169,7 @@ class RunningAgent:
         await self._keep(record, former)
 
     async def _keep(self, record: SessionRecord, former: SessionContext) -> None:
-        """Write the end of a session down; what fails is tried again at the next start."""
+        """Save the end of a session; a failure is retried at the next start."""
         try:
             path = await session_memory.keep(former, self._hook.messages)
             if path is not None:
@@ -191,9 +191,9 @@ class RunningAgent:
             await asyncio.wait(self._tasks)
 
     async def settle(self, seconds: float, *, flushing: bool) -> None:
-        """Before the house closes: finish what runs in the background, as far as the time goes.
+        """Finish background work before the gateway stops, within the time limit.
 
-        With ``flushing`` (a house that served, not one opened for a single question) open sessions are flushed too.
+        With ``flushing`` (set when the gateway served channels, not for a single command) open sessions are flushed too.
         """
         if flushing and self.profile.settings.compaction.memory_flush.on_shutdown:
             for conversation in self.conversations:
@@ -218,7 +218,7 @@ class RunningAgent:
             log.warning("session %s was not flushed: %s", conversation.key, error)
 
     async def ended(self, record: SessionRecord, result: TurnResult) -> SessionRecord:
-        """Note what a turn came to.
+        """Record the result of a turn in its session.
 
         Raises:
             StorageFailed: it could not be written.
@@ -237,7 +237,7 @@ class RunningAgent:
         return self.store.change_soon(record.key, turns=record.turns + 1, greeted=True)
 
     async def maintain(self) -> None:
-        """Forget sessions that were left long ago, and archive transcripts that nobody can bring back any more.
+        """Forget sessions that ended long ago, and archive transcripts that ``undo`` can no longer restore.
 
         Raises:
             StorageFailed: the sessions could not be written.
@@ -263,7 +263,7 @@ class RunningAgent:
             log.info("%d transcripts were archived, and %d deleted to limit disk usage", count, len(gone))
 
     async def undo(self, key: str, *, made_by: str = "") -> SessionRecord | None:
-        """Bring the former session of ``key`` back and keep the present one as its former; None when there is none any more."""
+        """Restore the former session of ``key`` and keep the present one as its former; None if there is none."""
         record = self.store.get(key)
         now = self._clock.now()
         if record is None or record.former is None or (record.former_until and record.former_until < now):
@@ -275,7 +275,7 @@ class RunningAgent:
         return back
 
     async def flush_before_leaving(self, record: SessionRecord, audience: Audience) -> tuple[SessionContext, str]:
-        """Write down what a session knows, if anything was said since the last time; return it, and what came of it in words."""
+        """Flush a session if anything was said since the last flush; return it, and the result as text."""
         conversation = await self.conversations.open(record, audience)
         obstacle = conversation.flush_obstacle
         if not obstacle and not self.profile.settings.compaction.memory_flush.on_reset:
@@ -290,9 +290,9 @@ class RunningAgent:
     async def compact(
         self, record: SessionRecord, audience: Audience, focus: str, *, into: int | None = None
     ) -> CompactionResult:
-        """Compact by hand: flush first, then summarise.
+        """Compact on request: flush first, then summarise.
 
-        ``into`` is a window of that many tokens that the conversation is to fit afterwards.
+        ``into`` is the window, in tokens, that the conversation must fit afterwards.
         """
         conversation = await self.conversations.open(record, audience)
         await conversation.prepare()
@@ -312,7 +312,7 @@ class RunningAgent:
         return shrunk
 
     async def pins(self, record: SessionRecord, audience: Audience, *, add: str = "", remove: str = "") -> tuple[str, ...]:
-        """Pin or unpin something (what is so already stays so), and return what is pinned then.
+        """Pin or unpin something (repeating it changes nothing), and return what is pinned afterwards.
 
         Raises:
             AgentError: the session cannot be used.
@@ -327,7 +327,7 @@ class RunningAgent:
         return transcript.pins
 
     async def repair(self, key: str) -> dict[str, Any]:
-        """Mend the transcript of a session that is not at work. Raises KeyError when there is none, StorageFailed."""
+        """Repair the transcript of a session in which no turn runs. Raises KeyError if there is none, StorageFailed."""
         record = self.store.get(key)
         if record is None:
             raise KeyError(key)
@@ -335,7 +335,7 @@ class RunningAgent:
         return await asyncio.to_thread(repair, self.store.transcript(record.session), self._clock.now())
 
     def facts(self) -> dict[str, Any]:
-        """How the agent is, as JSON values."""
+        """The agent's state, as JSON values."""
         sessions = self.store.all()
         return {
             "name": self.profile.name,
@@ -350,7 +350,7 @@ def _session_memory(hooks: InternalHooksSettings) -> SessionMemorySettings:
 
 
 def told(receipt: FlushReceipt, at: datetime) -> str:
-    """Put a receipt into one line."""
+    """Return a flush receipt as one line."""
     notes = ", ".join(f"{note.path} +{note.bytes_after - note.bytes_before} bytes" for note in receipt.written)
     trouble = f" ({receipt.problem})" if receipt.problem else ""
     return f"{receipt.outcome} {at:%Y-%m-%dT%H:%M:%SZ}{': ' if notes else ''}{notes}{trouble}"

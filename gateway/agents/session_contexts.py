@@ -37,9 +37,9 @@ def main_key(agent: str) -> str:
 
 
 class SessionContexts:
-    """Opens them. ``narrowed`` gives the further rules on tools that hold in a session, such as those of a group.
+    """Opens session contexts. ``narrowed`` returns further tool rules of a session, such as those of a group.
 
-    ``busy`` says whether a turn runs in the session of a key.
+    ``busy`` returns whether a turn runs in the session of a key.
     """
 
     def __init__(
@@ -73,19 +73,19 @@ class SessionContexts:
         self._open: OrderedDict[str, SessionContext] = OrderedDict()
 
     def __iter__(self) -> Iterator[SessionContext]:
-        """Give those that are open."""
+        """Iterate over the open contexts."""
         return iter(tuple(self._open.values()))
 
     def get(self, session: str) -> SessionContext | None:
-        """Return a conversation if it is open."""
+        """Return a session context if it is open."""
         return self._open.get(session)
 
     def forget(self, session: str) -> None:
-        """Have a session read from its transcript when it is needed next."""
+        """Close a session context; the next use reads the transcript again."""
         self._open.pop(session, None)
 
     def adopt(self, profile: AgentProfile, busy: Collection[str]) -> None:
-        """Go by other settings; ``busy`` are the keys of sessions in which a turn runs, which keeps its own."""
+        """Apply new settings; running turns (the sessions ``busy``) keep theirs."""
         self.profile = profile
         self.rack.adopt(profile.tools)
         for conversation in self:
@@ -93,11 +93,11 @@ class SessionContexts:
                 self.equip(conversation, self.store.get(conversation.key))
 
     async def open(self, record: SessionRecord, audience: Audience, *, model: str | None = None) -> SessionContext:
-        """Return the session ready to work on, with the model that it is to use now.
+        """Return the session context for a turn, with the model that it uses now.
 
         Raises:
             TranscriptWriteError: its transcript cannot be used.
-            AgentError: its model cannot be used, or ``model``, which somebody asks for now, may not be chosen.
+            AgentError: its model cannot be used, or ``model``, requested by a person, may not be chosen.
         """
         wanted = self.models.names(self.profile.settings).resolve(model) if model else record.model
         chosen = await self._model(wanted, record.key)
@@ -117,16 +117,16 @@ class SessionContexts:
         return conversation
 
     def _set_aside(self, present: SessionContext) -> None:
-        """Let go of those opened longest ago, but of none in which a turn runs: whoever read it anew would miss what is not written yet."""
+        """Close the contexts that were opened longest ago, except those in which a turn runs: a new reader would miss unwritten entries."""
         for session, conversation in list(self._open.items())[: max(0, len(self._open) - KEPT_OPEN)]:
             if conversation is not present and not self._busy(conversation.key):
                 del self._open[session]
 
     async def glance(self, record: SessionRecord, audience: Audience) -> SessionContext:
-        """Return the session to be looked at, not worked on: as it is, also in the midst of a turn.
+        """Return the session context for reading only, in its current state, even during a turn.
 
         Raises:
-            AgentError: it is not open, and cannot be.
+            AgentError: it is not open and cannot be opened.
         """
         conversation = self._open.get(record.session)
         if conversation is None:
@@ -135,7 +135,7 @@ class SessionContexts:
         return conversation
 
     def equip(self, conversation: SessionContext, record: SessionRecord | None) -> None:
-        """Give a conversation the settings and tools that hold now. Never in the midst of a turn."""
+        """Apply the current settings and tools to a session context. Not during a turn."""
         conversation.settings = self.profile.settings
         conversation.toolbox = self.rack.box(conversation.model.name, *(self._narrowed(record) if record else ()))
 
@@ -144,7 +144,7 @@ class SessionContexts:
         return await self.models.get(name, self.profile.settings, budget=budget)
 
     async def of(self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None) -> SessionContext:
-        """Read a session under the key of ``record``, which may be one that was left, without keeping it open."""
+        """Read a session, current or ended, without keeping it open."""
         model = model or await self._model(record.model, record.key)
         return SessionContext(
             agent=self.profile.id,
@@ -165,7 +165,7 @@ class SessionContexts:
         )
 
     async def transcript(self, record: SessionRecord) -> Transcript:
-        """Return the transcript of a session in which no turn runs; one that is not open is read, and not kept.
+        """Return the transcript of a session in which no turn runs; if it is not open, it is read and not kept open.
 
         Raises:
             TranscriptWriteError: it cannot be used.
@@ -183,7 +183,7 @@ class SessionContexts:
         return transcript
 
     async def _flush_model(self, session: str) -> Model | None:
-        """The model that the settings name for flushes; one that cannot be used is told in the log, and the session's own takes over."""
+        """The model for flushes; if it cannot be used, that is logged, and the session's own model is used."""
         name = self.profile.settings.compaction.memory_flush.model
         if name is None:
             return None
@@ -199,12 +199,12 @@ THOUGHT_CHARS = 4000
 
 
 def fallback_of(result: TurnResult) -> str:
-    """Return the model that answered in the place of the chosen one, or an empty text."""
+    """Return the fallback model that answered, or an empty string."""
     return result.model if result.chosen and result.model != result.chosen else ""
 
 
 def fallback_text(record: SessionRecord, result: TurnResult) -> str:
-    """Return the line to tell with a reply; an empty text where nothing changed since the last one or nobody answered."""
+    """Return the notice about a fallback model for a reply; empty if nothing changed since the last reply or no model answered."""
     now = fallback_of(result)
     if result.outcome != "answered" or now == record.fallback_of:
         return ""
@@ -216,9 +216,9 @@ def fallback_text(record: SessionRecord, result: TurnResult) -> str:
 
 
 def with_asides(text: str, record: SessionRecord, result: TurnResult | None, *, continued: bool = False) -> str:
-    """Return a reply with what its reader is to be told beside it: quiet lines below, and above it thoughts, if they are wanted.
+    """Return a reply with its notices below it, and the model's thoughts above it if the settings show them.
 
-    ``continued``: it goes on from what was sent already, perhaps with nothing; then thoughts come below, too.
+    ``continued``: the reply continues what was already sent, and may be empty; thoughts then come below, too.
     """
     if result is None or not (text or continued):
         return text

@@ -23,10 +23,10 @@ LOCAL_PERSON: Final = "owner"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Someone who may speak, and with what rights.
+    """A person who has access, and their rights.
 
-    ``person`` is the name that ``session.identityLinks`` gives them, or ``channel-id``. An owner has all rights and hears the owner's
-    memory in private; a peer has neither.
+    ``person`` is their name in ``session.identityLinks``, or ``channel-id``. An owner has all rights and access to the owner's
+    memory in private chats; a peer has neither.
     """
 
     role: Role
@@ -36,20 +36,20 @@ class Actor:
 
     @property
     def owner(self) -> bool:
-        """Whether the owner speaks."""
+        """Whether this is the owner."""
         return self.role == "owner"
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The sender may speak."""
+    """The sender has access."""
 
     actor: Actor
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A stranger, who is to be given ``text`` with the ``code`` and nothing else."""
+    """An unknown sender: reply with ``text``, which contains the pairing ``code``, and do nothing else."""
 
     code: str
     text: str
@@ -57,7 +57,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """The sender may not speak and is not told. ``overheard``: they might have, had they mentioned the agent."""
+    """The message is ignored without a reply. ``overheard``: it would have been accepted had it mentioned the agent."""
 
     reason: str
     overheard: bool = False
@@ -67,9 +67,9 @@ Decision = Allowed | Pair | Ignored
 
 
 class Access:
-    """Decides. ``policies`` gives the settings in force by channel and account, so that changes hold at once.
+    """Decides who has access. ``policies`` returns the current settings by channel and account, so that changes apply at once.
 
-    ``formers`` gives a conversation under the ids that its group had before: a rule for one of those holds on.
+    ``formers`` returns a conversation under former ids of its group: a rule for a former id still applies.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Access:
     async def decide(
         self, conversation: ChatAddress, sender: Sender, *, mentioned: bool = False, from_bot: bool = False
     ) -> Decision:
-        """Say whether ``sender`` may speak in ``conversation``. Only ids count, never names. Changes nothing."""
+        """Return whether ``sender`` has access in ``conversation``. Only ids are compared, never names. Changes nothing."""
         where = (conversation.channel, conversation.account)
         policy = self._policies().get(where, Policy())
         if policy.local:
@@ -116,7 +116,7 @@ class Access:
         return Ignored(f"the sender is not in allowFrom{lacking}")
 
     async def who(self, channel: str, sender: str) -> Actor:
-        """Return who an id is, whether they may speak or not."""
+        """Return the person with an id, whether they have access or not."""
         return self._actor(channel, sender, await self._pairing.approved())
 
     def owners(self, approved: Sequence[ApprovedSender]) -> frozenset[str]:
@@ -131,7 +131,7 @@ class Access:
         )
 
     def owners_on(self, channel: str, account: str, approved: Sequence[ApprovedSender]) -> list[Actor]:
-        """Return the owners who may write on an account, under each id that they have there."""
+        """Return the owners who have access on an account, under each of their ids there."""
         policy = self._policies().get((channel, account), Policy())
         linked = [
             one.removeprefix(f"{channel}:") for ids in self._links().values() for one in ids if one.startswith(f"{channel}:")
@@ -151,12 +151,12 @@ class Access:
 
 
 def person(links: Mapping[str, Sequence[str]], channel: str, sender: str) -> str:
-    """Return who an id is: the name under which ``identityLinks`` has ``channel:id``, or ``channel-id``."""
+    """Return the person with an id: the name that ``identityLinks`` has for ``channel:id``, or ``channel-id``."""
     return next((name for name, ids in links.items() if f"{channel}:{sender}" in ids), f"{channel}-{sender}")
 
 
 def _shut(policy: Policy, conversation: ChatAddress, *, from_bot: bool) -> str:
-    """Say why nobody may speak here, whoever it is; nothing when some may."""
+    """Return why nobody has access here, or an empty string if some have."""
     if from_bot and not policy.bots:
         return "a program wrote it"
     private = conversation.kind == "direct" and policy.dm_policy == "disabled"
@@ -175,7 +175,7 @@ def _decide_group(policy: Policy, rule: GroupRule | None, actor: Actor, *, menti
 
 
 def concerns(name: str, policy: Policy) -> list[str]:
-    """Say what in a policy is probably not what its owner means. ``name`` is the channel's account, such as ``telegram:default``."""
+    """Return warnings about probable mistakes in a policy. ``name`` is the channel's account, such as ``telegram:default``."""
     found = []
     listed = [entry for entry in policy.allow_from if entry != ANYBODY]
     if policy.dm_policy == "open" and ANYBODY not in policy.allow_from:
@@ -200,7 +200,7 @@ def new_code() -> str:
 
 
 class GroupToolRules:
-    """Asks the policies in force. ``formers`` gives a conversation under the ids that its group had before."""
+    """Reads the current policies. ``formers`` returns a conversation under former ids of its group."""
 
     def __init__(
         self,
@@ -222,12 +222,12 @@ class GroupToolRules:
 
 
 def rules_of(rule: GroupRule) -> tuple[ToolRules, ...]:
-    """Return what a group's settings say of tools, as rules. Raises pydantic's ValidationError for a group of tools that is not there."""
+    """Return the tool rules in a group's settings. Raises pydantic's ValidationError for an unknown tool group."""
     return tuple(ToolRules(allow=one.allow, deny=one.deny) for one in rule.tools)
 
 
 def group_of(record: SessionRecord) -> ChatAddress | None:
-    """Return the group that a session last spoke with, or None for a session with one person."""
+    """Return the group that a session belongs to, or None for a session with one person."""
     try:
         place = ChatAddress.parse(record.address, space=record.space or None)
     except ValueError:  # a session that never spoke with anybody

@@ -25,7 +25,7 @@ _ACTOR = tuple(field.name for field in fields(Actor))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedMessage:
-    """What a row holds of a message. ``route`` is None when no agent could get it.
+    """A message as it is stored in a row. ``route`` is None if no agent could receive it.
 
     ``before`` is what was said in its group before it, and ``context_events`` are the lines of the context events that are told with it.
     """
@@ -39,7 +39,7 @@ class ReceivedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedMessage:
-    """A stored message: its row, what was said, by whom, and where it goes.
+    """A stored message with its row, sender and route.
 
     ``command`` is the command that it is, if any, for an agent with these ``triggers`` (see ``command_for``). For ``before`` and
     ``context_events`` see ``ReceivedMessage``.
@@ -55,7 +55,7 @@ class RoutedMessage:
     triggers: tuple[str, ...] | None = None
 
     def command_for(self, triggers: tuple[str, ...]) -> ParsedCommand | None:
-        """Return the command that it is for an agent with these triggers; parsed again only where they have changed."""
+        """Return the command in this message for an agent with these triggers; parsed again only if they have changed."""
         if triggers == self.triggers:
             return self.command
         return parse_with_triggers(self.inbound.text, triggers)
@@ -66,7 +66,7 @@ class UnreadableMessage(ValueError):
 
 
 def encode_message(inbound: Inbound, actor: Actor, route: Route | None, *, before: str = "", asides: Sequence[str] = ()) -> str:
-    """Return the payload of a row: plain ASCII, so that every text survives."""
+    """Return the payload of a row, as ASCII JSON."""
     written = {
         "v": _VERSION,
         "before": before,
@@ -86,7 +86,7 @@ def encode_message(inbound: Inbound, actor: Actor, route: Route | None, *, befor
 
 
 def reworded(payload: str, text: str) -> str:
-    """Return the payload of a row whose message reads ``text`` now; one that cannot be read stays as it is."""
+    """Return a row's payload with the message's text replaced by ``text``; an unreadable payload is returned unchanged."""
     try:
         written = json.loads(payload)
         written["inbound"]["text"] = text
@@ -96,7 +96,7 @@ def reworded(payload: str, text: str) -> str:
 
 
 def decode_message(row: InboxRow) -> tuple[Inbound, Actor, Route | None]:
-    """Read a row; the route is None when there was none. Raises UnreadableMessage."""
+    """Read a row; its route may be None. Raises UnreadableMessage."""
     message = decode_received(row)
     return message.inbound, message.actor, message.route
 
@@ -130,6 +130,6 @@ def decode_received(row: InboxRow) -> ReceivedMessage:
 
 
 def words_of(inbound: Inbound) -> str:
-    """Return what a message says, in words and by the names of its files."""
+    """Return the text of a message and the names of its files."""
     names = (attachment.name or attachment.kind for attachment in inbound.attachments)
     return " ".join(filter(None, [inbound.text, *(f"📎 {name}" for name in names)]))

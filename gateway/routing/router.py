@@ -27,7 +27,7 @@ _MARK = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where a message goes. ``audience`` are the people who hear the session."""
+    """Where a message goes. ``audience`` is who can read the session."""
 
     agent: str
     session: str
@@ -36,7 +36,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleVerdict:
-    """One rule as it was weighed for a conversation. ``why`` tells how near it is, or why it does not hold."""
+    """The evaluation of one rule for a conversation. ``why`` says how specific it is, or why it does not match."""
 
     place: int
     agent: str
@@ -46,11 +46,11 @@ class RuleVerdict:
 
 
 class Router:
-    """Decides. A pure function of the settings it is made with, so that a message is routed alike after a restart.
+    """Selects agent and session. Depends on the settings alone, so that a message is routed alike after a restart.
 
-    ``formers`` gives a conversation under the ids that its group had before, the first one first: its session stays the same,
-    and rules for any of them hold. ``broadcast`` names conversations that several agents answer, each in a session of its own;
-    it goes before the ``bindings``.
+    ``formers`` returns a conversation under former ids of its group, the first id first: its session stays the same,
+    and rules for any of the ids apply. ``broadcast`` lists conversations that several agents answer, each in its own session;
+    it takes precedence over ``bindings``.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Router:
         self._formers = formers
 
     def adopt(self, settings: Settings) -> None:
-        """Decide by other settings from now on."""
+        """Apply new settings."""
         self._agents = settings.agent_ids
         self._default = settings.default_agent
         self._bindings = settings.bindings
@@ -82,10 +82,10 @@ class Router:
         self._links = settings.session.identity_links
 
     def resolve(self, inbound: Inbound, actor: Actor) -> Route:
-        """Route a message of ``actor``. Only a local client's hints are heeded.
+        """Route a message of ``actor``. Hints are used only from local clients.
 
         Raises:
-            UsageError: a hint names an agent that is not there, or a session that cannot be.
+            UsageError: a hint names an unknown agent or an invalid session.
         """
         hints = inbound.hints if actor.local else {}
         agent = self._known(hints[AGENT_HINT]) if hints.get(AGENT_HINT) else None
@@ -109,7 +109,7 @@ class Router:
         return (self._bound_agent(places),)
 
     def weighed(self, conversation: ChatAddress) -> list[RuleVerdict]:
-        """Tell how each rule was weighed, in the order of the settings: for people who wonder why an agent answers."""
+        """Return the evaluation of each rule, in the order of the settings, to explain why an agent answers."""
         places = (conversation, *self._formers(conversation))
         winner = self._winner(places)
         told = []
@@ -134,7 +134,7 @@ class Router:
         return Route(agent=agent, session=session, audience=OWNER if direct_owner else self.audience(session))
 
     def session_key(self, agent: str, conversation: ChatAddress, actor: Actor) -> str:
-        """Return the key of the session in which ``actor`` speaks. A guest never shares the owner's main session."""
+        """Return the session key for ``actor``. A guest never shares the owner's main session."""
         channel = _part(conversation.channel)
         if conversation.kind == "group":
             thread = "" if conversation.thread is None else f":thread:{_part(conversation.thread)}"
@@ -150,7 +150,7 @@ class Router:
         return f"agent:{agent}:{channel}:dm:{_part(peer)}"
 
     def audience(self, session: str) -> Audience:
-        """Return who hears a session, from its key alone: a group, a guest, or (any other shape of key) the owner."""
+        """Return a session's audience, from its key alone: a group, a guest, or (any other form of key) the owner."""
         match session.split(":"):
             case ["agent", _, channel, "group" | "channel", peer, *_]:
                 return Audience("group", folder_key(f"{channel}-{peer}"))
@@ -165,7 +165,7 @@ class Router:
         return any(_part(name) == part for name in self._links)
 
     def _wished(self, wish: str, agent: str | None) -> Route:
-        """A session by name: a whole key, or a word that becomes ``agent:<id>:<word>``."""
+        """A session by name: a full key, or a word that becomes ``agent:<id>:<word>``."""
         if wish.startswith("agent:"):
             named = self._known(wish.split(":")[1])
             if agent is not None and named != agent:
@@ -191,7 +191,7 @@ class Router:
         return wanted
 
     def _bound_agent(self, places: Sequence[ChatAddress]) -> str:
-        """The nearest rule wins (see ``TIERS``), of equals the first. Rules for unknown agents are passed over."""
+        """The most specific rule wins (see ``TIERS``), of equals the first. Rules for unknown agents are skipped."""
         winner = self._winner(places)
         return self._default if winner is None else self._bindings[winner].agent_id.lower()
 
@@ -210,7 +210,7 @@ class Router:
 
 
 def router_of(settings: Settings, formers: Callable[[ChatAddress], Sequence[ChatAddress]] = lambda _: ()) -> Router:
-    """Return the router that settings ask for."""
+    """Return the router for these settings."""
     return Router(
         agents=settings.agent_ids,
         default_agent=settings.default_agent,
@@ -223,7 +223,7 @@ def router_of(settings: Settings, formers: Callable[[ChatAddress], Sequence[Chat
 
 
 def _part(text: str) -> str:
-    """An id as part of a key: lower-case, without what separates parts.
+    """An id as part of a key: lower-case, without separators.
 
     Different ids give different parts, but for an id in small letters and the same in capitals, which no platform has both of.
     """
@@ -234,12 +234,12 @@ def _part(text: str) -> str:
 
 
 def agent_of(session: str) -> str:
-    """Return the agent of a session, from its key; nothing for a key of another shape."""
+    """Return the agent in a session key; an empty string for a key of another form."""
     return session.split(":", 2)[1] if session.startswith("agent:") else ""
 
 
 def is_owners(session: str) -> bool:
-    """Say whether nobody but the owner speaks in a session, from its key alone; in doubt not."""
+    """Return whether a session is the owner's alone, judged by its key; False if the key does not say."""
     match session.split(":"):
         case ["agent", _, _, "group" | "channel" | "dm", *_] | ["agent", _, "dm", *_]:
             return False
@@ -250,9 +250,9 @@ def is_owners(session: str) -> bool:
 
 
 def folder_key(name: str) -> str:
-    """A name as a folder of ``memory/groups`` or ``memory/peers``: readable, and different for different names.
+    """Return a folder name for ``memory/groups`` or ``memory/peers``: readable, and different for different names.
 
-    A name that is no folder name gets a mark (a hash) behind what is readable of it, and so does one that looks marked.
+    A name that is not a valid folder name, or that already looks hashed, gets a hash appended.
     """
     slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).lstrip("-_")
     marked = re.search(rf"-[0-9a-f]{{{_MARK}}}$", slug) is not None
@@ -271,14 +271,14 @@ TIERS = ("topic", "peer", "guild", "team", "account", "any account")
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a rule is to a conversation: how near (0 is nearest), or None and why it does not hold."""
+    """How specifically a rule matches a conversation (0 is most specific), or None and why it does not match."""
 
     tier: int | None
     reason: str = ""
 
 
 def judge(match: BindingMatch, conversation: ChatAddress) -> Judged:
-    """Judge a rule for a conversation."""
+    """Evaluate a rule for a conversation."""
     reason = _stranger(match, conversation)
     if reason:
         return Judged(None, reason)
@@ -288,7 +288,7 @@ def judge(match: BindingMatch, conversation: ChatAddress) -> Judged:
 
 
 def _stranger(match: BindingMatch, conversation: ChatAddress) -> str:
-    """Say why a rule does not hold; an empty text where it does."""
+    """Return why a rule does not match, or an empty string if it does."""
     account = match.account_id or "default"
     if match.channel.lower() != conversation.channel:
         return f"it is for the channel {match.channel}"
@@ -307,7 +307,7 @@ def _stranger(match: BindingMatch, conversation: ChatAddress) -> str:
 
 
 def audience_of_all(broadcast: Broadcast, conversation: ChatAddress) -> tuple[str, ...]:
-    """Return the agents that all answer a conversation, or nothing. It is named by its id, alone or behind its channel (and kind)."""
+    """Return the agents in ``broadcast`` for a conversation, which is named by its id, or by channel (and kind) and id."""
     channel, kind, peer = conversation.channel, conversation.kind, conversation.id
     for key in (f"{channel}:{kind}:{peer}", f"{channel}:{peer}", peer):
         named = broadcast.get(key)
@@ -317,14 +317,14 @@ def audience_of_all(broadcast: Broadcast, conversation: ChatAddress) -> tuple[st
 
 
 class ChatMigrations:
-    """Knows the former ids of groups. Sessions and memory stay under the first one, so that nothing on the disk has to move."""
+    """The former ids of groups. Sessions and memory stay under the first id, so that nothing on disk has to move."""
 
     def __init__(self) -> None:
         self._formers: dict[tuple[str, str], list[str]] = {}
         self._present: dict[tuple[str, str], str] = {}
 
     async def load(self, migrations: ChatMigrationLedger) -> None:
-        """Take up what the ledger knows."""
+        """Load the former ids from the ledger."""
         formers: dict[tuple[str, str], list[str]] = {}
         present: dict[tuple[str, str], str] = {}
         for move in await migrations.all():
@@ -333,7 +333,7 @@ class ChatMigrations:
         self._formers, self._present = formers, present
 
     def formers(self, conversation: ChatAddress) -> tuple[ChatAddress, ...]:
-        """Return the conversation under the former ids of its group, the first one first."""
+        """Return the conversation under the former ids of its group, the first id first."""
         if conversation.kind != "group" or not self._formers:
             return ()
         account = account_of(conversation)

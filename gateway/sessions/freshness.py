@@ -12,7 +12,7 @@ Due = Literal["daily", "idle"]
 
 
 def due(settings: ResetSettings, *, started: datetime, spoken: datetime, now: datetime, zone: ZoneInfo) -> Due | None:
-    """Say whether a session is to start afresh now, and why.
+    """Return whether a session is due for a reset now, and why.
 
     ``started`` is when it began, ``spoken`` when a person last wrote in it (heartbeats and schedules do not count). A daily
     reset is due once the day's boundary lies behind the start, and waits until nobody wrote for ``deferMinutes``.
@@ -26,7 +26,7 @@ def due(settings: ResetSettings, *, started: datetime, spoken: datetime, now: da
 
 
 def next_due(settings: ResetSettings, *, started: datetime, spoken: datetime, now: datetime, zone: ZoneInfo) -> datetime | None:
-    """Return the earliest instant, not before ``now``, at which the rule could say yes if nobody writes; None: never."""
+    """Return the earliest instant, not before ``now``, at which a reset can be due if nobody writes, or None."""
     instants = []
     if "idle" in settings.mode:
         instants.append(spoken + timedelta(minutes=settings.idle_minutes))

@@ -24,7 +24,7 @@ from gateway.sessions.store import SessionStore
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A conversation on disk. ``record`` is what is remembered of it while it is the present one of its key."""
+    """A session on disk. ``record`` is set if it is the current one of its key."""
 
     agent: str
     session: str
@@ -50,7 +50,7 @@ class Found:
 
 
 def find(stores: Mapping[str, SessionStore], wanted: str) -> Found | None:
-    """Return the conversation of a key or an id; None when there is none."""
+    """Return the session with a key or id, or None."""
     for agent, store in stores.items():
         for record in store.all():
             if wanted in {record.key, record.session} and store.transcript(record.session).exists():
@@ -59,7 +59,7 @@ def find(stores: Mapping[str, SessionStore], wanted: str) -> Found | None:
 
 
 def left(stores: Mapping[str, SessionStore]) -> Iterator[Found]:
-    """Yield the conversations that were left and are still kept, the latest first."""
+    """Yield the ended sessions that are still kept, the latest first."""
     for agent, store in stores.items():
         present = {record.session for record in store.all()}
         places = [*store.folder.glob("*.jsonl"), *Archive(store.folder).folder.glob("*.jsonl.gz")]
@@ -70,7 +70,7 @@ def left(stores: Mapping[str, SessionStore]) -> Iterator[Found]:
 
 
 def key_of(found: Found) -> str:
-    """Return the key under which a conversation was held, or nothing when it does not say."""
+    """Return the session key in a transcript, or an empty string if it has none."""
     if found.record is not None:
         return found.record.key
     try:
@@ -81,14 +81,14 @@ def key_of(found: Found) -> str:
 
 
 class Archive:
-    """The archive of one agent's sessions. Blocking; raises OSError as it comes."""
+    """The archive of one agent's sessions. Blocking; raises OSError."""
 
     def __init__(self, sessions: Path) -> None:
         self._sessions = sessions
         self.folder = sessions / "archive"
 
     def put_away(self, needed: Collection[str], before: datetime) -> int:
-        """Compress the transcripts of all sessions but the ``needed`` that were last written before an instant; say how many."""
+        """Compress transcripts that were last written before an instant, except the ``needed`` sessions; return how many."""
         count = 0
         for path in sorted(self._sessions.glob("*.jsonl")):
             if path.stem not in needed and path.stat().st_mtime < before.timestamp():
@@ -112,7 +112,7 @@ class Archive:
         return gone
 
     def _put_away(self, path: Path) -> None:
-        """Copy durably, then remove: a crash in between leaves both, and the next run makes the copy again."""
+        """Copy durably, then remove: a crash in between leaves both, and the next run repeats the copy."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         times = path.stat()
         target = self.folder / f"{path.name}.gz"
@@ -133,7 +133,7 @@ RESULT_CHARS = 2000
 
 
 def page(entries: Iterable[Entry | None], zone: ZoneInfo) -> Iterator[str]:
-    """Yield the page in blocks, each a paragraph or more. A line of the transcript that cannot be read is told where it stands."""
+    """Yield the page in blocks of one or more paragraphs. An unreadable line of the transcript is reported in its place."""
     day = ""
     for entry in entries:
         if entry is None:
@@ -187,19 +187,19 @@ def _quoted(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Fence a text so that nothing in it ends the fence."""
+    """Return a text in a code fence that nothing in it ends."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"
 
 
 def repair(path: Path, now: datetime) -> dict[str, Any]:
-    """Mend the transcript at ``path`` and tell what was done, as JSON values. A sound one is left alone.
+    """Repair the transcript at ``path`` and return what was done, as JSON values. An intact one is not changed.
 
-    The conversation must not be open anywhere. Blocking.
+    The session must not be open. Blocking.
 
     Raises:
-        StorageFailed: the file or its folder cannot be used; it is as it was.
+        StorageFailed: the file or its folder cannot be used; it is unchanged.
     """
     try:
         lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
@@ -221,7 +221,7 @@ def _is_sound(line: bytes) -> bool:
 
 
 def _replace(path: Path, data: bytes, now: datetime) -> Path:
-    """Write the mended file beside the bad one, then exchange them; return where the bad one is."""
+    """Write the repaired file beside the damaged one, then swap them; return the path of the damaged one."""
     aside = path.with_name(f"{path.name}.bad-{now:%Y%m%dT%H%M%S%f}")
     fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     write_synced(fresh, data)

@@ -75,7 +75,7 @@ def all_to_json(record: SessionRecord) -> dict[str, Any]:
 
 
 def from_json(key: str, raw: Mapping[str, Any]) -> SessionRecord:
-    """Read one session; fields that are not ours are passed over, so that a newer file can be read.
+    """Read one session; unknown fields are ignored, so that a newer file can be read.
 
     Raises:
         ValueError, TypeError: a field is missing or no instant.
@@ -111,7 +111,7 @@ class Damaged(ValueError):
 
 
 class SessionFile:
-    """The two files of one agent. Blocking; one caller at a time. Raises OSError as it comes."""
+    """The two files of one agent. Blocking; one caller at a time. Raises OSError."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "sessions.json"
@@ -128,7 +128,7 @@ class SessionFile:
 
     @property
     def edited(self) -> bool:
-        """Whether somebody else changed the file since it was last read or written here."""
+        """Whether the file was changed by hand since it was last read or written here."""
         return self._stamp_now() != self._stamp
 
     def read(self) -> Records:
@@ -142,30 +142,30 @@ class SessionFile:
         return self._with_changes(dict(self._base), self._changes)
 
     def read_previous(self) -> Records:
-        """Read the predecessors, and what changed since. Raises as ``read``."""
+        """Read the previous copies and the changes since. Raises as ``read``."""
         self.unreadable = []
         records = self._with_changes(_read(self.previous), self._changes_before)
         return self._with_changes(records, self._changes)
 
     def append(self, changed: Mapping[str, tuple[SessionRecord | None, SessionRecord]]) -> None:
-        """Write down what changed in sessions, durably; what cannot be written whole is not there afterwards."""
+        """Append changes of sessions durably; a partial write is removed again."""
         self._append([{"key": key, "set": changes(before, after)} for key, (before, after) in changed.items()])
 
     def remove(self, key: str) -> None:
-        """Write down that a session is gone."""
+        """Append the removal of a session."""
         self._append([{"key": key, "gone": True}])
 
     def due_for_folding(self, count: int) -> bool:
-        """Whether there are so many lines of changes that they should be folded into a file of ``count`` sessions."""
+        """Whether there are enough lines of changes to fold them into the file, which has ``count`` sessions."""
         return self._lines >= max(FOLD_AT, count // 2)
 
     @property
     def pending(self) -> int:
-        """How many changes stand beside the file."""
+        """How many changes are not folded into the file yet."""
         return self._lines
 
     def fold(self, records: Mapping[str, SessionRecord]) -> None:
-        """Write the file anew, a session a line, with its predecessors kept."""
+        """Rewrite the file, one session a line, and keep previous copies."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lines = ",\n".join(f"{_json(key)}: {_json(to_json(record))}" for key, record in records.items())
         data = f'{{"v": 1, "sessions": {{\n{lines}\n}}}}\n'.encode("utf-8", "replace")
@@ -181,7 +181,7 @@ class SessionFile:
         self._base, self._stamp, self._lines, self._whole_tail = dict(records), self._stamp_now(), 0, True
 
     def merged(self, records: Records) -> tuple[Records, list[str]]:
-        """Take an edit by hand over into ``records``; return the result and the keys that it changed. Raises Damaged."""
+        """Merge an edit by hand into ``records``; return the result and the keys that it changed. Raises Damaged."""
         edited = _read(self.path) if self._stamp_now() is not None else self._base
         result, touched = dict(records), []
         for key in {**self._base, **edited}:
@@ -205,7 +205,7 @@ class SessionFile:
         return aside.name
 
     def keep_changes(self, stamp: str) -> str:
-        """Give the lines of changes a second name, under which they stay when they are folded; return it."""
+        """Give the file of changes a second name, so that it is kept when they are folded; return that name."""
         aside = self._changes.with_name(f"{self._changes.name}.bad-{stamp}")
         aside.unlink(missing_ok=True)
         os.link(self._changes if self._changes.exists() else self._changes_before, aside)
@@ -278,7 +278,7 @@ def _line(change: Mapping[str, Any]) -> bytes:
 
 
 def _apply(records: Records, line: bytes) -> bool:
-    """Apply one line of changes, and say whether it could be: one that is torn, or that makes no session, changes nothing.
+    """Apply one line of changes; return False for a torn or invalid one, which changes nothing.
 
     Lines of an earlier version have no checksum.
     """

@@ -33,7 +33,7 @@ SOON = 1.0
 class SessionStore:
     """The sessions of one agent. Safe to use from several tasks; every change is on disk when the call returns.
 
-    ``changed`` may be set by one listener: it is told each session that was put, in the event loop's thread.
+    ``changed`` may be set by one listener; it is called with each session that was put, in the event loop's thread.
     """
 
     def __init__(self, folder: Path, clock: Clock, *, soon: float = SOON) -> None:
@@ -52,7 +52,7 @@ class SessionStore:
         self._timer: asyncio.TimerHandle | None = None
 
     async def load(self) -> list[str]:
-        """Read the file. Returns notices for the owner: what had to be set aside or rebuilt.
+        """Read the file. Returns notices for the owner about what was set aside or rebuilt.
 
         Raises:
             StorageFailed: the folder cannot be used.
@@ -67,7 +67,7 @@ class SessionStore:
         return self._records.get(key)
 
     def all(self) -> list[SessionRecord]:
-        """Return every session, the one spoken with last first."""
+        """Return all sessions, the most recently used first."""
         with self._lock:
             records = list(self._records.values())
         return sorted(records, key=lambda record: record.spoken, reverse=True)
@@ -76,11 +76,11 @@ class SessionStore:
         return len(self._records)
 
     def transcript(self, session: str) -> Path:
-        """Where the transcript of a session is."""
+        """Return the path of a session's transcript."""
         return self.folder / f"{session}.jsonl"
 
     async def refresh(self) -> None:
-        """Take over what was edited in the file by hand since it was last read.
+        """Apply edits made to the file by hand since it was last read.
 
         Raises:
             StorageFailed: the file cannot be read or written.
@@ -95,7 +95,7 @@ class SessionStore:
         """Add or replace a session.
 
         Raises:
-            StorageFailed: it could not be written; the former state stands.
+            StorageFailed: it could not be written; nothing was changed.
         """
         try:
             await asyncio.to_thread(self._put, record)
@@ -104,9 +104,9 @@ class SessionStore:
         self.changed(record)
 
     def note(self, key: str, **changes: Any) -> SessionRecord:
-        """Change some fields in memory alone: they are written with the next change that is durable.
+        """Change some fields in memory only: they are written with the next durable change.
 
-        For what a crash may forget, such as when a person last wrote. Raises KeyError when there is no such session.
+        For values that a crash may lose, such as when a person last wrote. Raises KeyError if there is no such session.
         """
         with self._lock:
             record = replace(self._records[key], **changes)
@@ -116,7 +116,7 @@ class SessionStore:
     def change_soon(self, key: str, **changes: Any) -> SessionRecord:
         """Change some fields in memory, to be written ``soon`` (in seconds) together with others.
 
-        For what changes all the time, and of which a crash may forget the last moment. Raises KeyError when there is no such
+        For values that change often, and of which a crash may lose the last. Raises KeyError if there is no such
         session.
         """
         record = self.note(key, **changes)
@@ -144,7 +144,7 @@ class SessionStore:
         """Forget a session; its transcript stays where it is.
 
         Raises:
-            StorageFailed: it could not be written; the former state stands.
+            StorageFailed: it could not be written; nothing was changed.
         """
         try:
             await asyncio.to_thread(self._remove, key)
@@ -152,10 +152,10 @@ class SessionStore:
             raise StorageFailed.from_os(error, "write the sessions", self._file.path) from error
 
     async def fold(self) -> None:
-        """Write the file whole, so that an owner who opens it sees how things are.
+        """Write the whole file, so that an owner who opens it sees the current state.
 
         Raises:
-            StorageFailed: it could not be written; nothing is lost by that.
+            StorageFailed: it could not be written; nothing is lost.
         """
         try:
             await asyncio.to_thread(self._fold)
@@ -165,7 +165,7 @@ class SessionStore:
     def _put(
         self, new: SessionRecord | None, key: str = "", changes: Mapping[str, Any] = MappingProxyType({})
     ) -> SessionRecord:
-        """Write ``new``, or the session of ``key`` with some fields changed: as it is now, whoever changed it meanwhile."""
+        """Write ``new``, or the current session of ``key`` with some fields changed."""
         with self._writing:
             if self._file.edited:
                 self._merge()
@@ -211,7 +211,7 @@ class SessionStore:
             self._fold_if_due()
 
     def _restore(self, record: SessionRecord, former: SessionRecord | None) -> None:
-        """Take a change back that could not be written, unless the session was changed again since."""
+        """Undo a change that could not be written, unless the session was changed again since."""
         with self._lock:
             if self._records.get(record.key) is not record:
                 return
@@ -248,7 +248,7 @@ class SessionStore:
                 self._merge()
 
     def _merge(self) -> None:
-        """Merge an edit by hand, and fold, so that no line of changes stands against it."""
+        """Merge an edit by hand, and fold, so that no older change overrides it."""
         try:
             with self._lock:
                 self._records, touched = self._file.merged(self._records)
@@ -280,7 +280,7 @@ class SessionStore:
         return notices
 
     def _find_changed(self) -> str:
-        """Find sessions whose changes cannot be read by their transcripts; keep the lines, and begin without them. Tells the owner."""
+        """Rebuild sessions whose changes are unreadable from their transcripts; the unreadable lines are kept. Adds a notice."""
         lost = b"\n".join(self._file.unreadable)
         count, found = len(self._file.unreadable), 0
         for record in self._from_transcripts():  # of several with one key the one started last comes last
@@ -298,7 +298,7 @@ class SessionStore:
         )
 
     def _from_transcripts(self) -> list[SessionRecord]:
-        """Find sessions by the first line of each transcript; of several with one key the latest started counts, so it comes last."""
+        """Find sessions by the first line of each transcript, ordered by start, so that the latest of one key wins."""
         found = []
         for path in self.folder.glob("*.jsonl"):
             try:
