@@ -66,7 +66,8 @@ class EditFile(CheckedTool[EditArguments]):
         present = self._access.sandbox.read(path).data
         if is_binary(present):
             raise WorkspaceFileError(f"{path} is not text")
-        self._access.readings.require(context.session, path, present)
+        if not context.approved:  # what was read is forgotten by a restart, and a question may be answered after one
+            self._access.readings.require(context.session, path, present)
         edited, times = _replaced(present, arguments, path)
         self._access.record(path, present, edited, context)
         self._access.sandbox.replace(path, edited, expected=present)

@@ -139,3 +139,24 @@ async def test_a_send_that_is_forgotten_when_the_disk_fails_is_seen_as_a_double(
         "BEGIN UPDATE outbox SET state = 'ready' WHERE id = NEW.id; END"
     )
     assert "doubled" in await found_on_a_bad_disk(fire, "one message", "pwrite64:{}=EIO*1@telegram:1", forget)
+
+
+async def test_an_act_that_nobody_approved_is_seen(fire: Fire) -> None:
+    by_nobody = meddling(
+        "UPDATE approval SET state = 'approved', decided_by = 'nobody' WHERE state = 'pending'",
+        "UPDATE turn SET state = 'running', suspended_at = NULL WHERE state = 'suspended'",
+    )
+    for name in ("asked and approved", "asked and denied"):
+        assert await fire.run(SCENARIOS[name], (Kill("after-suspend", 1),), between=by_nobody)
+        assert "without a yes" in fire.rows[name].verdict.problems
+
+
+async def test_a_decision_that_is_forgotten_is_seen(fire: Fire) -> None:
+    forget = meddling("UPDATE approval SET state = 'expired' WHERE state = 'approved'")
+    assert await fire.run(SCENARIOS["asked and approved"], (Kill("after-decide", 1),), between=forget)
+    assert "approval lost" in fire.rows["asked and approved"].verdict.problems
+
+
+async def test_forgetting_that_an_approved_act_was_begun_is_seen_as_a_second_deed(fire: Fire) -> None:
+    forget = meddling("DELETE FROM tool_call")
+    assert "effect twice" in await found(fire, "asked and approved", "before-transcript", between=forget)

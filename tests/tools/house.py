@@ -75,9 +75,16 @@ class House:
         self.box = Toolbox(tools)
         self._max_chars = max_chars
 
-    async def call(self, name: str, *, audience: Audience = OWNER, session: str = "s", **arguments: Any) -> ToolMessage:
+    async def call(
+        self, name: str, *, audience: Audience = OWNER, session: str = "s", approved: bool = False, **arguments: Any
+    ) -> ToolMessage:
         scene = ToolContext(
-            now=datetime(2026, 2, 3, 9, 0, tzinfo=UTC), session=session, turn="t", audience=audience, max_chars=self._max_chars
+            now=datetime(2026, 2, 3, 9, 0, tzinfo=UTC),
+            session=session,
+            turn="t",
+            audience=audience,
+            max_chars=self._max_chars,
+            approved=approved,
         )
         return await self.box.run(ToolCall(id="c", name=name, arguments=arguments), scene)
 

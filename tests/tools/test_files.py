@@ -396,3 +396,12 @@ def test_no_series_of_calls_reveals_or_changes_what_is_outside(calls: list[tuple
             assert house.beyond() == before
 
     asyncio.run(check())
+
+
+async def test_an_edit_that_the_owner_approved_needs_no_further_reading(house: House) -> None:
+    """What was read is forgotten by a restart, and the answer to a question may come after one. The text must be there all the same."""
+    (house.root / "a.md").write_text("one\ntwo\n")
+    assert "has not been read" in await house.refused("edit", path="a.md", old="two", new="three")
+    await house.ok("edit", path="a.md", old="two", new="three", approved=True)
+    assert house.text("a.md") == "one\nthree\n"
+    await house.refused("edit", path="a.md", old="two", new="four", approved=True)
