@@ -34,7 +34,7 @@ ifneq ($(shell $(BIN)/python -c 'import os, sys; print(os.path.samefile(sys.argv
 BROKEN := again
 endif
 
-help: ## say what can be made
+help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 chat: $(RUNTIME) ## talk to Homebody here (installs it on first use)
@@ -47,7 +47,7 @@ test: $(RUNTIME) $(TESTS) ## run all tests (ARGS="tests/http -k token" for some)
 	@sh tests/peers/install >&2 </dev/null
 	@exec $(BIN)/pytest -n 2 --dist worksteal $(ARGS)
 
-lint: $(RUNTIME) $(LINT) ## style, types, walls between rooms, dependencies, container files
+lint: $(RUNTIME) $(LINT) ## check style, types, layers, dependencies and container files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -56,36 +56,36 @@ lint: $(RUNTIME) $(LINT) ## style, types, walls between rooms, dependencies, con
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
 
-fire: $(RUNTIME) $(TESTS) ## kill the gateway at every system call; prints the table (ARGS="--kills 400" for a sample)
+fire: $(RUNTIME) $(TESTS) ## kill the gateway at every system call, and print a table (ARGS="--kills 400" for a sample)
 	@exec $(BIN)/python tests/fire/loop.py $(ARGS)
 
-story: $(RUNTIME) $(TESTS) ## try the promises from outside, on the system clock (STORY=name for one, LONG=1 with outages of 5 minutes)
+story: $(RUNTIME) $(TESTS) ## test the guarantees end to end, on the system clock (STORY=name for one, LONG=1 with outages of 5 minutes)
 	@exec $(BIN)/python -m tests.stories $(if $(LONG),--long) $(STORY) $(ARGS)
 
 engines: $(RUNTIME) $(TESTS) $(ENGINES)/.made ## run the local embedders on real models (builds llama.cpp once; needs a C++ compiler)
 	HOMEBODY_REQUIRE_GGUF=1 HOMEBODY_REQUIRE_ONNX=1 PYTHONPATH=$(ENGINES) $(BIN)/pytest tests/embedding/test_gguf.py tests/embedding/test_onnx.py
 
-live: $(RUNTIME) $(TESTS) $(LIVE)/.made ## talk with a real language model on this machine, for a quarter of an hour (ARGS="--windows 2048" for a part)
+live: $(RUNTIME) $(TESTS) $(LIVE)/.made ## test with a real language model on this machine (a quarter of an hour) (ARGS="--windows 2048" for a part)
 	@PYTHONPATH=. exec nice -n 10 $(BIN)/python -m tests.live --library $(LIVE) $(ARGS)
 
-bench: $(RUNTIME) $(TESTS) ## measure: run every program in benchmarks/
+bench: $(RUNTIME) $(TESTS) ## run all benchmarks
 	@set -e; for program in benchmarks/[a-z]*.py; do echo "== $$program" >&2; PYTHONPATH=. $(BIN)/python "$$program"; done
 
-bench-memory: $(RUNTIME) $(TESTS) ## measure the memory (HOMEBODY_LOCOMO=FOLDER of notes with questions, MINILM=FOLDER of a model)
+bench-memory: $(RUNTIME) $(TESTS) ## run the memory benchmarks (HOMEBODY_LOCOMO=FOLDER of notes with questions, MINILM=FOLDER of a model)
 	PYTHONPATH=. $(BIN)/python benchmarks/memory_recall.py $(HOMEBODY_LOCOMO) $(if $(MINILM),--minilm $(MINILM))
 	PYTHONPATH=. $(BIN)/python benchmarks/memory_speed.py 10000 63000
 
-docs: $(RUNTIME) ## make docs/configuration.md anew from the settings, and the table of docs/security.md from the tests
+docs: $(RUNTIME) ## regenerate docs/configuration.md, and the table in docs/security.md
 	$(BIN)/homebody config page > docs/configuration.md
 	$(BIN)/python -m tests.security.table --write
 
-bench-cost: $(RUNTIME) $(TESTS) ## what a week and a month of conversation cost (docs/cost.md)
+bench-cost: $(RUNTIME) $(TESTS) ## measure what a week and a month of conversation cost (docs/cost.md)
 	@PYTHONPATH=. $(BIN)/python benchmarks/cost.py $(ARGS)
 
-lock: $(RUNTIME) $(LINT) ## resolve requirements/*.txt anew (UPGRADE=1 for newer versions)
+lock: $(RUNTIME) $(LINT) ## resolve requirements/*.txt again (UPGRADE=1 for newer versions)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh requirements/lock
 
-clean: ## take away what was installed and cached (not your conversations)
+clean: ## remove what was installed and cached (not your conversations)
 	rm -rf $(VENV) $(CACHE) dist build .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find $(ROOMS) tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 

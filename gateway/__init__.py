@@ -1,1 +1,1 @@
-"""The gateway: the process that runs the house, and the only room that knows all the others."""
+"""The gateway: the process that connects channels, agents and memory; the only package that imports all the others."""

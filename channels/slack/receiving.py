@@ -253,7 +253,7 @@ class Receiver:
     # -- taking ------------------------------------------------------------------------------------------------------
 
     async def _take(self, found: list[tuple[dict[str, Any], Inbound | None]]) -> bool:
-        """Have the door accept what is wanted of this. Returns whether it is stored."""
+        """Pass on the messages that the settings want. Returns whether they are stored."""
         wanted = [(str(event.get("channel") or ""), one) for event, one in found if one is not None]
         wanted = [(channel, await self._named(one, channel)) for channel, one in wanted if self._reads(one, channel)]
         before = self._marks.written()

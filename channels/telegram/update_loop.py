@@ -153,7 +153,7 @@ class Poller:
     The offset is sent until one request with it has succeeded, and then left out: Telegram answers with the earliest
     unconfirmed update by itself, and an offset kept for longer would throw away what comes after an idle week, when Telegram
     may begin to count at a lower number. For the same reason a start goes without one: what was taken before and not
-    confirmed comes again, and the door knows it by its keys. The stored cursor tells how far reading got.
+    confirmed comes again, and the gateway recognises it by its keys. The stored cursor tells how far reading got.
     """
 
     def __init__(self, deps: ReceiverDeps, receiver: Receiver) -> None:

@@ -190,7 +190,7 @@ def _key_ring(agent: str, present: Callable[[], Settings], profiles: Profiles, e
 
 
 def _unheard(_: str) -> None:
-    """Ignore every key; used where embedders are only explained, not called."""
+    """Discard a notice: here an embedder is only described, not used."""
 
 
 def _plain(headers: Mapping[str, SecretStr]) -> dict[str, str]:

@@ -2,8 +2,8 @@
 
 A change costs one line in ``sessions.json.changes``, however many sessions there are; now and then the lines are folded into
 the file, which is replaced whole and atomically. Both predecessors are kept (``.prev``), so that either file may be lost. Lines
-hold changed fields only: what an owner edits by hand in other fields, while the house stands still, holds. An edit while it
-runs is noticed by the file's stamp and merged field by field.
+hold changed fields only, so an edit by hand of other fields while no gateway runs is kept. An edit while one
+runs is detected by the file's stamp and merged field by field.
 """
 
 from __future__ import annotations

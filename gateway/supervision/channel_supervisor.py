@@ -103,7 +103,7 @@ async def _ended(channel: Channel, work: Awaitable[None]) -> None:
     try:
         await work
     except Exception:
-        # the keeper restarts what fails; here it failed while it closed, and that must not take the house down
+        # a failure while closing must not end the gateway
         log.exception("%s:%s did not close cleanly", channel.name, channel.account)
 
 
@@ -222,7 +222,7 @@ class ChannelRunner:
             self._off(name, broken)
             return bool(getattr(self.channel, "absent", False))
         except Exception as error:
-            # a defect in one channel must not take the house down: it is told, and the channel begins anew
+            # a defect in one channel must not end the gateway: it is reported, and the channel restarts
             self._state, self._trouble = "restarting", f"{type(error).__name__}: {error}"
             log.exception("%s failed and is being restarted", name)
             task = asyncio.current_task()

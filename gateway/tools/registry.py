@@ -63,7 +63,7 @@ class ToolRegistry:
         """All tools, in the order in which they were made, also those that rules leave out."""
         self._boxes: dict[frozenset[str], Toolbox] = {}
         self.whole = Toolbox(self.tools, withheld=withheld)
-        """All tools, for what the house itself does in the agent's name."""
+        """All tools, for what the gateway itself does for the agent."""
         self.adopt(rules)
 
     def adopt(self, rules: Iterable[ToolRules]) -> None:

@@ -341,7 +341,7 @@ async def test_a_rule_for_the_new_id_goes_before_the_old_one(tmp_path: Path) -> 
         assert s.arrived == []
 
 
-async def test_nothing_moves_through_another_accounts_door(tmp_path: Path) -> None:
+async def test_no_conversation_is_migrated_by_another_account(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         with pytest.raises(ValueError, match="cannot move"):
             await s.door.moved(HALL, ChatAddress(channel="slack", kind="group", id="C1"))

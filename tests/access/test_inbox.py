@@ -194,7 +194,7 @@ async def test_hints_from_a_platform_are_dropped(tmp_path: Path) -> None:
         assert one.route.agent == "main"
 
 
-async def test_a_message_through_the_wrong_door_is_a_defect(tmp_path: Path) -> None:
+async def test_a_message_of_another_channel_than_the_sinks_is_a_defect(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         with pytest.raises(ValueError, match="terminal"):
             await s.inbox.sink("terminal").accept([message(1)])

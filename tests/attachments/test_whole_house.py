@@ -198,7 +198,7 @@ async def test_a_model_and_a_depth_of_thought_are_chosen_by_pressing(village: Ma
         assert "/think high" in [button.value for button in phone.sent[2].buttons]
 
 
-async def test_when_the_brake_stops_the_owner_may_press_once_more(village: Make) -> None:
+async def test_when_the_budget_is_used_up_a_button_allows_one_more_turn(village: Make) -> None:
     v = village()
     v.model.then([Failure(kind="billing", message="The budget is used up.", hint="Say /budget once.")])
     async with v.house() as (_, phone):
@@ -245,7 +245,7 @@ async def test_a_group_that_moves_while_a_reply_is_under_way_gets_it_at_its_new_
     assert "where are you?" in v.seen()
 
 
-async def test_a_platform_that_calls_is_heard_through_the_real_door_and_a_forger_is_not(village: Make) -> None:
+async def test_a_webhook_call_arrives_over_http_and_a_forged_one_does_not(village: Make) -> None:
     v = village(gateway={"port": 0})
     v.model.then("Heard you.")
     async with v.house(secret="s3cret") as (house, phone):

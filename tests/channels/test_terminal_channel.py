@@ -56,7 +56,7 @@ def outbound(text: str, key: str = "k1") -> Outbound:
     return Outbound(key=key, conversation=HERE, text=text)
 
 
-async def test_what_is_said_enters_through_the_door() -> None:
+async def test_what_is_said_is_given_to_the_inbound_sink() -> None:
     async with House().open() as house:
         link = house.channel.attach()
         await link.say("hello", key="m1", hints={"agent": "work"})
@@ -176,7 +176,7 @@ async def test_every_attached_client_gets_the_reply() -> None:
         assert await anext(other.frames()) == Note("for the phone")
 
 
-async def test_stop_goes_round_the_door() -> None:
+async def test_stop_does_not_go_through_the_inbound_sink() -> None:
     async with House().open() as house:
         await house.channel.attach().stop()
         assert house.stopped == [HERE]

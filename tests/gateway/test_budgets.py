@@ -73,7 +73,7 @@ async def test_a_stopped_call_counts_what_was_sent_and_said(street: Make) -> Non
     steps=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500), st.booleans()), max_size=30),
     limit=st.integers(1, 2000),
 )
-async def test_a_purse_is_never_overdrawn_by_calls_that_keep_to_what_they_reserved(
+async def test_a_budget_is_never_overdrawn_by_calls_that_keep_to_what_they_reserved(
     tmp_path_factory: Any, steps: list[tuple[int, int, bool]], limit: int
 ) -> None:
     path: Path = tmp_path_factory.mktemp("ledger")
@@ -110,7 +110,7 @@ CENTS = {
 """A model that costs a tenth of a cent a token, and twice that for what it answers."""
 
 
-async def test_a_dollar_purse_holds_back_by_the_worst_case_and_counts_what_it_came_to(street: Make) -> None:
+async def test_a_budget_in_dollars_reserves_the_worst_case_and_books_the_actual_cost(street: Make) -> None:
     s = street(budgets={"day": {"usd": 20}}, agent={"maxOutputTokens": 1000}, **CENTS)
     s.model.then(answer("one", input=3000, output=500), answer("two", input=3000, output=500))
     async with s.house() as (house, talk):
@@ -126,7 +126,7 @@ async def test_a_dollar_purse_holds_back_by_the_worst_case_and_counts_what_it_ca
         assert spent <= 20
 
 
-async def test_the_background_has_a_purse_of_its_own(street: Make) -> None:
+async def test_background_calls_have_a_budget_of_their_own(street: Make) -> None:
     s = street(budgets={"day": {"usd": 100}, "background": {"usd": 0.01}}, agent={"maxOutputTokens": 1000}, **CENTS)
     s.model.then(answer("one", input=10, output=10))
     async with s.house() as (house, talk):
@@ -138,7 +138,7 @@ async def test_the_background_has_a_purse_of_its_own(street: Make) -> None:
     assert "blue pot" in s.notes()
 
 
-async def test_a_session_has_a_purse_of_its_own(street: Make) -> None:
+async def test_a_session_has_a_budget_of_its_own(street: Make) -> None:
     s = street(budgets={"session": {"tokens": 52_000}}, agent={"maxOutputTokens": 1000})
     s.model.then(answer("one", input=50_000, output=10), answer("elsewhere", input=10, output=10))
     async with s.house() as (_, talk):

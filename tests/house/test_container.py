@@ -45,7 +45,7 @@ async def exit_code_of_the_health_check(port: int) -> int:
     return await checking.wait()
 
 
-async def test_the_health_check_passes_while_the_door_is_open_and_fails_when_it_is_shut() -> None:
+async def test_the_health_check_passes_while_the_server_listens_and_fails_when_it_does_not() -> None:
     async def facts() -> Mapping[str, Any]:
         return {}
 

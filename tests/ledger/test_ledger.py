@@ -98,7 +98,7 @@ async def test_messages_and_cursor_survive_a_restart_together(tmp_path: Path, cl
         assert await ledger.inbox.cursor("telegram:other", "offset") is None
 
 
-async def test_a_lone_surrogate_in_a_key_does_not_stop_the_door(tmp_path: Path, clock: ManualClock) -> None:
+async def test_a_lone_surrogate_in_a_key_does_not_stop_the_inbox(tmp_path: Path, clock: ManualClock) -> None:
     async with opened(tmp_path, clock) as ledger:
         odd = Arrival(
             key="u:\ud800",

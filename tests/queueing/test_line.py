@@ -53,7 +53,9 @@ def parts(one: QueuedMessage, other: QueuedMessage) -> bool:
 
 
 @given(items=ITEMS, rule=RULES)
-def test_only_kin_is_together_in_order_and_parts_always_are(items: list[QueuedMessage], rule: Rule) -> None:
+def test_only_messages_of_one_group_key_are_together_in_order_and_parts_always_are(
+    items: list[QueuedMessage], rule: Rule
+) -> None:
     turns: list[list[QueuedMessage]] = []
     waiting = list(items)
     while waiting:
@@ -78,7 +80,7 @@ def test_only_kin_is_together_in_order_and_parts_always_are(items: list[QueuedMe
 
 
 @pytest.mark.parametrize("mode", ["collect", "steer", "interrupt"])
-def test_what_is_of_one_kin_is_answered_together_but_for_what_stands_between(mode: QueueMode) -> None:
+def test_what_has_one_group_key_is_answered_together_but_for_what_stands_between(mode: QueueMode) -> None:
     def item(row: int, group_key: str = "k") -> QueuedMessage:
         return QueuedMessage(row, PLACE, "", group_key=group_key, sender="anna")
 

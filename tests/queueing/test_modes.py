@@ -444,7 +444,7 @@ async def test_the_status_tells_how_far_the_turn_is(town: Make) -> None:
     assert "0 waiting here" in wire.said()[0]
 
 
-async def test_the_status_tells_of_repeats_and_of_what_brakes_a_turn(town: Make) -> None:
+async def test_the_status_tells_of_repeats_and_of_what_limits_a_turn(town: Make) -> None:
     t = town()
     wire, gate, asked = t.wire(), asyncio.Event(), asyncio.Event()
 

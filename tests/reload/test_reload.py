@@ -73,7 +73,7 @@ async def test_a_reset_rule_that_was_changed_is_kept_to_by_the_schedule(place: P
         assert house.agents["main"].store.get("agent:main:main").session != first
 
 
-async def test_a_purse_that_was_emptied_holds_the_next_message_back(place: Place) -> None:
+async def test_a_budget_that_is_used_up_withholds_the_next_message(place: Place) -> None:
     async with place.open() as house:
         assert await ask(house, "hello") == "scripted/one"
         place.write({"budgets": {"day": {"tokens": 1}}})

@@ -16,7 +16,7 @@ SHOWN = 200
 
 
 class QueueHandlers:
-    """Lists, sends again, and gives up. All answers are JSON values. ``hand_out`` gives a message to the house, where one runs."""
+    """Lists, sends again, and gives up. All answers are JSON values. ``hand_out`` gives a message to the gateway, where one runs."""
 
     def __init__(self, ledger: Ledger, hand_out: Callable[[InboxRow], Awaitable[None]] | None = None) -> None:
         self._ledger = ledger
