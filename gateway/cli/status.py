@@ -44,7 +44,7 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     lines = [f"The gateway has been running since {local(facts['started'])} (process {facts['pid']}{port})."]
     for name, agent in facts["agents"].items():
         lines.append(f"  agent {name}: {agent['sessions']} sessions, workspace {agent['workspace']}")
-        lines += _commands(facts["commands"].get(name))
+        lines += confinement_lines(facts["commands"].get(name))
     for name, channel in facts["channels"].items():
         heard = f", last message {local(channel['heard'])}" if channel.get("heard") else ""
         lines.append(f"  channel {name}: {channel['state']}{heard}")
@@ -61,7 +61,8 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     return "\n".join(lines)
 
 
-def _commands(standing: dict[str, Any] | None) -> list[str]:
+def confinement_lines(standing: dict[str, Any] | None) -> list[str]:
+    """Say how an agent's commands are confined, where it could be better."""
     if standing is None or not standing["reason"]:
         return []
     said = {

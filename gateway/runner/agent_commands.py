@@ -23,8 +23,8 @@ from gateway.runner.job_records import JobRecords
 from gateway.runner.output import Output
 from gateway.runner.running_job import JobHome, LostJob, RunningJob
 from gateway.sandbox.command import PATH
+from gateway.sandbox.limits import limits_of
 from gateway.sandbox.protocol import Access, Request, Sandbox
-from gateway.sandbox.service import limits_of
 from memory.audience import Audience
 
 TERMINAL: Final = (40, 120)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gateway.sandbox.protocol import Limits
+
+if TYPE_CHECKING:
+    from agent.tool_settings import ExecLimits
 
 
 def rlimits(limits: Limits, *, processes: int | None = None) -> tuple[tuple[str, int], ...]:
@@ -19,3 +24,14 @@ def rlimits(limits: Limits, *, processes: int | None = None) -> tuple[tuple[str,
         ("NOFILE", limits.open_files),
     )
     return kept if processes is None else (*kept, ("NPROC", processes))
+
+
+def limits_of(said: ExecLimits) -> Limits:
+    """Return the limits as the settings say them."""
+    return Limits(
+        memory_bytes=said.memory_mb << 20,
+        processes=said.processes,
+        file_bytes=said.file_mb << 20,
+        cpu_seconds=said.cpu_sec,
+        tmp_bytes=said.tmp_mb << 20,
+    )

@@ -68,7 +68,7 @@ class Confined:
 
     ``argv[0]`` is an absolute path, ``env`` the whole environment and ``cwd`` the folder to start in. ``files`` are contents that
     the child finds behind descriptors 3, 4, ... ``rlimits`` holds (name without ``RLIMIT_``, value). ``seccomp`` is a BPF program
-    to install. The child joins each of ``cgroups``, given as paths of ``cgroup.procs`` files. ``drop`` gives up root's capabilities.
+    to install. ``drop`` gives up root's capabilities.
     """
 
     rung: Rung
@@ -79,7 +79,6 @@ class Confined:
     landlock: LandlockRules | None = None
     seccomp: bytes | None = None
     rlimits: tuple[tuple[str, int], ...] = ()
-    cgroups: tuple[str, ...] = ()
     drop: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -95,7 +94,6 @@ class Confined:
             and {"fs": rules.fs, "net": rules.net, "scoped": rules.scoped, "paths": [list(path) for path in rules.paths]},
             "seccomp": self.seccomp and base64.b64encode(self.seccomp).decode(),
             "rlimits": [list(limit) for limit in self.rlimits],
-            "cgroups": list(self.cgroups),
             "drop": self.drop,
         }
 

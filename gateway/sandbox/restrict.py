@@ -54,10 +54,6 @@ def become(plan: Mapping[str, Any]) -> NoReturn:
 
 def apply(plan: Mapping[str, Any]) -> None:
     """Do everything that the plan says but execute the command. Descriptors above 2 are closed, but for those that the plan makes."""
-    for path in plan["cgroups"]:
-        procs = os.open(path, os.O_WRONLY)
-        os.write(procs, b"0")
-        os.close(procs)
     os.chdir(plan["cwd"])
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)  # Python ignores both, and a child would inherit that

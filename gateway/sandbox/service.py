@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.tool_settings import ExecLimits, ExecSettings
+from agent.tool_settings import ExecSettings
 from gateway.base.paths import Paths
 from gateway.sandbox import command, explain, places
 from gateway.sandbox.bubblewrap import Bubblewrap
 from gateway.sandbox.check import check, interpreter
 from gateway.sandbox.landlock import Landlock
-from gateway.sandbox.limits import rlimits
+from gateway.sandbox.limits import limits_of, rlimits
 from gateway.sandbox.probe import Tried, try_bubblewrap, try_landlock
 from gateway.sandbox.protocol import CannotConfine, Confined, Limits, Request, Rung, Standing
 from gateway.settings.root import AgentProfile, Settings
@@ -197,17 +197,6 @@ class CommandSandbox:
         if folder is None or not os.path.isdir(folder):
             folder = self._tmp[agent] = os.path.realpath(tempfile.mkdtemp(prefix="homebody-"))
         return folder
-
-
-def limits_of(said: ExecLimits) -> Limits:
-    """Return the limits as the settings say them."""
-    return Limits(
-        memory_bytes=said.memory_mb << 20,
-        processes=said.processes,
-        file_bytes=said.file_mb << 20,
-        cpu_seconds=said.cpu_sec,
-        tmp_bytes=said.tmp_mb << 20,
-    )
 
 
 def _wanted(said: ExecSettings) -> tuple[str, ...]:
