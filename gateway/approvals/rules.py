@@ -111,7 +111,12 @@ class Rules:
         settings = self._settings()
         run = settings.agent(agent).exec
         if tool != "exec":
-            base = "allowed; you are asked where untrusted text may be behind it"
+            asked = (
+                "typing into a command is judged like a command"
+                if tool == "process"
+                else "you are asked where untrusted text may be behind it"
+            )
+            base = f"allowed; {asked}"
         elif run.security == "deny":
             base = "refused (tools.exec.security is deny)"
         elif not self._confined(agent, "owner"):
