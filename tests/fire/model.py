@@ -5,6 +5,7 @@ It keeps no state between calls, so that a gateway which was killed and asks aga
 ``do <name>`` in a message           reads DEEDS.md, adds ``- <name>`` there by ``edit`` (not repeatable), and says ``done <name>``,
                                      or ``could not do <name>`` with what the tool answered
 ``change <name>``                    the same with TOOLS.md, which needs its owner's approval; says ``denied <name>`` where that was refused
+``run <name>``                       the same by the command ``echo "- <name>" >> TOOLS.md``
 ``[Memory flush]``                   appends the facts that it was told to the day's note, then NO_REPLY
 a summary is asked for               writes one
 ``tell me <word>``                   says ``heard <word>``; so it does of the last word where nothing is asked
@@ -33,7 +34,7 @@ MOST_CALLS = 12
 FACT = re.compile(r"fact-\w+")
 _NOTE = re.compile(rf"{re.escape(UNANSWERED)}.*?below\.\]", re.DOTALL)
 """What a transcript says of messages that were given up; it may stand in one message with others."""
-_ASKED = re.compile(r"\b(do|change|tell me) (\w+)")
+_ASKED = re.compile(r"\b(do|change|run|tell me) (\w+)")
 _APPROVAL = re.compile(r"\[Approval #(\w+): (.*)", re.DOTALL)
 _WAITS = re.compile(r"approval #(\w+)\.")
 
@@ -101,7 +102,13 @@ def predicted(body: dict[str, Any]) -> tuple[dict[str, Any], str]:
     asked = [one for one in _all_asked(unanswered, messages) if not any(" ".join(one) in note for note in notes)]
     answers = []
     for verb, name in asked:
-        told = _done(name, unanswered) if verb == "do" else _changed(name, messages) if verb == "change" else f"heard {name}"
+        told = (
+            _done(name, unanswered)
+            if verb == "do"
+            else _changed(verb, name, messages)
+            if verb in {"change", "run"}
+            else f"heard {name}"
+        )
         if not isinstance(told, str):
             return told
         answers.append(told)
@@ -116,9 +123,9 @@ def _all_asked(unanswered: list[dict[str, Any]], messages: list[dict[str, Any]])
         if message["role"] != "user" or not text.strip():
             continue
         decided = _APPROVAL.search(text)
-        found += [("change", _name_of(decided[1], messages))] if decided is not None else _asked(text)
-    changes = [one for one in found if one[0] == "change"]
-    return [*(one for one in found if one[0] != "change"), *dict.fromkeys(changes)]
+        found += [_of_approval(decided[1], messages)] if decided is not None else _asked(text)
+    changes = [one for one in found if one[0] in {"change", "run"}]
+    return [*(one for one in found if one not in changes), *dict.fromkeys(changes)]
 
 
 def _done(name: str, unanswered: list[dict[str, Any]]) -> tuple[dict[str, Any], str] | str:
@@ -126,7 +133,7 @@ def _done(name: str, unanswered: list[dict[str, Any]]) -> tuple[dict[str, Any], 
     return _next_call(name, unanswered) or _outcome(name, unanswered)
 
 
-def _changed(name: str, messages: list[dict[str, Any]]) -> tuple[dict[str, Any], str] | str:
+def _changed(verb: str, name: str, messages: list[dict[str, Any]]) -> tuple[dict[str, Any], str] | str:
     """Return the call that a change needs next, or what came of it; nothing while it waits for its owner."""
     mine = [call for message in messages for call in message.get("tool_calls") or () if call["id"].endswith(f"-{name}")]
     last = _last_result(name, messages)
@@ -135,25 +142,34 @@ def _changed(name: str, messages: list[dict[str, Any]]) -> tuple[dict[str, Any],
         if not outcomes:
             return ""
         last = outcomes[-1].partition("\n")[2] or outcomes[-1]
-    if _is_over(last):
-        return f"done {name}"
-    if "It was not run" in last:
-        return f"denied {name}"
+    if told := _came_of(verb, name, last):
+        return told
     if len(mine) >= MOST_CALLS:
         return f"could not do {name}: {last}"
+    if verb == "run":
+        return _call(f"x{len(mine)}-{name}", "exec", {"command": f'echo "- {name}" >> {CHANGES}'})
     if mine and mine[-1]["function"]["name"] == "read":
         return _call(f"e{len(mine)}-{name}", "edit", {"path": CHANGES, "old": "<end>", "new": f"- {name}\n<end>"})
     return _call(f"r{len(mine)}-{name}", "read", {"path": CHANGES})
 
 
-def _name_of(approval: str, messages: list[dict[str, Any]]) -> str:
-    """Return the name of the change that an approval is about: by the call that waits for it."""
+def _came_of(verb: str, name: str, last: str) -> str:
+    """Return what to say of a change by its last result; nothing while it is not over."""
+    if _is_over(last) or (verb == "run" and "exit code 0" in last):
+        return f"done {name}"
+    return f"denied {name}" if "It was not run" in last else ""
+
+
+def _of_approval(approval: str, messages: list[dict[str, Any]]) -> tuple[str, str]:
+    """Return what an approval is about, as verb and name: by the call that waits for it."""
     found = [
         message["tool_call_id"]
         for message in messages
         if f"approval #{approval}." in _text(message) and "tool_call_id" in message
     ]
-    return found[-1].partition("-")[2] if found else "nothing"
+    if not found:
+        return "tell me", "nothing"
+    return "run" if found[-1].startswith("x") else "change", found[-1].partition("-")[2]
 
 
 def _after_last_answer(messages: list[dict[str, Any]]) -> int:

@@ -360,6 +360,7 @@ _ASKED: dict[str, Any] = {
     "says": ("please change alpha", "tell me plum", "please change beta"),
     "changes": ("alpha", "beta"),
 }
+_RUN: dict[str, Any] = {"says": ("please run alpha", "tell me plum", "please run beta"), "changes": ("alpha", "beta")}
 
 SCENARIOS = {
     scenario.name: scenario
@@ -372,6 +373,7 @@ SCENARIOS = {
         ),
         Scenario("answered together", **_DO_AND_TELL, settings={"queue": {"mode": "collect"}}),
         Scenario("asked and approved", **_ASKED, answers=("done alpha", "heard plum", "done beta"), decides="once"),
+        Scenario("asked to run", **_RUN, answers=("done alpha", "heard plum", "done beta"), decides="once"),
         Scenario("asked and denied", **_ASKED, answers=("denied alpha", "heard plum", "denied beta"), decides="deny"),
         Scenario(
             "flush and compaction",
