@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
 from operator import is_
 
@@ -64,7 +65,13 @@ class PrefixWatch:
 def digest(request: Request) -> str:
     """Return a hash of everything in a request that stands before its messages, by segment: ``tools:1f0c… AGENTS.md:77ab…``."""
     parts = [("tools", _tools(request)), *((segment.name, segment.text) for segment in request.system)]
-    return " ".join(f"{name.replace(' ', '-')}:{hashlib.sha256(text.encode()).hexdigest()[:8]}" for name, text in parts)
+    return " ".join(f"{name.replace(' ', '-')}:{_short_hash(text)}" for name, text in parts)
+
+
+@lru_cache(maxsize=32)
+def _short_hash(text: str) -> str:
+    """Segments are the same from turn to turn."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def parting(former: Request, request: Request) -> PrefixChange | None:

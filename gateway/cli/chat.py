@@ -46,8 +46,7 @@ def chat(
 def _resumed(invocation: Invocation, wish: str, agent_id: str | None, *, ask: bool) -> tuple[str, str]:
     """Return the key of the session to continue, and its last messages as text."""
     from gateway.agents.memory_stores import owner_zone
-    from gateway.cli.resuming import latest, meant, offered, where_it_was
-    from gateway.cli.sessions import stores_of
+    from gateway.cli.sessions import latest, meant, offered, stores_of, where_it_was
 
     stores = stores_of(invocation, agent_id)
     settings = invocation.loaded.settings

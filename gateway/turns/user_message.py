@@ -54,11 +54,13 @@ def sources_of(message: RoutedMessage) -> tuple[str, ...]:
 def _quoted_source(conversation: SessionContext, quoted_text: str) -> tuple[str, ...]:
     """Return the source of what a message replies to, unless it is something trusted that the model was shown in this session anyway."""
     wanted = _letters(quoted_text.rstrip("…"))
+    if not wanted:
+        return ()
     said = [entry.body.message for entry in conversation.transcript.entries[-LOOKED_BACK:] if isinstance(entry.body, Said)]
     trusted = (
         one.text for one in said if isinstance(one, AssistantMessage) or (isinstance(one, UserMessage) and not one.taint)
     )
-    return () if not wanted or any(wanted in _letters(text) for text in trusted) else ("quote",)
+    return () if any(wanted in _letters(text) for text in trusted) else ("quote",)
 
 
 def _letters(text: str) -> str:

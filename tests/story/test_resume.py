@@ -12,8 +12,7 @@ import pytest
 from gateway.base.errors import UsageError
 from gateway.cli import main
 from gateway.cli.invocation import Invocation
-from gateway.cli.resuming import latest, meant, offered, where_it_was
-from gateway.cli.sessions import stores_of
+from gateway.cli.sessions import latest, meant, offered, stores_of, where_it_was
 
 if TYPE_CHECKING:
     from collections.abc import Callable
