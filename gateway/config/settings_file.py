@@ -65,14 +65,15 @@ def _change(target: Path, env: Mapping[str, str], now: datetime, edit: Callable[
 
 
 def with_line_ends_of(before: str, after: str) -> str:
-    """Return ``after``, whose lines end with a newline, with each unchanged line ended as before, and the others as most are."""
+    """Return ``after``, whose lines end with a newline, with each line ended as the line in its place before, further ones as most are."""
     old, new = before.split("\n"), after.split("\n")
     usual = "\r" if sum(line.endswith("\r") for line in old) * 2 > len(old) - 1 else ""
     same = [a.removesuffix("\r") == b for a, b in zip(old[:-1], new[:-1], strict=False)]
     head = same.index(False) if False in same else len(same)
     same = [a.removesuffix("\r") == b for a, b in zip(reversed(old[head:]), reversed(new[head:]), strict=False)]
     tail = same.index(False) if False in same else len(same)
-    changed = [line + usual for line in new[head : len(new) - tail]]
+    ends = ["\r" if line.endswith("\r") else "" for line in old[head : min(len(old) - tail, len(old) - 1)]]
+    changed = [line + (ends[place] if place < len(ends) else usual) for place, line in enumerate(new[head : len(new) - tail])]
     if not tail:
         changed[-1] = new[-1]
     return "\n".join([*old[:head], *changed, *old[len(old) - tail :]])

@@ -311,3 +311,5 @@ def test_line_ends_stay_where_the_lines_stay(old, new, data):
     at = data.draw(st.integers(0, len(old) - 1))
     longer = with_line_ends_of(before, "\n".join([*old[:at], "inserted", *old[at:]]))
     assert re.sub(r"inserted\r?\n", "", longer) == before
+    reworded = with_line_ends_of(before, "\n".join([*old[:at], f"{old[at]}!", *old[at + 1 :]]))
+    assert reworded.replace("!", "") == before
