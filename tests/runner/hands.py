@@ -49,6 +49,18 @@ class Unconfined:
         return {}
 
 
+class Confining(Unconfined):
+    """Confines as it is told."""
+
+    def __init__(self, how: Callable[[Request], Confined]) -> None:
+        super().__init__()
+        self._how = how
+
+    async def confine(self, request: Request) -> Confined:
+        self.asked.append(request)
+        return self._how(request)
+
+
 @dataclass
 class Hands:
     """The tools, and what they do."""
@@ -92,12 +104,13 @@ async def hands(
     access: Access = "rw",
     settings: ExecSettings | None = None,
     ended: Callable[[str, JobState], None] | None = None,
+    confine: Callable[[Request], Confined] | None = None,
 ) -> AsyncIterator[Hands]:
     """Give an agent hands: its workspace and records lie in ``folder``, and outlive them."""
     clock, told = SystemClock(), []
     workspace = folder / "workspace"
     workspace.mkdir(exist_ok=True)
-    runner, sandbox = Runner(clock), Unconfined()
+    runner, sandbox = Runner(clock), Unconfined() if confine is None else Confining(confine)
     facts = AgentFacts(id="main", workspace=workspace, settings=lambda: settings or ExecSettings(), access=lambda: access)
     commands = AgentCommands(
         facts,
