@@ -74,7 +74,7 @@ class StatusHandlers:
             "settings": self._reload.facts(),
             "commands": {agent: asdict(known) for agent in self._agents if (known := self._sandbox.known(agent)) is not None},
             "inbox": {"waiting": tally.waiting},
-            "turns": {"running": tally.running},
+            "turns": {"running": tally.running, "suspended": tally.suspended},
             "outbox": dict(tally.outbox),
             "paused": self._pause.causes,
             "notices": self._notices.told,

@@ -50,6 +50,8 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
         lines.append(f"  channel {name}: {channel['state']}{heard}")
         lines += [f"    {channel[key]}" for key in ("trouble", "mend", "sending") if channel.get(key)]
     outbox = ", ".join(f"{count} {state}" for state, count in facts["outbox"].items() if state != "sent" and count) or "empty"
+    if suspended := facts["turns"].get("suspended"):
+        lines.append(f"  {suspended} turns wait for your approval: homebody approvals list")
     lines.append(f"  {facts['turns']['running']} turns running, {facts['inbox']['waiting']} messages waiting, outbox: {outbox}")
     settings = facts.get("settings") or {}
     if settings.get("complaint"):

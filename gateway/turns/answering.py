@@ -255,7 +255,8 @@ class Answering:
         A turn that its owner stopped is over. One that the gateway cancelled while closing continues at the next start. One that a newer
         message interrupted is over when its messages are in the transcript; otherwise they are answered together with the newer one.
         """
-        if ticket.ending == "interrupt" and not context.running.begun and context.running.items:
+        begun = context.running.begun or context.asked  # one that was asked about has begun before
+        if ticket.ending == "interrupt" and not begun and context.running.items:
             await self._ledger.turns.release(context.turn.id)
             self._lanes.give_back(ticket.session, context.running.items)
             return
