@@ -309,8 +309,8 @@ class GatewayParts:
 
     def channel(self, place: ChatAddress) -> Channel:
         """Return the channel of a conversation; the terminal's if the channel was removed."""
-        keeper = self.channel_supervisor.get(f"{place.channel}:{place.account}")
-        return keeper.channel if keeper else self.terminal
+        runner = self.channel_supervisor.get(f"{place.channel}:{place.account}")
+        return runner.channel if runner else self.terminal
 
     def _keeper(self, channel: Channel, policy: Policy) -> ChannelRunner:
         sink = self.inbox.sink(channel.name, channel.account)

@@ -251,9 +251,9 @@ class Reload:
         def stays(name: str) -> bool:
             return name == _TERMINAL or (name in fresh and _same_account(former, now, name))
 
-        for name, keeper in self._channels.items():
+        for name, runner in self._channels.items():
             if not stays(name) and name in fresh:
-                keeper.policy = fresh[name][1]
+                runner.policy = fresh[name][1]
         await asyncio.gather(*(self._channels.let_go(name) for name in list(self._channels) if not stays(name)))
         for name, (channel, policy) in fresh.items():
             if not stays(name):

@@ -113,7 +113,7 @@ def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]
     from gateway.base.clock import SystemClock
     from gateway.cli.gateway_calls import call_ledger
 
-    def desk(ledger: Ledger) -> Any:
+    def handlers(ledger: Ledger) -> Any:
         settings, stored = invocation.loaded.settings, StoredRules(invocation.paths.state)
 
         def wake(_turn: Turn) -> None:
@@ -124,7 +124,7 @@ def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]
         )
         return ApprovalHandlers(ledger, decisions, settings=lambda: settings, stored=stored).calls()
 
-    return call_ledger(invocation, desk, call, **arguments)
+    return call_ledger(invocation, handlers, call, **arguments)
 
 
 def _rule_call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:

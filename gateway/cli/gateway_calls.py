@@ -62,7 +62,7 @@ async def ask(state: Path, call: str, **arguments: Any) -> Any:
     return await once_it_listens(state / "gateway.lock", lambda: client.ask(state, call, **arguments))
 
 
-def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: str, **arguments: Any) -> dict[str, Any]:
+def call_ledger(invocation: Invocation, handlers: Callable[[Ledger], Calls], call: str, **arguments: Any) -> dict[str, Any]:
     """Make one call of an API handler and return its answer.
 
     Raises:
@@ -73,7 +73,7 @@ def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: s
     state = invocation.paths.state
     holder = describe(state / "gateway.lock")
     if holder is None:
-        return asyncio.run(_without_gateway(invocation, desk, call, arguments))
+        return asyncio.run(_without_gateway(invocation, handlers, call, arguments))
     if not holder.socket:
         hint = "End it (Ctrl-D), then run the command again."
         raise AlreadyRunning("a conversation in a terminal is using this folder", where=str(state), hint=hint)
@@ -82,7 +82,7 @@ def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: s
 
 
 async def _without_gateway(
-    invocation: Invocation, desk: Callable[[Ledger], Calls], call: str, arguments: dict[str, Any]
+    invocation: Invocation, handlers: Callable[[Ledger], Calls], call: str, arguments: dict[str, Any]
 ) -> dict[str, Any]:
     from gateway.base.clock import SystemClock
     from gateway.base.state_lock import StateLock
@@ -93,7 +93,7 @@ async def _without_gateway(
     try:
         ledger = await SqliteLedger.open(invocation.paths.state / "ledger.sqlite", SystemClock())
         try:
-            return await desk(ledger)[call](**arguments)
+            return await handlers(ledger)[call](**arguments)
         finally:
             await ledger.close()
     finally:

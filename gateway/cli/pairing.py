@@ -63,14 +63,14 @@ def _ask(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
     from gateway.routing.access import Access
     from gateway.supervision.platforms import platforms
 
-    def desk(ledger: Ledger) -> Any:
+    def handlers(ledger: Ledger) -> Any:
         settings = invocation.loaded.settings
         policies = {(one.name, one.account): policy for one, policy in platforms(settings, SystemClock(), os.environ)}
         return PairingHandlers(
             ledger, Access(ledger.pairing, lambda: policies, lambda: settings.session.identity_links)
         ).calls()
 
-    return call_ledger(invocation, desk, call, **arguments)
+    return call_ledger(invocation, handlers, call, **arguments)
 
 
 def _tell(facts: dict[str, Any], told: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:

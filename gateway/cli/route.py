@@ -34,11 +34,11 @@ def explain(invocation: Invocation, /, *, as_json: bool, **given: Any) -> None:
     """Show which agent answers, in which session and with which memory, the rule behind it, and whether the sender has access."""
     from gateway.cli.gateway_calls import call_ledger
 
-    facts = call_ledger(invocation, lambda ledger: _desk(invocation, ledger), "route.explain", **given)
+    facts = call_ledger(invocation, lambda ledger: _route_handlers(invocation, ledger), "route.explain", **given)
     tell(facts, _told(facts), as_json=as_json)
 
 
-def _desk(invocation: Invocation, ledger: Ledger) -> Any:
+def _route_handlers(invocation: Invocation, ledger: Ledger) -> Any:
     from gateway.api.handlers.routes import RouteHandlers
     from gateway.base.clock import SystemClock
     from gateway.routing.access import Access

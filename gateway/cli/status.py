@@ -89,13 +89,13 @@ def usage(invocation: Invocation, days: int, as_json: bool) -> None:
     settings = invocation.loaded.settings
     since = first_day(datetime.now(UTC), owner_zone(settings.agent(settings.default_agent)), days)
 
-    def desk(ledger: Ledger) -> Any:
+    def handlers(ledger: Ledger) -> Any:
         async def look(since: str) -> dict[str, Any]:
             return facts(await ledger.spending.usage(since))
 
         return {"usage": look}
 
-    found = call_ledger(invocation, desk, "usage", since=since)
+    found = call_ledger(invocation, handlers, "usage", since=since)
     tell(found, told(found), as_json=as_json)
 
 

@@ -33,7 +33,7 @@ class SessionCommands:
         self._rights = rights
         self._arrived = arrived
         self._record = record
-        self._desk = ModelCommands(agent, arrived, record)
+        self._models = ModelCommands(agent, arrived, record)
         self._commands: dict[str, Callable[[str], Awaitable[str]]] = {
             "help": self._help,
             "unknown": self._unknown,
@@ -45,10 +45,10 @@ class SessionCommands:
             "unpin": self._unpin,
             "why": self._why,
             "context": self._context,
-            "model": self._desk.model,
-            "models": self._desk.models,
-            "think": self._desk.think,
-            "reasoning": self._desk.reasoning,
+            "model": self._models.model,
+            "models": self._models.models,
+            "think": self._models.think,
+            "reasoning": self._models.reasoning,
             "verbose": self._verbose,
             "tools": self._tools,
             "whoami": self._whoami,
@@ -77,7 +77,7 @@ class SessionCommands:
 
     async def _new(self, argument: str) -> str:
         if argument:
-            argument = await self._desk.resolved(argument)
+            argument = await self._models.resolved(argument)
         fresh = self._record
         if not self._is_repeat:
             fresh = await self._agent.renew(fresh, self._arrived.route.audience, "command", made_by=self._arrived.row.uid)

@@ -55,13 +55,13 @@ class ChannelSupervisor(Mapping[str, "ChannelRunner"]):
 
     async def let_go(self, name: str) -> None:
         """Stop and remove a channel: sends in progress may finish, other outgoing messages wait."""
-        keeper = self._kept.pop(name)
-        await self._delivery.let_go(keeper.channel.name, keeper.channel.account, LET_GO_SECONDS)
+        runner = self._kept.pop(name)
+        await self._delivery.let_go(runner.channel.name, runner.channel.account, LET_GO_SECONDS)
         task = self._tasks.pop(name, None)
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        self._gone.append(keeper.channel)
+        self._gone.append(runner.channel)
 
     async def run(self) -> None:
         """Run all channels until cancelled."""
@@ -84,19 +84,19 @@ class ChannelSupervisor(Mapping[str, "ChannelRunner"]):
 
     def policies(self) -> dict[tuple[str, str], Policy]:
         """The access policies by channel and account."""
-        return {(keeper.channel.name, keeper.channel.account): keeper.policy for keeper in self._kept.values()}
+        return {(runner.channel.name, runner.channel.account): runner.policy for runner in self._kept.values()}
 
     def working(self) -> Mapping[str, ChannelRunner]:
         """The channels that are not off."""
-        return {name: keeper for name, keeper in self._kept.items() if not keeper.broken}
+        return {name: runner for name, runner in self._kept.items() if not runner.broken}
 
     def facts(self) -> dict[str, Any]:
         """The state of each channel as JSON values."""
-        return {name: keeper.facts() for name, keeper in self._kept.items()}
+        return {name: runner.facts() for name, runner in self._kept.items()}
 
     def _begin(self, name: str, group: asyncio.TaskGroup) -> None:
-        keeper = self._kept[name]
-        self._tasks[name] = group.create_task(_ended(keeper.channel, keeper.run()), name=f"channel {name}")
+        runner = self._kept[name]
+        self._tasks[name] = group.create_task(_ended(runner.channel, runner.run()), name=f"channel {name}")
 
 
 async def _ended(channel: Channel, work: Awaitable[None]) -> None:
