@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from gateway.sandbox import command, landlock, places
 from gateway.sandbox.limits import rlimits
-from gateway.sandbox.protocol import Confined, LandlockRules, Limits, Request
+from gateway.sandbox.protocol import CannotConfine, Confined, LandlockRules, Limits, Request
 from gateway.sandbox.syscall_filter import INET, INET6, NETLINK, UNIX, FilterOptions, assemble
 
 _TMP = "/tmp"
@@ -38,7 +38,9 @@ class Bubblewrap:
     def confine(self, request: Request, given: places.Places, limits: Limits) -> Confined:
         """Say how to run one command. Raises CannotConfine where its folders cannot be shown to it."""
         files = [b""]
-        options = self._options(request, given, limits, files)
+        options = list(self._options(request, given, limits, files))
+        if any("\0" in option for option in options):  # it would end the option, and what follows be one of its own
+            raise CannotConfine("no path and no variable can hold a NUL character")
         files[0] = b"".join(os.fsencode(option) + b"\0" for option in options)
         return Confined(
             rung="bwrap",

@@ -166,11 +166,9 @@ async def _run(plan: Confined | None, argv: Sequence[str], given: dict[str, Any]
     reading, writing = os.pipe()
     master, slave = pty.openpty()
     leak = os.open(given["home"], os.O_RDONLY)
-    start = (
-        (sys.executable, "-I", "-S", restrict.__file__, str(reading))
-        if plan
-        else ("/usr/bin/setsid", "--ctty", "--wait", *argv)
-    )
+    start = (sys.executable, "-I", "-S", restrict.__file__, str(reading)) if plan else tuple(argv)
+    if plan is None or plan.rung != "bwrap":  # inside bwrap the command takes the terminal itself
+        start = ("/usr/bin/setsid", "-c", *start)
     try:
         process = await asyncio.create_subprocess_exec(
             *start,
@@ -179,7 +177,7 @@ async def _run(plan: Confined | None, argv: Sequence[str], given: dict[str, Any]
             stderr=subprocess.PIPE,
             env={"CANARY_API_KEY": given["token"]},
             pass_fds=(reading, leak),
-            start_new_session=True,
+            start_new_session=plan is not None and plan.rung == "bwrap",
             cwd="/",
         )
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -136,6 +137,21 @@ async def test_sec_54_landlock_refuses_what_it_cannot_hide(tmp_path: Path) -> No
     house = Confining(tmp_path, {"agents": agents, "tools": {"exec": {"sandbox": "landlock"}}})
     with pytest.raises(CannotConfine, match="lies in"):
         await house.plan("true")
+
+
+@pytest.mark.parametrize("means", MEANS)
+async def test_with_the_network_names_and_servers_are_found_and_without_it_nothing(tmp_path: Path, means: str) -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+    ask = (
+        "python3 - <<'E'\nimport socket\ntry:\n    print(socket.gethostbyname('localhost'))\n"
+        f"    socket.create_connection(('127.0.0.1', {port}), 5)\n    print('connected')\nexcept OSError:\n    print('refused')\nE\n"
+        "grep -c . /etc/resolv.conf /etc/hosts /etc/nsswitch.conf >/dev/null && echo readable"
+    )
+    with server:
+        house = confining(tmp_path, means)
+        assert (await house.run(ask, network=True)).stdout.split() == ["127.0.0.1", "connected", "readable"]
+        assert (await house.run(ask)).stdout.split()[-1] == "refused"
 
 
 @pytest.mark.parametrize("means", MEANS)
