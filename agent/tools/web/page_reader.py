@@ -70,7 +70,7 @@ class PageReader:
     async def _run(self, order: bytes) -> tuple[bytes, int | None]:
         pipe = asyncio.subprocess.PIPE
         process = await self._spawn(
-            *(sys.executable, "-I", "-B", "-c", _PROGRAM, str(_ROOT)),
+            *(sys.executable, "-I", "-c", _PROGRAM, str(_ROOT)),
             stdin=pipe,
             stdout=pipe,
             stderr=asyncio.subprocess.DEVNULL,
