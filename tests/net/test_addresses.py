@@ -165,6 +165,24 @@ def test_any_text_is_a_target_or_refused_with_a_reason(text: str) -> None:
             assert not set(target.host + target.path) & set(" \r\n\t\\@#\x00") or "@" in target.path
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://good.example@127.0.0.1/", "a user name or password before the host"),
+        ("http://good.example:pass@127.0.0.1:80/", "a user name or password before the host"),
+        ("http://good.example\\@127.0.0.1/", "blanks, control characters or backslashes"),
+        ("http://0x7f.1/", "an address in an unusual form"),
+        ("http://good.example:22/", "port 22 is not fetched from"),
+        ("http://nas.local/", "a name of a local network"),
+        ("ftp://good.example/", "no http or https address"),
+        ("https://good.example/" + "a" * 4000, "longer than 4,000 characters"),
+    ],
+)
+def test_what_is_wrong_with_a_url_is_said(url: str, told: str) -> None:
+    with pytest.raises(FetchRefused, match=told):
+        target_of(url)
+
+
 def test_a_place_is_written_as_targets_have_it() -> None:
     assert place_of("NAS.lan:8080") == "nas.lan:8080"
     assert place_of("[fd00:0::1]:80") == "[fd00::1]:80"
