@@ -20,6 +20,7 @@ from gateway.logs.redaction import Redactor
 from gateway.runner import output
 from gateway.runner.output import Output, lines_of
 from memory.audience import OWNER, Audience
+from tests.full_disk import no_file_may_grow
 from tests.runner.commands import alive, mark, until
 from tests.runner.hands import hands
 
@@ -425,3 +426,35 @@ def test_lines_are_those_that_were_asked_for(lines: list[str], offset: int | Non
     expected = lines[-limit:] if offset is None else lines[offset - 1 : offset - 1 + limit]
     assert told[:-1] == expected
     assert len(lines_of(lines, offset, limit, 200)) <= 300
+
+
+async def test_on_a_full_disk_commands_still_run_and_say_that_no_file_has_their_output(tmp_path: Path) -> None:
+    async with hands(tmp_path) as one:
+        await one.exec("true")  # the runner is there, without the limit that stands for the full disk
+        with no_file_may_grow():
+            answer = await one.exec("for i in {1..20000}; do echo line $i; done", context=one.context(max_chars=4000))
+            assert "line 20000" in answer.text
+            assert "exit code 0" in answer.text
+            job = (await one.exec("echo a; sleep 100", background=True)).details["job"]
+            assert "a" in (await one.process("poll", job=job, timeout=10)).text
+            assert "it was stopped" in (await one.process("kill", job=job)).text
+
+
+async def test_a_command_that_fills_the_disk_is_ended_before_it_is_full(tmp_path: Path) -> None:
+    disk = tmp_path / "workspace"
+    disk.mkdir()
+    mounted = await asyncio.create_subprocess_exec(
+        "mount", "-t", "tmpfs", "-o", "size=120m", "tmpfs", disk, stderr=asyncio.subprocess.DEVNULL
+    )
+    if await mounted.wait():
+        pytest.skip("only root can mount a small disk")
+    try:
+        async with hands(tmp_path) as one:
+            text = "while :; do head -c 2000000 /dev/zero >> many$((n++)); sleep 0.02; done"
+            answer = await one.exec(text, yieldMs=100_000)
+            assert "it was ended because the disk is nearly full" in answer.text
+            assert (await one.exec("rm many*; echo freed")).text.startswith(
+                "freed\n"
+            )  # a full disk does not keep commands from running
+    finally:
+        await (await asyncio.create_subprocess_exec("umount", "-l", disk)).wait()
