@@ -142,3 +142,23 @@ def _said(street: Street) -> list[str]:
         return [str(text) for (text,) in ledger.execute("SELECT text FROM outbox")]
     finally:
         ledger.close()
+
+
+async def test_a_command_that_no_rule_allows_runs_when_the_owner_approves_it_and_not_before(street: Make) -> None:
+    s = street()
+    s.model.then(call("exec", command="echo hi >> asked.txt"), "I asked.", "It is there.")
+    async with s.house() as (house, talk):
+        await talk.send("do it")
+        asked = await until_some(lambda: house.ledger.approvals.latest(["pending"]))
+        assert not (s.workspace / "asked.txt").exists()
+        await talk.send(f"/approve {asked[0].id} once")
+        await talk.until(lambda: any("It is there." in text or "I asked." in text for text in talk.replies()))
+        await until((s.workspace / "asked.txt").exists)
+        await house.lanes.quiet()
+    assert (s.workspace / "asked.txt").read_text() == "hi\n"
+
+
+async def until_some(ask: Callable[[], Any]) -> Any:
+    while not (found := await ask()):  # noqa: ASYNC110 -- the ledger tells nobody
+        await asyncio.sleep(0.02)
+    return found
