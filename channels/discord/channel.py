@@ -142,7 +142,7 @@ class DiscordChannel(ChatChannel):
             await self._best_effort(self._offer, "the menu of commands could not be set")
 
     async def _offer(self) -> None:
-        from channels.discord.slash_commands import offer
+        from channels.discord.interactions import offer
 
         if self._entries is None:
             return

@@ -1,14 +1,16 @@
 """Slash commands, button presses and reactions: converted to inbound messages, and answered within the three seconds that Discord allows.
 
 They do not wait in the queue of messages, which may be reading missed messages in many channels. A press or command is answered after it
-is stored; if storing fails, the person is told at once and can repeat it, so it is not retried in the background.
+is stored; if storing fails, the person is told at once and can repeat it, so it is not retried in the background. ``offer`` sets the slash
+commands (https://discord.com/developers/docs/interactions/application-commands) where they differ.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from channels.common.event_guard import BackgroundTasks, EventGuard
 from channels.common.log import Log
@@ -19,6 +21,11 @@ from channels.discord.gateway_client import GatewayClient
 from channels.discord.inbound import Place, facts, place_of, sender_of
 from channels.messages import Inbound
 from channels.protocol import Clock, InboundSink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from channels.protocol import MenuEntry
 
 COMMAND = 2
 PRESS = 3
@@ -180,3 +187,58 @@ def _taken(message: Inbound) -> dict[str, Any]:
 
 def _whisper(text: str) -> dict[str, Any]:
     return {"type": _SAY, "data": {"content": text, "flags": EPHEMERAL, "allowed_mentions": {"parse": []}}}
+
+
+MOST = 100
+LONGEST = 100
+ARGUMENT = "argument"
+_NAME = re.compile(r"[-_\w]{1,32}")
+_TEXT = 3
+
+
+async def offer(link: GatewayClient, entries: Sequence[MenuEntry]) -> bool:
+    """Set the bot's commands; return whether they had to be changed. Raises one of ``TROUBLE``."""
+    bot = int(link.me)
+    wanted = commands(entries)
+    offered = await link.http.get_global_commands(bot)
+    if _compared(map(dict, offered)) == _compared(wanted):
+        return False
+    await link.http.bulk_upsert_global_commands(bot, wanted)
+    return True
+
+
+def commands(entries: Sequence[MenuEntry]) -> list[dict[str, Any]]:
+    """Return commands in Discord's form; one with an invalid name is left out, and can still be typed."""
+    named = {name: entry for entry in entries if _NAME.fullmatch(name := entry.name.lower()) and name == name.lower()}
+    return [_as_payload(name, entry) for name, entry in list(named.items())[:MOST]]
+
+
+def _as_payload(name: str, entry: MenuEntry) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": name,
+        "description": _short(entry.help) or name,
+        "type": 1,
+        "contexts": [0, 1],  # servers, and private messages with the bot
+        "integration_types": [0],
+    }
+    if hint := _short(entry.argument):
+        shown["options"] = [{"name": ARGUMENT, "description": hint, "type": _TEXT}]
+    return shown
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def _compared(found: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return the comparable part of commands: Discord adds fields, omits defaults, and sorts them."""
+    return sorted(
+        (
+            str(one.get("name")),
+            str(one.get("description")),
+            sorted(one.get("contexts") or ()),
+            [(option.get("name"), option.get("description"), option.get("type")) for option in one.get("options") or ()],
+        )
+        for one in found
+    )

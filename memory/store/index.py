@@ -11,9 +11,8 @@ from typing import Any
 from memory.embedding.identity import Identity
 from memory.settings import MemorySettings
 from memory.store.candidates import Candidate, Lookup, SimilarityThreshold
-from memory.store.chunk_store import INDEXING_VERSION, ChunkStore, Generation
+from memory.store.chunk_store import INDEXING_VERSION, ChunkStore, EmbeddingCache, Generation
 from memory.store.database import AllowedFeatures, Database
-from memory.store.embedding_cache import EmbeddingCache
 from memory.store.keyword_index import KeywordIndex
 from memory.store.vector_store import VectorStore, packed
 from memory.text.chunks import is_only_headings

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from channels.discord.interactions import custom_id, pressed
+from channels.discord.interactions import commands, custom_id, pressed
 from channels.discord.sending import rows
-from channels.discord.slash_commands import commands
 from channels.messages import Button, ChatAddress
 from channels.protocol import MenuEntry
 from tests.channels.discord_line import ANNA, BEN, GUILD, Line

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gateway.base.clock import ManualClock
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.settings import MemorySettings, VectorStoreSettings
+from memory.store.chunk_store import EmbeddingCache
 from memory.store.database import Database
-from memory.store.embedding_cache import EmbeddingCache
 from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
