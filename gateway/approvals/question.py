@@ -16,6 +16,7 @@ LONGEST: Final = 1900
 """Characters of a question: one message on every platform."""
 _MOST_PARTS: Final = 12
 _MOST_SOURCES: Final = 5
+_MOST_VARIABLES: Final = 4
 _PART: Final = 100
 _HEAD: Final = 0.7
 """The share of a shortened command that shows its beginning; the rest shows its end."""
@@ -55,7 +56,7 @@ def question_text(question: Question, *, home: str, longest: int = LONGEST) -> s
     if question.act.kind != "exec":
         head = f"🔐 {question.agent} wants to {visible(question.act.summary)}."
         return "\n".join([_shortened(head, longest // 2), *_target(question.act), *why, "", *around])[:longest]
-    does = "run a command" if question.act.summary.startswith("run ") else _one_line(visible(question.act.summary))
+    does = "run a command" if question.act.summary.startswith("run ") else _one_line(question.act.summary)
     head = f"🔐 {question.agent} wants to {does}:"
     below = [*_circumstances(question.act, home), *_parts(question.act), *why, *_odd_letters(question.act.command), "", *around]
     left = longest - sum(len(line) + 1 for line in (head, *below))
@@ -99,9 +100,11 @@ def _shortened(text: str, most: int) -> str:
 
 
 def _circumstances(act: Act, home: str) -> list[str]:
-    facts = [f"in the folder {_code(_short(act.cwd, home))}", "with the network" if act.network else "without the network"]
+    facts = [f"in the folder {_folder(act, home)}", "with the network" if act.network else "without the network"]
     if act.env:
-        facts.append("with the variables " + ", ".join(_code(f"{name}={value}"[:_PART]) for name, value in act.env))
+        shown = [_code(_bounded(f"{name}={value}", _PART)) for name, value in act.env[:_MOST_VARIABLES]]
+        more = f" and {len(act.env) - len(shown)} more" if len(act.env) > len(shown) else ""
+        facts.append(f"with the variables {', '.join(shown)}{more}")
     if act.pty:
         facts.append("in a terminal")
     told = f"It would {'run' if act.summary.startswith('run ') else 'happen'} {', '.join(facts)}."
@@ -125,11 +128,11 @@ def _target(act: Act) -> list[str]:
 
 
 def _why(question: Question) -> list[str]:
-    lines = [f"Why I ask: {visible(question.reason)}."] if question.reason else []
+    lines = [f"Why I ask: {_bounded(question.reason, 3 * _PART)}."] if question.reason else []
     if question.taint:
         sources = sorted(question.taint)
         more = f" and {len(sources) - _MOST_SOURCES} more" if len(sources) > _MOST_SOURCES else ""
-        named = ", ".join(visible(one)[:60] for one in sources[:_MOST_SOURCES])
+        named = ", ".join(_bounded(one, 60) for one in sources[:_MOST_SOURCES])
         lines.append(f"⚠️ This conversation holds text from others, which may be behind this: {named}{more}.")
     asker = _ASKERS[question.origin]
     return [*lines, *([asker] if asker else [])]
@@ -138,11 +141,11 @@ def _why(question: Question) -> list[str]:
 def _answers(question: Question, home: str) -> list[str]:
     act, why_not = question.act, question.why_not_always
     if why_not is None:
-        where = f" in {_code(_short(act.cwd, home))}{', with the network' if act.network else ''}, exactly so"
+        where = f" in {_folder(act, home)}{', with the network' if act.network else ''}, exactly so"
         what = f"{_code(_one_line(act.command))}{where}" if act.kind == "exec" else "this"
         always = f"**Always**: from now on without a question: {what}."
     else:
-        always = f"**Always** is not possible{'' if why_not == question.reason else f': {visible(why_not)}'}."
+        always = f"**Always** is not possible{'' if why_not == question.reason else f': {_bounded(why_not, 2 * _PART)}'}."
     return [
         "**Once**: do it now.",
         always,
@@ -167,8 +170,18 @@ def _odd_letters(command: str) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    joined = " ⏎ ".join(line.strip() for line in text.splitlines()) if "\n" in text else text
-    return joined if len(joined) <= _PART else joined[: _PART - 1] + "…"
+    """Return text as one line of limited length, with what is not seen named."""
+    return _bounded(" ⏎ ".join(line.strip() for line in text.split("\n")), _PART)
+
+
+def _bounded(text: str, most: int) -> str:
+    """Return text with what is not seen named, cut to a length."""
+    shown = visible(text)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def _folder(act: Act, home: str) -> str:
+    return _code(_bounded(_short(act.cwd, home), 2 * _PART))
 
 
 def _code(text: str) -> str:

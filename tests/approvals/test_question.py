@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -148,11 +149,22 @@ def test_letters_of_other_alphabets_within_a_word_are_named():
         st.integers(1, 60).map(lambda n: "a\n" * n),
     ),
     taint=st.frozensets(st.text(max_size=80), max_size=8),
-    reason=st.text(max_size=200),
+    whys=st.tuples(st.text(max_size=2000), st.none() | st.text(max_size=900)),
+    env=st.lists(st.tuples(st.text(min_size=1, max_size=300), st.text(max_size=300)), max_size=20),
+    folder=st.text(max_size=600),
 )
 @pytest.mark.sec(51)
-def test_any_question_fits_shows_the_command_and_hides_nothing(command: str, taint: frozenset[str], reason: str):
-    told = _text(command, taint=taint, reason=reason, why_not_always=None)
+def test_any_question_fits_shows_the_command_and_hides_nothing(
+    command: str,
+    taint: frozenset[str],
+    env: list[tuple[str, str]],
+    folder: str,
+    whys: tuple[str, str | None],
+):
+    reason, why_not = whys
+    said = replace(act(command, f"{CWD}/{folder}"), env=tuple(env))
+    question = Question(name="k7f2m3qa", agent="main", act=said, taint=taint, reason=reason, why_not_always=why_not)
+    told = question_text(question, home=HOME)
     assert len(told) <= LONGEST
     assert all(char == "\n" or unicodedata.category(char)[0] != "C" for char in told)
     blocks = [token for token in MarkdownIt().parse(told) if token.type == "fence"]
@@ -162,7 +174,7 @@ def test_any_question_fits_shows_the_command_and_hides_nothing(command: str, tai
         assert "homebody approvals show k7f2m3qa" in told
     else:
         assert blocks[0].content == f"{shown}\n"
-    assert "`/approve k7f2m3qa once`, `always` or `deny`" in told
+    assert f"`/approve k7f2m3qa once`{', `always`' if why_not is None else ''} or `deny`" in told
 
 
 def test_other_acts_are_asked_about_too():
