@@ -58,7 +58,7 @@ class ToolRegistry:
     def __init__(
         self, tools: Iterable[Tool], rules: Iterable[ToolRules] = (), withheld: Withheld = lambda _tool, _arguments: False
     ) -> None:
-        self._withheld = withheld
+        self.withheld = withheld
         self.tools = tuple(tools)
         """All tools, in the order in which they were made, also those that rules leave out."""
         self._boxes: dict[frozenset[str], Toolbox] = {}
@@ -84,5 +84,5 @@ class ToolRegistry:
         names = frozenset(tool.spec.name for tool in self.tools if policy.allows(tool.spec.name))
         if names not in self._boxes:
             tools = (tool for tool in self.tools if tool.spec.name in names)
-            self._boxes[names] = Toolbox(tools, withheld=self._withheld)
+            self._boxes[names] = Toolbox(tools, withheld=self.withheld)
         return self._boxes[names]
