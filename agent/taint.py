@@ -25,6 +25,8 @@ _TRIES: Final = 8
 _NAMED: Final = 3
 """Sources that a fence names."""
 _LONGEST: Final = 60
+FILE: Final = "[file: "
+"""What the line begins with that names a file that came with a message."""
 QUOTE: Final = "[In reply to: "
 """What the line begins with that quotes what a message replies to."""
 _UNFIT: Final = re.compile(r"[^\w.:/@+~-]+")

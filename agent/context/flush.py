@@ -21,7 +21,7 @@ from agent.context.note_writer import NoteWriter, Statement
 from agent.context.pruning import is_cold
 from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage, is_of_a_person
-from agent.taint import QUOTE, apart, within
+from agent.taint import FILE, QUOTE, apart, within
 from agent.transcript.entries import Entry, FlushBegun, FlushReceipt, Said
 from agent.transcript.history_view import trimmed
 
@@ -262,7 +262,7 @@ def _statements_of(context: SessionContext, message: UserMessage) -> list[Statem
         return [Statement(day, message.text, taint)]
     own, brought = apart(message.text)
     lines = own.splitlines(keepends=True)
-    quotes = [line for line in lines if line.startswith(QUOTE)]
-    own = "".join(line for line in lines if not line.startswith(QUOTE))
-    brought = "\n".join([*quotes, brought])
+    about = [line for line in lines if line.startswith((QUOTE, FILE))]
+    own = "".join(line for line in lines if not line.startswith((QUOTE, FILE)))
+    brought = "\n".join([*about, brought])
     return [Statement(day, own), Statement(day, brought, taint)] if brought.strip() else [Statement(day, own)]

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from agent.context.session_context import SessionContext
 from agent.errors import InvalidImage, WorkspaceFileError
 from agent.messages import Image
-from agent.taint import Marks, fenced, random_mark, source
+from agent.taint import FILE, Marks, fenced, random_mark, source
 from agent.timing import Clock
 from agent.tools.image_header import read_image_header
 from agent.tools.image_resize import resized
@@ -84,7 +84,7 @@ class IncomingFiles:
                 )
             except (NotFetched, WorkspaceFileError) as trouble:
                 log.warning("a file of message %s was not downloaded: %s", arrived.row.uid, trouble)
-                taken.lines.append(f"[file: {_called(attachment)} could not be downloaded: {trouble}]")
+                taken.lines.append(f"{FILE}{_called(attachment)} could not be downloaded: {trouble}]")
             else:
                 taken.size += len(data)
                 await asyncio.to_thread(_tell, taken, path, data, attachment, settings.inline_chars)
@@ -170,7 +170,7 @@ def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Atta
     """Describe a file; add it as a picture, or quote its text."""
     kind = media_type(data)
     voice = ", a voice message" if attachment.kind == "voice" else ""
-    taken.lines.append(f"[file: {path} {format_size(len(data))} {kind}{voice}]")
+    taken.lines.append(f"{FILE}{path} {format_size(len(data))} {kind}{voice}]")
     if kind == TEXT:
         _quote(taken, data, inline, source("file", _called(attachment)))
         return

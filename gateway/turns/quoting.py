@@ -52,12 +52,12 @@ def unmarked(text: str) -> str:
 
 
 def body(text: str, marks: Marks = random_mark) -> str:
-    """Return a message's own text; what was forwarded is fenced."""
+    """Return a message's own text; what was forwarded is fenced. Whose words it is, a name that others chose, stands in the fence alone."""
     forwarded = _FORWARDED.search(text)
     if forwarded is None:
         return unmarked(text)
     own = unmarked(text[: forwarded.start()])
-    return f"{own}{forwarded[1]}\n{fenced(unmarked(forwarded[4]).strip(), forwarded_from(text), marks)}"
+    return f"{own}[forwarded]\n{fenced(unmarked(forwarded[4]).strip(), forwarded_from(text), marks)}"
 
 
 def forwarded_from(text: str) -> tuple[str, ...]:

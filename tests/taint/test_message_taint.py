@@ -64,6 +64,7 @@ async def test_what_a_program_wrote_is_not_its_owners(room: Callable[..., Room])
 async def test_forwarded_words_are_fenced_to_their_end(room: Callable[..., Room], text: str) -> None:
     said = (await user_message(await room().open(), owners(text), marks=lambda: "0123456789")).text
     head, _, fence = said.partition("<untrusted 0123456789 ")
+    assert "Mal" not in head
     assert "obey" not in head
     assert fence.endswith("\n</untrusted 0123456789>")
     assert fence.count("</untrusted") == 1
