@@ -61,7 +61,7 @@ class ExecLimits(Section):
     """How large a file may grow, in MB."""
     cpu_sec: Annotated[int, Field(ge=1, le=86_400)] = 3600
     """Processor time of each process, in seconds."""
-    tmp_mb: Annotated[int, Field(ge=1, le=1 << 20)] = 512
+    tmp_mb: Annotated[int, Field(ge=1, le=1 << 20)] = 256
     """Size of the temporary folder that bubblewrap gives each command, in MB. It is in memory."""
 
 

@@ -17,6 +17,7 @@ from gateway.sandbox.limits import rlimits
 from gateway.sandbox.protocol import CannotConfine, Confined, LandlockRules, Limits, Request
 from gateway.sandbox.syscall_filter import INET, INET6, NETLINK, UNIX, FilterOptions, assemble
 
+_SHARED_MEMORY = 64 << 20
 _TMP = "/tmp"
 
 
@@ -70,7 +71,7 @@ class Bubblewrap:
         for path, data in _made_up(request):
             yield from ("--ro-bind-data", _descriptor(files, data), path)
         yield from _proc() if self.proc else ()
-        yield from ("--dev", "/dev", *self._memory(limits), "/dev/shm", *self._memory(limits), _TMP)
+        yield from ("--dev", "/dev", *self._memory(_SHARED_MEMORY), "/dev/shm", *self._memory(limits.tmp_bytes), _TMP)
         yield from ("--dir", places.HOME, "--dir", "/run", "--symlink", "../tmp", "/var/tmp")
         for source, path in _readable(given):  # after the folders that are empty, in which they may lie
             yield from ("--ro-bind", source, path)
@@ -88,8 +89,8 @@ class Bubblewrap:
         program = assemble(FilterOptions(families=self._families(request)))
         yield from ("--seccomp", _descriptor(files, program)) if program else ()
 
-    def _memory(self, limits: Limits) -> tuple[str, ...]:
-        return ("--size", str(limits.tmp_bytes), "--tmpfs") if self.version >= (0, 7) else ("--tmpfs",)
+    def _memory(self, size: int) -> tuple[str, ...]:
+        return ("--size", str(size), "--tmpfs") if self.version >= (0, 7) else ("--tmpfs",)
 
 
 def _descriptor(files: list[bytes], data: bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from glob import glob
 
@@ -41,6 +41,7 @@ CLOSED_PROC = (
 )
 """Parts of /proc about the kernel and other users' keys, which root could read."""
 HOME = "/tmp/home"
+_MOST_LINKS = 40
 _NOT_READABLE = ("/", "/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "/root", "/home")
 
 
@@ -59,7 +60,8 @@ class Places:
 def why_not_readable(path: str, hidden: Iterable[str], home: str) -> str:
     """Say why a folder of the settings cannot be given to commands, or "". Folders are compared as they really lie.
 
-    A folder of a home may be given, such as ~/.pyenv, but no home as a whole, nor keys in it.
+    A folder of a home may be given, such as ~/.pyenv, but no home as a whole, nor keys in it. ``hidden`` holds the agent's own
+    workspace too: what lies there is seen anyway, and a command could put a link to anything in its place.
     """
     if not path.startswith("/"):
         return "it is not a full path"
@@ -70,10 +72,33 @@ def why_not_readable(path: str, hidden: Iterable[str], home: str) -> str:
         or any(below(found, folder) for folder in ("/proc", "/sys", "/dev", "/run"))
     ):
         return "it holds more than programs"
+    steps = [*_steps(path), found]
     for secret in (*map(os.path.realpath, hidden), *(os.path.join(house, name) for name in (".ssh", ".gnupg"))):
-        if below(secret, found) or below(found, secret):
+        if below(secret, found):
             return f"it would show {secret}"
+        if any(below(step, secret) for step in steps):
+            return f"it leads through {secret}"
     return ""
+
+
+def _steps(path: str) -> Iterator[str]:
+    """Yield where each part of a path really lies while its links are followed: who can write there decides where the path leads."""
+    at, parts = "/", path.split("/")[::-1]
+    followed = 0
+    while parts and followed < _MOST_LINKS:
+        part = parts.pop()
+        if part in ("", ".", ".."):
+            at = os.path.dirname(at) if part == ".." else at
+            continue
+        step = os.path.join(at, part)
+        yield step
+        if os.path.islink(step):
+            followed += 1
+            target = os.readlink(step)
+            parts += target.split("/")[::-1]
+            at = "/" if target.startswith("/") else at
+        else:
+            at = step
 
 
 def passwd(user: str, uid: int, gid: int) -> tuple[bytes, bytes]:

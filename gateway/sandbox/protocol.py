@@ -23,7 +23,7 @@ class Limits:
     processes: int = 256
     file_bytes: int = 4 << 30
     cpu_seconds: int = 3600
-    tmp_bytes: int = 512 << 20
+    tmp_bytes: int = 256 << 20
     open_files: int = 4096
 
 

@@ -177,6 +177,22 @@ async def test_sec_55_a_setting_cannot_give_away_what_is_secret(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("means", MEANS)
+async def test_sec_55_a_command_cannot_lead_a_readable_folder_elsewhere(tmp_path: Path, means: str) -> None:
+    """A folder of the settings that lies in the workspace, or is reached through it, can be replaced by a link."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private/diary").write_text("dear diary")
+    (tmp_path / "way").symlink_to(tmp_path / "workspace/bin")
+    (tmp_path / "there").symlink_to("way")
+    house = confining(tmp_path, means, readPaths=[str(tmp_path / "there")], pathPrepend=[str(tmp_path / "workspace/bin")])
+    await house.run("ln -s ../private bin")
+    done = await house.run(f"cat bin/diary {tmp_path}/private/diary {tmp_path}/there/diary")
+    assert done.stdout == ""
+    refused = (await house.sandbox.explain("main"))["refusedPaths"]
+    assert set(refused) == {str(tmp_path / "there"), str(tmp_path / "workspace/bin")}
+    assert all("leads through" in reason for reason in refused.values())
+
+
+@pytest.mark.parametrize("means", MEANS)
 async def test_a_command_starts_in_its_workspace_alone(tmp_path: Path, means: str) -> None:
     house = confining(tmp_path, means)
     for folder in (str(tmp_path), "/", str(house.workspace / ".." / ".homebody"), str(house.workspace / "none")):
