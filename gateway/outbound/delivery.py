@@ -345,7 +345,8 @@ def render(channel: Channel, row: OutboxRow, *, restarted: bool = False) -> Outb
         text = "\n\n".join(filter(None, [text, f"📎 {enclosure.name} ({lost})"]))
         enclosure = None
     if buttons and "buttons" not in shows:
-        told = [button.value for button in buttons if button.value not in text]
+        values = [button.value for button in buttons]
+        told = [] if all(value in text for value in values) else values  # all of them: a part of the choices would mislead
         text = "\n\n".join(filter(None, [text, " · ".join(f"`{value}`" for value in told)]))
         buttons = ()
     return Outbound(
