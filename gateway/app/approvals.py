@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 
+from agent.timing import Clock
 from agent.tools.protocol import Origin
 from channels.messages import ChatAddress
 from channels.protocol import Channel
@@ -15,7 +16,6 @@ from gateway.approvals.record import AskedAct
 from gateway.approvals.rules import Rules
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Approval, NewApproval, Turn
-from gateway.ledger.thread import Clock
 from gateway.outbound.secret_filter import SecretFilter
 
 

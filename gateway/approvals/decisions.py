@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Final, Literal, Protocol
 
+from agent.timing import Clock
 from agent.tools.protocol import Act, Origin
 from gateway.approvals.record import AskedAct, parse_name, public_name
 from gateway.base.errors import StorageFailed
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Approval, NewApproval, NewOutbound, Turn
-from gateway.ledger.thread import Clock
 
 log = logging.getLogger(__name__)
 

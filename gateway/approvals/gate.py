@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from agent.loop.gate import Verdict
 from agent.messages import ToolCall
+from agent.timing import Clock
 from agent.tools.protocol import Act, Origin, ToolContext
 from channels.messages import ChatAddress
 from gateway.approvals.fingerprint import fingerprint
@@ -17,7 +18,6 @@ from gateway.approvals.record import AskedAct, approval_id
 from gateway.approvals.taint_rules import needs_yes
 from gateway.ledger.protocol import ApprovalLedger
 from gateway.ledger.rows import IN_DOUBT, Approval, NewApproval
-from gateway.ledger.thread import Clock
 
 LIFETIME: Final = timedelta(minutes=30)
 """How long a question stays open. Nobody's answer is a no."""

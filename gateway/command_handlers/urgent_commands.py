@@ -67,7 +67,7 @@ class UrgentCommands:
         self._sessions: dict[ChatAddress, str] = {}
 
     async def run(self, message: RoutedMessage) -> bool:
-        """Run a message if it is an urgent command; return whether it was one."""
+        """Run a message if it is an urgent command; return whether it was one. May be called twice for one message after a crash."""
         inbound, actor, route = message.inbound, message.actor, message.route
         self._sessions[inbound.conversation] = route.session
         is_stop_word = says_stop(inbound.text) and await self._stoppable(route.session)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from channels.live import Done
 from channels.messages import ChatAddress, Inbound
 from channels.protocol import Channel
 from gateway.base.errors import StorageFailed, UsageError
+from gateway.command_handlers.urgent_commands import UrgentCommands
 from gateway.commands.table import parse
 from gateway.inbound.authorise import GroupHistory
 from gateway.inbound.message_routing import MessageRouting, NewMessage
@@ -25,18 +26,6 @@ from gateway.turns.result_summary import turn_facts
 log = logging.getLogger(__name__)
 
 
-class Urgent(Protocol):
-    """Commands that do not wait in a queue (``gateway.command_handlers.urgent_commands``)."""
-
-    async def run(self, message: RoutedMessage) -> bool:
-        """Run a message that is an urgent command; return whether it was one. May be called twice for one message after a crash."""
-        ...
-
-    async def stop_unstored(self, inbound: Inbound, route: Route) -> None:
-        """Stop what runs in a session, without using the ledger."""
-        ...
-
-
 class Dispatcher:
     """Gives each stored message to ``enqueue``, unless it ends here. ``enqueue`` must return at once."""
 
@@ -46,7 +35,7 @@ class Dispatcher:
         routing: MessageRouting,
         history: GroupHistory,
         *,
-        urgent: Urgent,
+        urgent: UrgentCommands,
         unstored: UnstoredCommands,
         enqueue: Callable[[RoutedMessage], None],
         channel: Callable[[ChatAddress], Channel],

@@ -7,17 +7,18 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 
+from agent.timing import Clock
 from channels.messages import ChatAddress, Cursor, Inbound
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed, UsageError
+from gateway.command_handlers.urgent_commands import UrgentCommands
 from gateway.inbound.authorise import Authoriser, GroupHistory
-from gateway.inbound.dispatch import Dispatcher, UnstoredCommands, Urgent
+from gateway.inbound.dispatch import Dispatcher, UnstoredCommands
 from gateway.inbound.message_routing import MessageRouting, NewMessage
 from gateway.inbound.normalise import normalise
 from gateway.ledger.protocol import InboxLedger, Ledger
 from gateway.ledger.rows import Arrival, InboxRow
-from gateway.ledger.thread import Clock
 from gateway.ledger.values import account_of, clean
 from gateway.routing.access import Access
 from gateway.routing.routed_message import (
@@ -54,7 +55,7 @@ class Inbox:
         settings: SettingsStore,
         clock: Clock,
         migrations: ChatMigrations,
-        urgent: Urgent,
+        urgent: UrgentCommands,
         enqueue: Callable[[RoutedMessage], None],
         channel: Callable[[ChatAddress], Channel],
         ready: Callable[[str, str], None],

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from agent.timing import Clock
 from gateway.ledger.approvals import SqliteApprovals
 from gateway.ledger.backup import LedgerBackup
 from gateway.ledger.chat_migrations import SqliteChatMigrations
@@ -18,7 +19,7 @@ from gateway.ledger.outbox import SqliteOutbox
 from gateway.ledger.pairing import SqlitePairing
 from gateway.ledger.rows import Tally
 from gateway.ledger.spending import SqliteSpending
-from gateway.ledger.thread import Clock, LedgerConnection, LedgerThread
+from gateway.ledger.thread import LedgerConnection, LedgerThread
 from gateway.ledger.turns import SqliteTurns
 from gateway.ledger.values import stamp
 

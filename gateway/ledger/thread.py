@@ -8,11 +8,12 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import apsw
 
 from agent import fault_injection
+from agent.timing import Clock
 from gateway.base.errors import StorageFailed
 
 Result = TypeVar("Result")
@@ -202,14 +203,6 @@ def _answer(calls: Sequence[_Call]) -> None:
             call.answer.set_result(call.result)
         else:
             call.answer.set_exception(call.error)
-
-
-class Clock(Protocol):
-    """The current time."""
-
-    def now(self) -> datetime:
-        """Return the current instant, in UTC."""
-        ...
 
 
 class LedgerConnection:
