@@ -72,7 +72,7 @@ def files_of(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def served_by_discord(address: str, api_root: str) -> bool:
-    """Return whether an address is one from which Discord (or the server that the settings name) gives out files."""
+    """Return whether an address belongs to Discord's file servers, or to the server that the settings name."""
     try:
         asked, root = urlsplit(address), urlsplit(api_root)
         plain = asked.port is None

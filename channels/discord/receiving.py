@@ -224,7 +224,7 @@ class Receiver:
         return found if self._settings.allow_bots or not found.from_bot else None
 
     async def _is_mine(self, reaction: dict[str, Any]) -> bool:
-        """Return whether a reaction stands under a message of the bot's."""
+        """Return whether a reaction is on a message of the bot."""
         author = reaction.get("message_author_id")
         if author is None:
             try:

@@ -104,7 +104,7 @@ def escaped(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Escape, and part a mark from its word, for mrkdwn has no escape for marks."""
+    """Escape, and separate a mark from its word, because mrkdwn has no escape for marks."""
     parts = _ADDRESS.split(text)
     parts[::2] = [_MARK.sub(rf"\1{_WORDLESS}", part) for part in parts[::2]]
     return _QUOTE.sub(f"{_WORDLESS}&gt;", escaped("".join(parts)))
@@ -129,7 +129,7 @@ def _span(span: Span, within: frozenset[str]) -> str:
 
 
 def _marked(inside: str, mark: str) -> str:
-    """Mark each line, for marks do not reach over line ends, and blanks inside them are not taken."""
+    """Mark each line: marks do not span lines, and blanks next to them are not accepted."""
     lines = []
     for line in inside.split("\n"):
         core = line.strip()

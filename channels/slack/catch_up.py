@@ -121,7 +121,7 @@ class HistoryReader:
         return stamped(page.get("messages"), channel)
 
     async def thread_of(self, channel: str, message: str) -> str:
-        """Return the thread that a message is in; an empty string when it is in none, or nobody says."""
+        """Return the thread of a message; an empty string if it is in none or the thread is unknown."""
         try:
             page: Any = await self._web.conversations_replies(channel=channel, ts=message, limit=1)
         except TROUBLE as error:

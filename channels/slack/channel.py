@@ -214,7 +214,7 @@ class SlackChannel(ChatChannel):
         self._known.commands = frozenset(entry.name.removeprefix("/").lower() for entry in entries)
 
     async def hear(self, request: HookRequest) -> HookAnswer:
-        """Take a request of Slack's; see ``channels.slack.http_mode``."""
+        """Handle a request from Slack; see ``channels.slack.http_mode``."""
         line, signature = self._line, self._signature
         if not self.hooked:
             return HookAnswer(status=_NOT_HERE)

@@ -68,7 +68,7 @@ class Uploads:
         return file
 
     async def _upload(self, address: str, enclosure: OutboundFile) -> None:
-        """Give the bytes away. The address is its own permission, so that no token goes with them."""
+        """Upload the bytes. The URL itself authorises the upload, so no token is sent."""
         session = self._web.session
         assert session is not None
         pace = aiohttp.ClientTimeout(total=None, sock_connect=self._web.timeout, sock_read=self._web.timeout)
@@ -83,7 +83,7 @@ class Uploads:
 
 
 def _caption(outbound: Outbound) -> dict[str, Any]:
-    """Return what goes with the file. With buttons it is blocks, among which Markdown is not taken here."""
+    """Return the text that goes with the file. With buttons it is blocks, in which this call accepts no Markdown."""
     if outbound.buttons:
         blocks = sections(outbound.text) if outbound.text.strip() else []
         return {"blocks": json.dumps([*blocks, actions(outbound.buttons)])}

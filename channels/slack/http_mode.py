@@ -41,9 +41,9 @@ class _SlackTime(SignatureClock):
 
 
 class Signature:
-    """Tells Slack's requests from others: signed with the app's secret, at most five minutes ago, and not taken before.
+    """Verifies requests from Slack: signed with the app's secret at most five minutes ago, and not handled before.
 
-    What Slack offers again it signs again, so that a signature that comes a second time is somebody else's copy.
+    Slack signs a repeated request again, so a signature that comes a second time is a replay.
     """
 
     def __init__(self, settings: SlackAccount, clock: Clock) -> None:
@@ -51,7 +51,7 @@ class Signature:
         self._taken: Recent[str, bool] = Recent(MOST_TAKEN)
 
     def taken(self, headers: Mapping[str, str]) -> None:
-        """Note that a request was taken, and is not to be taken again."""
+        """Record that a request was handled, so that a replay is rejected."""
         self._taken.put(headers.get(_SIGNATURE, ""), True)  # noqa: FBT003 - a mark, not a switch
 
     def fits(self, body: bytes, headers: Mapping[str, str]) -> bool:
@@ -115,7 +115,7 @@ class Hook:
             self._sink.alive()
 
     async def hear(self, request: HookRequest) -> HookAnswer:
-        """Take one request whose signature was found right, and return what Slack is answered."""
+        """Handle one request with a valid signature, and return the response."""
         if _RETRY in request.headers:
             self._log.info("slack delivers an event again", attempt=request.headers[_RETRY][:3])
         bolt = AsyncBoltRequest(

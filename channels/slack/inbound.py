@@ -73,7 +73,7 @@ def moment(stamp: object) -> datetime:
 
 
 def inbound(event: dict[str, Any], who: Identity, *, event_id: str = "", quoted: str = "") -> Inbound | None:
-    """Return what somebody wrote, or None for everything else: the app's own messages, notices, messages without content.
+    """Return a person's message, or None for everything else: the app's own messages, notices, messages without content.
 
     ``message`` and ``app_mention`` events of one post give the same alias, and so does the post when it is read back later.
     """
@@ -114,7 +114,7 @@ def names(raw: str, user: str) -> bool:
 
 
 def attached(event: dict[str, Any]) -> tuple[Attachment, ...]:
-    """Return the files that lie in Slack and came with a message, or with one that it shows. Deleted ones are left out."""
+    """Return the files in Slack that came with a message, or with one that it quotes. Deleted ones are left out."""
     listed = [*(event.get("files") or [])]
     for one in event.get("attachments") or []:
         listed += one.get("files") or []

@@ -33,7 +33,7 @@ class Reactions:
         self._put: Recent[PLACE, str] = Recent()
 
     async def react(self, channel: str, message: str, emoji: str | None) -> None:
-        """Put an emoji under a message in the place of an earlier one; None takes it off. Raises SlackApiError and its like."""
+        """Set the app's reaction on a message in place of an earlier one; None removes it. Raises SlackApiError and its like."""
         name = name_of(emoji) if emoji else None
         if emoji and name is None:
             self._log.info("slack has no name for an emoji, so no reaction was set", emoji=emoji)

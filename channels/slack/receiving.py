@@ -44,10 +44,10 @@ _ANY = re.compile(".*")
 
 
 class OwnIds(AsyncAuthorize):
-    """Tells the library the app's own ids for each event.
+    """Gives the library the app's own ids for each event.
 
-    A library that has the token itself asks Slack for them at the first event. When Slack does not answer, it acknowledges that
-    event without handing it on, and the message is lost.
+    A library with the token asks Slack for them at the first event. If Slack does not answer, it acknowledges that
+    event without passing it on, and the message is lost.
     """
 
     def __init__(self, who: Identity, token: str | None) -> None:
@@ -59,7 +59,7 @@ class OwnIds(AsyncAuthorize):
 
 
 class Receiver:
-    """One app's reader of events. They are taken one after the other, in the order they came.
+    """Reads one app's events, one after the other, in the order they came.
 
     ``persistent``: what the gateway cannot store is offered to it again until it can; else Slack is answered that it must offer it
     again, and what it may have given up is read later. ``broken`` fails when Slack takes the app's tokens back.
@@ -135,9 +135,9 @@ class Receiver:
         return self._missed.trouble
 
     def catch_up(self, ready: Callable[[], None]) -> None:
-        """Begin to take what was written since; ``ready`` is called when that is done, or as soon as it is held up.
+        """Begin to read missed messages; ``ready`` is called when that is done, or as soon as it is delayed.
 
-        A second time it begins anew. What goes wrong beyond mending ends ``broken``, and with it the channel's run.
+        A second call starts again. An error that cannot be recovered from is set on ``broken`` and ends the channel's run.
         """
         if self._catching_up is not None:
             self._catching_up.cancel()
@@ -156,7 +156,7 @@ class Receiver:
             self.broken.set_exception(error)
 
     async def dispatch(self, request: AsyncBoltRequest) -> BoltResponse:
-        """Take one request or envelope. What nobody here wants is acknowledged, so that Slack does not offer it again."""
+        """Handle one request or envelope. Unwanted ones are acknowledged, so that Slack does not repeat them."""
         async with self.in_order:
             self.stored = True
             try:
@@ -179,7 +179,7 @@ class Receiver:
             await asyncio.gather(self._catching_up, return_exceptions=True)
 
     async def _failed(self, error: Exception, request: AsyncBoltRequest) -> BoltResponse:
-        """Answer for an event that could not be taken: one that is not as documented is passed over, any other is to come again."""
+        """Return the answer for an event that failed: a malformed one is skipped, any other must be repeated."""
         if isinstance(error, MALFORMED):
             self._guard.pass_over(facts(request.body), error)
             return BoltResponse(status=_OK)
@@ -299,7 +299,7 @@ class Receiver:
         return self._settings.reads(place) and self._hears(message, place)
 
     async def _named(self, message: Inbound, channel: str) -> Inbound:
-        """Ask what somebody is called who may be let in; for strangers in a channel nobody is asked anything."""
+        """Look up the name of a person who may have access; strangers in a channel are not looked up."""
         known = message.conversation.kind == "direct" or self._settings.listed(channel, message.sender.id)
         return await self._people.named(message) if known else message
 
@@ -334,7 +334,7 @@ class Receiver:
             self._log.info("buttons were not removed", error=type(error).__name__, account=self._who.account)
 
     async def _thread_of(self, channel: str, stamp: str, *, ask: bool) -> str | None:
-        """Return the thread that a message is in; Slack is asked of what an earlier process said."""
+        """Return the thread of a message; Slack is asked about messages of an earlier process."""
         known = self._known.threads.get((channel, stamp))
         if known is None and ask:
             known = await self._missed.reading.thread_of(channel, stamp)

@@ -43,7 +43,7 @@ _NO_MARKDOWN = {
 
 
 class Sender:
-    """One app's voice. ``refused`` is told when Slack does not accept the token any more."""
+    """Sends the messages of one app. ``refused`` is called when Slack no longer accepts the token."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Sender:
 
     @property
     def reads_back(self) -> bool:
-        """Whether the app may read what it said; found out when a message is looked for."""
+        """Whether the app may read its own messages; known after the first search."""
         return self._back.allowed
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]], previews: Previews) -> Sent:
@@ -277,17 +277,17 @@ LATELY = 3600.0
 
 
 class SentLookup:
-    """Reads back what one app said. ``allowed`` turns False when Slack says that its scopes do not reach so far."""
+    """Finds messages that the app sent. ``allowed`` becomes False when Slack says that the scopes do not allow it."""
 
     def __init__(self, web: AsyncWebClient) -> None:
         self._web = web
         self.allowed = True
 
     async def find(self, channel: str, thread: str | None, is_it: Callable[[dict[str, Any]], bool]) -> str | None:
-        """Return the time stamp of the message, or None when it is not there.
+        """Return the time stamp of the message, or None if it does not exist.
 
         Raises:
-            Uncertain: nobody can say, for it could not be read.
+            Uncertain: the messages could not be read.
         """
         try:
             async for page in self._pages(channel, thread):

@@ -185,7 +185,7 @@ class SlackAccount(AccountSection):
         return rule.allow if rule is not None else self.group_policy == "open"
 
     def rule(self, channel: str) -> SlackChannelRule | None:
-        """Return what is said of a channel, by its id or for all others."""
+        """Return the rule for a channel: its own, or the one for all others."""
         return self.channels.get(channel) or self.channels.get("*")
 
     def hears_bots(self, channel: str) -> bool:

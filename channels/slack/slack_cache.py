@@ -14,14 +14,14 @@ PLACE = tuple[str, str]
 
 
 class Recent(Generic[K, V]):
-    """A bounded mapping: what was put in longest ago goes first."""
+    """A bounded mapping: the oldest entry is removed first."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._kept: OrderedDict[K, V] = OrderedDict()
 
     def put(self, key: K, value: V) -> None:
-        """Keep a value, in the place of an earlier one."""
+        """Store a value, in place of an earlier one."""
         self._kept.pop(key, None)
         self._kept[key] = value
         while len(self._kept) > self._most:

@@ -15,7 +15,7 @@ from channels.protocol import Clock, InboundSink
 from channels.slack.api_errors import TROUBLE
 from channels.slack.receiving import Receiver
 from channels.slack.settings import SlackAccount
-from channels.slack.web_client import Ear
+from channels.slack.web_client import SocketConnection
 
 if TYPE_CHECKING:
     from aiohttp import WSMessage
@@ -31,7 +31,7 @@ SHORT = 45.0
 class Listener(AsyncBaseSocketModeHandler):
     """One app's connection."""
 
-    client: Ear
+    client: SocketConnection
 
     def __init__(
         self, settings: SlackAccount, web: AsyncWebClient, receiver: Receiver, sink: InboundSink, *, clock: Clock, log: Log
@@ -45,7 +45,7 @@ class Listener(AsyncBaseSocketModeHandler):
         self._heard = clock.monotonic()
         self._silence = 0.0
         self.app = receiver.app
-        self.client = Ear(settings, web, receiver.broken)
+        self.client = SocketConnection(settings, web, receiver.broken)
         self.client.on_message_listeners.append(self._alive)
         self.client.message_listeners.append(self._said)
         self.client.socket_mode_request_listeners.append(self.handle)

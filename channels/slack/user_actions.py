@@ -48,14 +48,14 @@ def edited(event: dict[str, Any], who: Identity, *, event_id: str = "") -> Inbou
 
 
 def changed(message: dict[str, Any], mark: str, who: Identity) -> Inbound | None:
-    """Return what a message that is read back says now, if it was changed after a mark. It has the same alias as when Slack tells of it."""
+    """Return a message from the history as an edit if it was edited after a mark. Its alias is that of Slack's own event."""
     if not newer((message.get("edited") or {}).get("ts"), mark):
         return None
     return edited({"channel": message["channel"], "message": message}, who)
 
 
 def reaction(event: dict[str, Any], who: Identity, thread: str | None, *, event_id: str = "") -> Inbound | None:
-    """Return an emoji that somebody put under a message, which is in ``thread``: Slack does not say."""
+    """Return a reaction to a message in ``thread``, which Slack's event does not name."""
     item = event.get("item") or {}
     channel, target, sender = str(item.get("channel") or ""), str(item.get("ts") or ""), str(event.get("user") or "")
     name = str(event.get("reaction") or "")
@@ -78,7 +78,7 @@ def reaction(event: dict[str, Any], who: Identity, thread: str | None, *, event_
 
 
 def press(payload: dict[str, Any], who: Identity) -> Inbound | None:
-    """Return a button that somebody pressed under a message of the app's."""
+    """Return the press of a button under a message of the app."""
     container, action = payload.get("container") or {}, (payload.get("actions") or [{}])[0]
     channel = str((payload.get("channel") or {}).get("id") or container.get("channel_id") or "")
     target, sender = str(container.get("message_ts") or ""), str((payload.get("user") or {}).get("id") or "")
@@ -103,7 +103,7 @@ def press(payload: dict[str, Any], who: Identity) -> Inbound | None:
 
 
 def command(payload: dict[str, Any], who: Identity, known: Collection[str], at: datetime) -> Inbound | None:
-    """Return what somebody wrote behind the slash command: ``/status`` for a word that the gateway knows as a command, else plain text.
+    """Return the text after the slash command: ``/status`` for a command of the gateway, else plain text.
 
     It comes with the channel it was given in, but never with a thread: Slack has no slash commands there. One that was given in a
     private conversation of other people is answered in the app's own with that person.

@@ -31,7 +31,7 @@ class People:
         self._may = True
 
     async def named(self, message: Inbound) -> Inbound:
-        """Return a message with its writer's name, where Slack gives it in time."""
+        """Return a message with its sender's name, if Slack returns it in time."""
         if message.sender.name or message.from_bot:
             return message
         name = await self._name(message.sender.id)

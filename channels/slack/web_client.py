@@ -30,7 +30,7 @@ def make_session(settings: SlackAccount) -> aiohttp.ClientSession:
 
 
 def make_web(settings: SlackAccount, session: aiohttp.ClientSession) -> AsyncWebClient:
-    """Return a client of the Web API. It repeats nothing by itself: a message repeated there would be said twice.
+    """Return a client of the Web API. It does not retry by itself: a retried message would be sent twice.
 
     Raises:
         ChannelBroken: there is no token.
@@ -44,8 +44,8 @@ def make_web(settings: SlackAccount, session: aiohttp.ClientSession) -> AsyncWeb
     )
 
 
-class Ear(SocketModeClient):
-    """The library's connection for events. ``broken`` is told of a token that is not accepted (any more), which it would try for ever."""
+class SocketConnection(SocketModeClient):
+    """The library's connection for events. ``broken`` is called when the token is not accepted, which the library would retry for ever."""
 
     def __init__(self, settings: SlackAccount, web: AsyncWebClient, broken: asyncio.Future[None]) -> None:
         quiet = logging.getLogger("slack_sdk.socket_mode")
@@ -81,10 +81,10 @@ class RateLimit:
         self._until: dict[tuple[str, str], float] = {}
 
     async def call(self, method: str, place: str, calling: Callable[[], Awaitable[T]], *, for_show: bool = False) -> T:
-        """Make a call of the Web API, after the wait that the last one was told.
+        """Make a call of the Web API, after the wait that Slack requested at the last one.
 
         Raises:
-            NotSent: the wait is longer than a minute, or the call is ``for_show`` alone, which no one waits for.
+            NotSent: the wait is longer than a minute, or the call is best effort (``for_show``).
             SlackApiError: as the call itself.
         """
         left = self._until.get((method, place), 0.0) - self._clock.monotonic()

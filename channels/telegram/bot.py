@@ -95,7 +95,7 @@ def _certificates() -> ssl.SSLContext:
 def make_bot(settings: TelegramAccount, renewed: Callable[[int], None] = lambda _: None) -> Connection:
     """Return a bot that is not connected yet. The caller closes it.
 
-    ``renewed`` is told whenever its connections had to be made anew, and how often that was.
+    ``renewed`` is called with a count whenever its connections had to be replaced.
     Slow (certificates are read): call it in a thread.
 
     Raises:
@@ -243,7 +243,7 @@ class BotRequests(HTTPXRequest):
         self._give_back()
 
     async def _outcome(self, url: str, method: str, *args: Any, **options: Any) -> tuple[int, bytes] | Exception:
-        """Return the answer or the error, so that nobody misses an error for which nobody waits any more."""
+        """Return the answer or the error, so that an error nobody awaits is not reported as lost."""
         client = self._client
         try:
             try:
@@ -319,7 +319,7 @@ def told(error: BaseException, bot: Bot) -> str:
 
 
 def _of_the_line(cause: BaseException | None, host: str) -> str:
-    """Say what is wrong with the line to a server; nothing for what the server itself said."""
+    """Return what is wrong with the connection to a server; an empty string for an answer of the server itself."""
     if isinstance(cause, httpx.ConnectError) and any(sign in str(cause) for sign in _NAME_SERVICE):
         return f"{host} cannot be found: this machine is offline, or its name service does not answer"
     words = next((words for kind, words in _WORDS if isinstance(cause, kind)), "")

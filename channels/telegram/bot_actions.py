@@ -49,7 +49,7 @@ _TAKEN: Final = {str(one): str(one) for one in ReactionEmoji} | {str(one).rstrip
 
 
 def taken(emoji: str) -> str:
-    """Return the emoji as Telegram takes it, or what comes nearest."""
+    """Return the emoji if Telegram accepts it, or the most similar one."""
     bare = emoji.strip().rstrip("\ufe0f")
     return _TAKEN.get(bare) or NEAREST.get(bare, OTHERWISE)
 
@@ -64,7 +64,7 @@ async def react(bot: Bot, chat: int, message: int, emoji: str | None) -> None:
 
 
 class BotActions:
-    """A bot, its pace, and what it is showing. Slow to make (certificates are read): make it in a thread.
+    """A bot, its pacing and its previews. Slow to create (certificates are read): create it in a thread.
 
     ``chunks`` cuts Markdown into messages; ``moved`` is told when a group turns out to have another id; ``renewed`` when the bot's
     connections had to be made anew, and how often that was.

@@ -115,7 +115,7 @@ class TelegramChannel(ChatChannel):
             await actions.paced(conversation)
 
     async def answers(self, conversation: ChatAddress) -> bool:
-        """Ask Telegram for a typing sign, and say whether it answered in a way that tells that it works."""
+        """Send a typing action, and return whether the answer shows that Telegram works."""
         try:
             return await (await self._made_actions()).answers(conversation)
         except ChannelError:  # without a token the attempt itself says what is wrong
@@ -130,7 +130,7 @@ class TelegramChannel(ChatChannel):
             actions.showing.ended(conversation, turn)
 
     async def _show_reaction(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
-        """Put an emoji under a message; one that Telegram does not let bots use is replaced by what comes nearest."""
+        """Set a reaction on a message; an emoji that bots may not use is replaced by the most similar one."""
         await (await self._made_actions()).react(conversation, message_id, emoji)
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
@@ -145,7 +145,7 @@ class TelegramChannel(ChatChannel):
         self._menu = tuple(entries)
 
     async def hear(self, request: HookRequest) -> HookAnswer:
-        """Take a call of Telegram's. One without the secret is answered with 401, whatever else it says."""
+        """Handle a call from Telegram. One without the secret is answered with 401."""
         refused = self.refuses(request)
         if refused is not None:
             return refused
@@ -246,7 +246,7 @@ class TelegramChannel(ChatChannel):
         self.trouble = trouble
 
     def _renewed(self, times: int) -> None:
-        """The connections to Telegram had to be made anew."""
+        """Record that the connections to Telegram were replaced."""
         self._remark = f"The connections to Telegram were stuck and were reopened, {times} times since the start."
         self._log.warning("the connections to telegram were stuck and were reopened", times=times, account=self.account)
 

@@ -46,7 +46,7 @@ def _sticker(sticker: Sticker) -> Attachment:
 
 
 def described(message: Message) -> str:
-    """Return in brackets what is no text and no file, such as a place on the map; empty for what nobody wrote."""
+    """Return a description in brackets of content other than text and files, such as a location; empty for service messages."""
     return "\n".join(f"[{line}]" for line in _descriptions(message) if line)
 
 
@@ -111,7 +111,7 @@ def quoted(message: Message) -> str:
 
 
 def replied(message: Message) -> Message | None:
-    """Return the message that this one answers. The first message of a topic stands there for every message in it, and is none."""
+    """Return the message that this one replies to. In a topic Telegram names the topic's first message, which is not a reply."""
     answered = message.reply_to_message
     return None if answered is None or answered.forum_topic_created is not None else answered
 

@@ -23,10 +23,10 @@ _GONE = {400, 403, 404, 410}
 
 
 async def fetch(connection: Connection, api_root: str, attachment: Attachment, path: Path, limit: int) -> None:
-    """Save a file at ``path``. What is said of its size is not relied on: the bytes are counted as they come.
+    """Save a file at ``path``. Its stated size is not trusted: the bytes are counted as they come.
 
     Raises:
-        NotFetched: it is larger than ``limit`` bytes, gone, or could not be had; nothing is left at ``path``.
+        NotFetched: it is larger than ``limit`` bytes, deleted, or could not be downloaded; nothing is left at ``path``.
     """
     if attachment.size is not None:
         check_size(attachment.size, limit)

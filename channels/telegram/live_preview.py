@@ -84,7 +84,7 @@ class LivePreview:
 
 
 class _Edits:
-    """Messages that are edited, while nobody needs the turns that this takes."""
+    """Previews by editing messages, as far as the rate limit has room for it."""
 
     def __init__(self, sender: Sender, pacer: Pacer, first: Callable[[str], str]) -> None:
         self._sender = sender

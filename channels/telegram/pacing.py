@@ -22,9 +22,9 @@ MOST_CHATS = 1000
 
 
 class Pacer:
-    """Gives out turns to send. When Telegram asks to wait, nothing goes to that chat; when it asks twice, nothing goes to any.
+    """Limits the rate of sends. When Telegram asks to wait, nothing is sent to that chat; when it asks twice, nothing is sent to any.
 
-    ``on`` is off for servers without limits: then only what Telegram asks for is waited.
+    ``on`` is False for servers without limits: then only waits that Telegram asks for apply.
     """
 
     def __init__(self, clock: Clock, *, on: bool = True) -> None:
@@ -72,7 +72,7 @@ class Pacer:
             await self._clock.sleep(wait)
 
     def spare(self, chat: str) -> bool:
-        """Take a turn for what is only for show, if there is one right now that nobody will miss."""
+        """Reserve a best-effort send, if the rate limit has room for it now."""
         now = self._clock.monotonic()
         if self._due(chat, KEPT_FREE) > now:
             return False

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverDeps:
-    """One bot, whose account it is, and the gateway behind it. ``pauses`` are those between attempts that fail.
+    """What a receiver needs: bot, account, sink and clock. ``backoff`` is between failed attempts.
 
-    ``trouble`` is told what hinders it while it runs, and an empty text when that is over. ``signed_in`` is told the bot's
+    ``trouble`` is called with what is wrong while it runs, and with "" when that is over; ``signed_in`` with the bot's
     name. ``wary``: another program had the bot when it ran last, and may have it still.
     """
 
@@ -105,7 +105,7 @@ class Receiver:
             self._deps.log.info("a pressed button was not answered", error=type(error).__name__, account=self._deps.account)
 
     def _tell_where(self, membership: Membership) -> None:
-        """Log the setting by which the owner lets the bot write in a group that it was added to."""
+        """Log the setting that allows a group to which the bot was added."""
         facts = {"group": membership.chat, "title": membership.title, "account": self._deps.account}
         if not membership.present:
             self._deps.log.warning("the bot was removed from a group", **facts)

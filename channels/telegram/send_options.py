@@ -60,7 +60,7 @@ async def as_html_or_plain(content: Styled, call: Callable[..., Awaitable[T]]) -
 
 
 def placing(conversation: ChatAddress) -> dict[str, Any]:
-    """Return where a message goes. A message to a forum's General topic must not name it."""
+    """Return chat and topic of a send. A message to a forum's General topic must not name the topic."""
     options: dict[str, Any] = {"chat_id": number(conversation.id)}
     if conversation.thread is not None and not (conversation.thread == GENERAL and conversation.kind == "group"):
         options["message_thread_id"] = number(conversation.thread)

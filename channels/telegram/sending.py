@@ -142,7 +142,7 @@ class Sender:
         return self._noted(message, outbound.conversation)
 
     async def _placed(self, outbound: Outbound, record: Record, progress: Progress, options: dict[str, Any]) -> int:
-        """Return the message that the text goes into: the one of an earlier attempt, or a new one."""
+        """Return the message to edit the text into: that of an earlier attempt, or a new one."""
         if progress.text is not None:
             return progress.text
         await self._pacer.turn(outbound.conversation.id)

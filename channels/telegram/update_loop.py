@@ -194,7 +194,7 @@ class Poller:
                     await self._deps.clock.sleep(EMPTY_PAUSE)
 
     async def _get(self) -> Sequence[Update]:
-        """Ask for updates. The first request is answered at once: what waits to be sent must not wait for somebody to write."""
+        """Request updates. The first request returns at once, so that waiting replies are sent without delay."""
         waits = self._announced or self._wary
         self._seconds = self._deps.settings.poll_timeout_seconds if waits else 0
         return await self._deps.bot.get_updates(offset=self._offset, timeout=self._seconds, allowed_updates=ALLOWED)

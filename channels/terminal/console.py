@@ -163,14 +163,14 @@ class ChatConsole:
         return known
 
     async def _tick(self) -> None:
-        """Let the region tell how long an answer has been awaited."""
+        """Show in the region how long an answer has been pending."""
         while True:
             await asyncio.sleep(1)
             if self._awaited:
                 self._session.app.invalidate()
 
     def _message(self) -> FormattedText:
-        """What stands before the cursor: the region while an answer is awaited, and the prompt; when sent, the prompt alone stays."""
+        """The text before the cursor: the region while an answer is pending, and the prompt; after sending, the prompt alone stays."""
         self._session.reserve_space_for_menu = self._screen.prompt_rows
         preview, state = ("", "") if self._session.app.is_done else self._screen.region()
         parts = [("", f"{preview}\n")] if preview else []
@@ -231,7 +231,7 @@ class ChatConsole:
                 self._screen.note("Ctrl-C again, or Ctrl-D, leaves.")
 
     def _pressed(self, _: object) -> None:
-        """A key comes to the prompt. What was typed ahead of it comes all at once, so that later ones were not."""
+        """Handle a key. Keys that were typed ahead arrive all at once; later ones do not."""
         asyncio.get_running_loop().call_soon(setattr, self, "_typed_ahead", False)  # noqa: FBT003 - it is passed on
 
     def _interrupted(self) -> bool:
@@ -284,7 +284,7 @@ def _raise_end(listening: asyncio.Task[None]) -> NoReturn:
 
 @contextlib.contextmanager
 def _interrupts(act: Callable[[], object]) -> Iterator[None]:
-    """Let Ctrl-C do something else for a while. In a thread that may not handle signals it stays as it is."""
+    """Replace the handler of Ctrl-C for a while. In a thread that may not handle signals nothing is changed."""
     loop = asyncio.get_running_loop()
     former = signal.getsignal(signal.SIGINT)
     try:

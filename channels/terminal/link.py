@@ -15,7 +15,7 @@ class Link(Protocol):
         """Send a message; it is durable on return. Sending it again with the same ``key`` has no effect.
 
         Raises:
-            ChannelError: it was not stored. ``LinkLost`` when nobody can say.
+            ChannelError: it was not stored. ``LinkLost`` if that is unknown.
         """
         ...
 

@@ -29,8 +29,8 @@ async def converse(
 ) -> int:
     """Send each line that is not blank, and write its replies as Markdown before the next is sent.
 
-    Bytes that are no UTF-8 become replacement marks, which is told on ``err`` like every trouble. Returns the exit code: 0, or that of the
-    last turn that gave another. A reader that went away ends the conversation quietly. The link is left open.
+    Bytes that are not UTF-8 become replacement characters, which is reported on ``err`` like every error. Returns the exit code: 0, or that
+    of the last turn that gave another. A reader that went away ends the conversation quietly. The link is left open.
     ``rewrite`` is applied to whatever is printed.
     """
     talk = _Talk(link, out, err, new_key=new_key, hints=hints or {}, rewrite=rewrite)
@@ -115,7 +115,7 @@ def _write(stream: BinaryIO, text: str) -> None:
 
 
 def _silence(stream: BinaryIO) -> None:
-    """Let what is still buffered go nowhere, so that the interpreter does not complain at its end."""
+    """Discard what is still buffered, so that the interpreter does not complain at its end."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

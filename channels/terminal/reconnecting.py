@@ -45,7 +45,7 @@ class ReconnectingLink:
             await self._link.stop()
 
     async def frames(self) -> AsyncIterator[LiveEvent]:
-        """Yield what arrives, across restarts, and a Note when the gateway goes and when it is back; see ``Link.frames``."""
+        """Yield live events across restarts, and a Note when the gateway stops and when it is back; see ``Link.frames``."""
         while True:
             link = self._link
             try:

@@ -145,7 +145,7 @@ def _as_text(text: str) -> list[Token]:
 
 
 def _told_in_full(inline: list[Token]) -> Iterable[Token]:
-    """Keep what rich would leave out: line ends, and the addresses of pictures. A link that is its own label stands once."""
+    """Keep what rich would leave out: line ends, and the URLs of pictures. A link whose label is its URL is shown once."""
     bare = [_is_own_label(inline, at) for at in range(len(inline))]
     for at, token in enumerate(inline):
         if token.type == "softbreak":
@@ -192,7 +192,7 @@ class Screen:
 
     @property
     def is_dumb(self) -> bool:
-        """Whether this is a terminal on which nothing that was written can be taken back."""
+        """Whether this terminal cannot erase what was written."""
         return self._console.is_terminal and self._console.is_dumb_terminal
 
     def begin(self) -> None:
@@ -208,7 +208,7 @@ class Screen:
         return max(1, min(_MENU_ROWS, self._console.height // 3))
 
     def over(self, *, unanswered: bool = False) -> None:
-        """A turn is over: what was drawn of its reply goes, and stays for good where none will come. Others may still be awaited."""
+        """End a turn: its preview is removed, or printed if no reply will come. Other answers may still be pending."""
         if unanswered and self._preview.strip():
             self._console.print(Text(visible(self._preview).strip("\n"), style="dim"))
             self.note("⏹ It ends here.")
