@@ -12,8 +12,9 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from agent.errors import FetchFailed
+from agent.errors import FetchFailed, FetchRefused
 from agent.tools.web.fetch_protocol import Fetched, FetchRequest
+from gateway.net.addresses import refusal
 from gateway.net.targets import Target, joined, target_of
 
 if TYPE_CHECKING:  # the HTTP library takes 15 MB, and is loaded with the first request
@@ -42,6 +43,14 @@ class GuardedFetcher:
         self._parts: tuple[Network, ssl.SSLContext] | None = None
         self._loading = asyncio.Lock()
         self._free = asyncio.Semaphore(AT_ONCE)
+
+    def refuses(self, url: str, own_hosts: frozenset[str] = frozenset()) -> bool:
+        """Whether the address alone shows that it will not be fetched. See ``Fetcher``."""
+        try:
+            target = target_of(url, own_hosts)
+        except FetchRefused:
+            return True
+        return target.address is not None and not target.own and refusal(target.address) is not None
 
     async def fetch(self, request: FetchRequest) -> Fetched:
         """Send a request and follow redirects. See ``Fetcher``."""

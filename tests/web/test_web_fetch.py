@@ -111,6 +111,16 @@ async def test_what_is_asked_is_an_act_until_the_page_is_kept(web: Web) -> None:
     assert web.tool.act_of({"link": 5}, scene()) is None
 
 
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1/", "http://[::1]/x", "http://nas.lan:8080/", "file:///etc/passwd", "http://0x7f.1/", "x"]
+)
+async def test_nobody_is_asked_about_an_address_that_is_refused_anyway(web: Web, url: str) -> None:
+    assert isinstance(web.tool, ActingTool)
+    assert web.tool.act_of({"url": url}, scene()) is None
+    assert (await web.fetch(url=url)).is_error
+    assert web.network.connects == []
+
+
 async def test_a_private_address_is_refused_with_what_would_allow_it(web: Web) -> None:
     outcome = await web.fetch(url="http://192.168.0.1/")
     assert outcome.is_error

@@ -49,6 +49,10 @@ class Fetched:
 class Fetcher(Protocol):
     """Fetches from addresses that a model or a stranger chose, and keeps to public ones."""
 
+    def refuses(self, url: str, own_hosts: frozenset[str] = frozenset()) -> bool:
+        """Whether the address alone shows that it will not be fetched. Looks up and sends nothing."""
+        ...
+
     async def fetch(self, request: FetchRequest) -> Fetched:
         """Send a request and follow redirects.
 

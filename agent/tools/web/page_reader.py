@@ -19,7 +19,8 @@ SECONDS: Final = 60.0
 AT_ONCE: Final = 2
 _ROOT: Final = Path(__file__).parents[3]
 _PROGRAM: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from agent.tools.web.page_text import main; main(sys.stdin.buffer, sys.stdout)"
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from agent.tools.web.page_text import main; main(sys.stdin.buffer, sys.stdout)"
 )
 KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Variables without which some builds of Python do not start."""

@@ -82,12 +82,12 @@ class WebFetch(CheckedTool[FetchArguments]):
         self._cache: ExpiringCache[_Page] = ExpiringCache(limits.cache_seconds)
 
     def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
-        """Return the address that would be asked; None for a page that is still kept, as nothing is asked then."""
+        """Return the address that would be asked; None where none is: the page is still kept, or the address is refused anyway."""
         try:
             given = FetchArguments.model_validate({name: value for name, value in arguments.items() if value is not None})
         except ValidationError:
             return None
-        if self._cache.get(_key(given), context.now) is not None:
+        if self._cache.get(_key(given), context.now) is not None or self._fetcher.refuses(given.url, self._limits.own_hosts):
             return None
         return Act(kind="url", summary=f"read {given.url}", url=given.url)
 
