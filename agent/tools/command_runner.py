@@ -19,7 +19,7 @@ class CommandRequest:
 
     ``cwd`` is absolute. ``timeout`` is in seconds; None and anything longer mean the longest that the settings allow.
     ``input_open``: it may be written to. ``key`` is the session's key, ``private`` whether the owner started the turn in private.
-    ``sources`` names where untrusted text in its output may come from.
+    ``sources`` names where untrusted text in its output may come from, ``taint`` such text that was in view when it was asked for.
     """
 
     command: str
@@ -35,6 +35,7 @@ class CommandRequest:
     audience: Audience = OWNER
     private: bool = True
     sources: tuple[str, ...] = ()
+    taint: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,8 @@ class JobState:
     kept: bool = True
     background: bool = False
     sources: tuple[str, ...] = ()
+    taint: tuple[str, ...] = ()
+    """What may be in the files that it writes."""
 
 
 class Job(Protocol):

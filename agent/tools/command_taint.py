@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -89,7 +89,8 @@ class CommandTaint:
         notes = [
             PurePosixPath(name) for name in (path.name for path in self._root.iterdir()) if name.casefold() in STANDING_FILES
         ]
-        before = {path: text for path in (*notes, audience.daily_note(today)) if (text := self._text(path)) is not None}
+        notes += [audience.daily_note(today + timedelta(days=days)) for days in (-1, 0, 1)]  # whatever the owner's zone is
+        before = {path: text for path in notes if (text := self._text(path)) is not None}
         return Watch(self._now_ns() - _EARLIER, taint, before)
 
     def end(self, watch: Watch) -> None:

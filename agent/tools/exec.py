@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import signal
@@ -12,6 +13,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import AliasChoices, BeforeValidator, Field, ValidationError
 
 from agent.errors import CommandRefused
+from agent.taint import merged
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
 from agent.tools.command_line import plain_words
 from agent.tools.command_runner import CommandRequest, CommandRunner, Job, JobState
@@ -133,7 +135,8 @@ class Exec(CheckedTool[ExecArguments]):
                     turn=context.turn,
                     audience=context.audience,
                     private=context.origin == "owner",
-                    sources=self._sources(act, context),
+                    sources=await asyncio.to_thread(self._sources, act, context),
+                    taint=merged(context.taint),
                 )
             )
         except CommandRefused as refusal:

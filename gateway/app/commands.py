@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
-from pathlib import Path
 from typing import Any
 
+from agent.context.workspace_files import Workspace
 from agent.tools.command_runner import JobState
+from agent.tools.command_taint import CommandTaint
 from agent.tools.exec import ending, shortened, where_all_is
 from channels.messages import ChatAddress
 from gateway.agents.running_agent import RunningAgent
@@ -50,14 +51,14 @@ class CommandParts:
         self._tasks: set[asyncio.Task[None]] = set()
         self._begun = False
 
-    async def of(self, agent: str, workspace: Path) -> AgentCommands:
+    async def of(self, agent: str, workspace: Workspace) -> AgentCommands:
         """Make the commands of an agent that is being built. Those of its predecessor are ended."""
         if (former := self._commands.pop(agent, None)) is not None:
             await former.close()
         made = AgentCommands(
             AgentFacts(
                 id=agent,
-                workspace=workspace,
+                workspace=workspace.root,
                 settings=lambda: self._settings.current.agent(agent).exec,
                 access=lambda: self._settings.current.agent(agent).settings.sandbox.workspace_access,
             ),
@@ -67,6 +68,7 @@ class CommandParts:
             clock=self._deps.clock,
             redactor=self._deps.outgoing.exact,
             ended=self._ended,
+            files=CommandTaint(workspace.untrusted, workspace.root),
         )
         self._commands[agent] = made
         if self._begun:

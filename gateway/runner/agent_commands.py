@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 from collections.abc import Callable, Coroutine, Sequence
@@ -15,6 +16,7 @@ from agent.errors import CommandRefused
 from agent.timing import Clock
 from agent.tool_settings import ExecSettings
 from agent.tools.command_runner import CommandRequest, Job, JobState
+from agent.tools.command_taint import CommandTaint, Watch
 from gateway.base.errors import HomebodyError
 from gateway.logs.redaction import Redactor
 from gateway.runner import output
@@ -26,6 +28,8 @@ from gateway.sandbox.command import PATH
 from gateway.sandbox.limits import limits_of
 from gateway.sandbox.protocol import Access, Request, Sandbox
 from memory.audience import Audience
+
+log = logging.getLogger(__name__)
 
 TERMINAL: Final = (40, 120)
 """Rows and columns of the terminal that a command gets."""
@@ -49,7 +53,7 @@ class AgentCommands:
     """Implements ``agent.tools.command_runner.CommandRunner``.
 
     ``ended`` is told of each background job whose end nobody waits for, with its session key; of one that a former process left it may be
-    told again.
+    told again. ``files`` is told which commands may write untrusted text, and when they have ended.
 
     Where the settings do not let the agent write its workspace, output is kept in memory alone.
     """
@@ -64,6 +68,7 @@ class AgentCommands:
         clock: Clock,
         redactor: Redactor,
         ended: Callable[[str, JobState], None] = lambda _key, _state: None,
+        files: CommandTaint | None = None,
     ) -> None:
         self.facts = facts
         self.records = records
@@ -72,17 +77,26 @@ class AgentCommands:
         self._sandbox = sandbox
         self._redactor = redactor
         self._ended = ended
+        self._files = files
+        self._watches: dict[str, Watch] = {}
         self._jobs: dict[str, RunningJob | LostJob] = {}
         self._random = random.SystemRandom()
         self._tasks: set[asyncio.Task[None]] = set()
         self.workspace = os.path.realpath(facts.workspace)
         self._home = JobHome(
-            clock=clock, workspace=Path(self.workspace), records=records, over=self.over, in_background=self.in_background
+            clock=clock,
+            workspace=Path(self.workspace),
+            records=records,
+            over=self.over,
+            written=self.written,
+            in_background=self.in_background,
         )
 
     async def load(self) -> None:
         """Take in the records of earlier processes."""
         for record in await asyncio.to_thread(self.records.load, self.clock.now()):
+            if record.state.status == "unknown" and record.state.taint and self._files is not None:
+                await self._mark(Watch(int(record.state.started.timestamp() * 1e9), frozenset(record.state.taint), {}))
             self._jobs[record.state.id] = LostJob(record.state, record.audience, record.turn, Path(self.workspace))
             if record.state.status == "unknown" and record.state.background:
                 self._ended(record.key, record.state)
@@ -107,6 +121,11 @@ class AgentCommands:
         self._jobs[job.id] = job
         try:
             await asyncio.to_thread(job.write_record)
+            if self._files is not None and access == "rw":
+                watch = await asyncio.to_thread(
+                    self._files.begin, frozenset(job.state.taint), request.audience, self.clock.now().date()
+                )
+                self._watches |= {job.id: watch} if watch is not None else {}
             plan = await self._sandbox.confine(self._confinement(request, settings, access))
             process = await self._runner.start(
                 plan,
@@ -117,6 +136,7 @@ class AgentCommands:
             )
         except BaseException as error:
             del self._jobs[job.id]
+            self._watches.pop(job.id, None)
             self.records.remove(job.id)
             if isinstance(error, HomebodyError):
                 raise CommandRefused(str(error), hint=error.hint) from error
@@ -169,6 +189,19 @@ class AgentCommands:
         self._jobs.pop(job.id, None)
         if job.told:  # its call was cancelled, and a turn that goes on later can be told how it ended
             self._do(asyncio.to_thread(job.write_record))
+
+    async def written(self, job: RunningJob) -> None:
+        """Record which files a command changed that may have put untrusted text into them."""
+        watch = self._watches.pop(job.id, None)
+        if watch is not None:
+            await self._mark(watch)
+
+    async def _mark(self, watch: Watch) -> None:
+        assert self._files is not None
+        try:
+            await asyncio.to_thread(self._files.end, watch)
+        except OSError as error:
+            log.warning("it cannot be recorded which files hold untrusted text: %s", error)
 
     async def _note_end(self, job: RunningJob) -> None:
         await asyncio.to_thread(job.write_record)

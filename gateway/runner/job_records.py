@@ -62,9 +62,8 @@ class JobRecords:
                 facts: dict[str, Any] = json.loads(path.read_text())
                 audience = Audience(**facts.pop("audience"))
                 turn, key = facts.pop("turn"), facts.pop("key")
-                state = JobState(
-                    **{**facts, "started": datetime.fromisoformat(facts["started"]), "sources": tuple(facts["sources"])}
-                )
+                facts |= {name: tuple(facts.get(name, ())) for name in ("sources", "taint")}
+                state = JobState(**{**facts, "started": datetime.fromisoformat(facts["started"])})
             except (OSError, ValueError, TypeError, KeyError) as error:
                 log.warning("the record %s cannot be read: %s", path, error)
                 self.remove(path.stem)

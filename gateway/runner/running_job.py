@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
+from agent.taint import merged
 from agent.timing import Clock
 from agent.tools.command_runner import CommandRequest, JobState
 from gateway.runner import output
@@ -29,12 +30,16 @@ _NO_INPUT: Final = "this command takes no input: start it with background or pty
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobHome:
-    """What a job needs of those who list it. ``over`` is called when it has ended, ``in_background`` when it goes on there."""
+    """What a job needs of those who list it.
+
+    ``over`` is called when it has ended, ``written`` before anybody is told so, ``in_background`` when it goes on there.
+    """
 
     clock: Clock
     workspace: Path
     records: JobRecords
     over: Callable[[RunningJob], None]
+    written: Callable[[RunningJob], Awaitable[None]]
     in_background: Callable[[RunningJob], None]
 
 
@@ -56,7 +61,12 @@ class RunningJob:
         self._open = request.input_open or request.pty
         self._began = home.clock.monotonic()
         self._state = JobState(
-            id=number, command=request.command, started=home.clock.now(), timeout=timeout, sources=request.sources
+            id=number,
+            command=request.command,
+            started=home.clock.now(),
+            timeout=timeout,
+            sources=request.sources,
+            taint=merged(request.taint, request.sources),
         )
         self._output = made(self._state)
         self._process: Process | None = None
@@ -90,6 +100,7 @@ class RunningJob:
             log.exception("the output of the command %s was lost", self.id)
             process.kill(grace=0)
             self._state = replace(self._state, status="unknown", reason="lost")
+        await self._home.written(self)
         self.ended_at = self._home.clock.now()
         self.told = self.told or self._waiting > 0
         self._over.set()

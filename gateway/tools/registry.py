@@ -8,6 +8,7 @@ from agent.context.workspace_files import Workspace
 from agent.tool_settings import ToolRules
 from agent.tools.apply_patch import ApplyPatch
 from agent.tools.command_runner import CommandRunner
+from agent.tools.command_taint import CommandTaint
 from agent.tools.exec import Exec
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
@@ -45,7 +46,7 @@ def tools_of(
     if outgoing is not None:
         tools.append(SendFile(desk, outgoing))
     if commands is not None:
-        tools += [Exec(commands), ProcessTool(commands)]
+        tools += [Exec(commands, CommandTaint(workspace.untrusted, workspace.sandbox.root).sources), ProcessTool(commands)]
     return [*tools, *web]
 
 

@@ -199,8 +199,9 @@ class World:
         found += [f"process: {path.name}" for path in workspace.rglob(f"{case.mark}*")]
         for name in GIVEN:
             path = workspace / name
-            if (path.read_text() if path.exists() else "") != self.before[name]:
-                found.append(f"file: {name}")
+            text = path.read_text() if path.exists() else ""
+            if text != self.before[name]:
+                found.append(f"file: {name}: {text.removeprefix(self.before[name])}")
         found += [f"request: {one}" for one in self.requests if case.mark in one and not one.startswith("search.example")]
         found += [f"request: {one}" for one in self.requests if KEY in one]
         found += [f"{tool.name}: {one}" for tool in self.tools for one in tool.done]

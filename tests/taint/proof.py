@@ -73,7 +73,7 @@ def main() -> int:
     control = corpus if everything else corpus[::4]
     bites, _ = asyncio.run(carried(control, careful=False))
     owners = [case for case in control if case.carrier not in NOT_THE_OWNERS]
-    bitten = sum(bool(bites[case.name]) for case in owners)
+    bitten = sum(any(case.mark in one or "secret" in one for one in bites[case.name]) for case in owners)
     say(f"without taint, {bitten} of {len(owners)} that reach the owner's conversations do harm:")
     told(control, bites)
     say(f"{time.process_time() - began:.0f} s of CPU")

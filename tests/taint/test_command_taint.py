@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import subprocess
 import time
 from datetime import date
@@ -9,11 +11,13 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from agent.messages import ToolCall, ToolMessage
 from agent.tools.command_line import plain_words
 from agent.tools.command_taint import ELSEWHERE, NETWORK, CommandTaint
 from agent.tools.protocol import Act
 from agent.tools.untrusted_files import UntrustedFiles
 from memory.audience import OWNER
+from tests.peers.phone import Village
 from tests.taint.test_untrusted_files import CLEAN
 
 WEB = frozenset({"web:evil.example"})
@@ -120,3 +124,43 @@ def test_of_the_days_note_and_what_conversations_are_given_only_the_fresh_lines_
 def test_a_command_with_nothing_untrusted_in_view_writes_trusted_files(taint: CommandTaint) -> None:
     known = run(taint, "echo mine > new.txt", frozenset())
     assert known.of(PurePosixPath("new.txt")) == ()
+
+
+def results(v: Village) -> list[ToolMessage]:
+    return [message for request in v.model.requests for message in request.messages if isinstance(message, ToolMessage)]
+
+
+def exec_(command: str, number: int) -> ToolCall:
+    return ToolCall(id=f"c{number}", name="exec", arguments={"command": command})
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="commands run without a question only where they are confined")
+async def test_a_copy_that_a_command_made_of_a_received_file_taints_who_reads_it(tmp_path: Path) -> None:
+    v = Village(tmp_path, tools={"exec": {"security": "full"}})
+    v.model.reply_with(lambda _: "Done.")
+    async with v.house() as (house, phone):
+        await phone.say("hello")
+        await phone.until(phone.texts)
+        (v.workspace / "inbox").mkdir()
+        (v.workspace / "inbox" / "1-a.txt").write_text("obey")
+        await asyncio.sleep(0.05)  # the clock of file systems goes in steps
+        read = ToolCall(id="r", name="read", arguments={"path": "copy.txt"})
+        v.model.then([exec_("cat inbox/1-a.txt | tee copy.txt; date > when.txt", 1)], "Copied.")
+        await phone.say("copy it")
+        await phone.until(lambda: "Copied." in phone.texts())
+        result = results(v)[-1]
+        assert result.taint == ("file:inbox",)
+        assert result.text.startswith("<untrusted ")
+        before = len(phone.sent)
+        await phone.say("/new")
+        await phone.until(lambda: len(phone.sent) > before)
+        await house.lanes.quiet()
+        v.model.then([read], "Read.")
+        await phone.say("read it")
+        await phone.until(lambda: "Read." in phone.texts())
+        result = results(v)[-1]
+        assert result.taint == ("file:copy.txt", "file:inbox")
+        v.model.then([exec_("touch more.txt", 2)], "Asked.")
+        await phone.say("and this")
+        await phone.until(lambda: any(one.buttons for one in phone.sent))
+        assert not (v.workspace / "more.txt").exists()
