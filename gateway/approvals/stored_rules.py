@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
@@ -108,7 +110,8 @@ class StoredRules:
         )
 
     def _change(self, change: Callable[[_Document], _Document]) -> None:
-        with self._lock:
+        with self._lock, _locked(self._path.parent):
+            self._seen = None
             before = self._refresh()
             if self._problem is not None:
                 hint = "Mend the file, or move it away to start without stored rules."
@@ -142,3 +145,17 @@ class StoredRules:
             return _Document(), None
         except (OSError, ValidationError) as error:
             return _Document(), f"the stored rules cannot be read: {str(error).splitlines()[0]}"
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a lock on a folder, so that the command line and a gateway do not overwrite each other's changes."""
+    try:
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise StorageFailed.from_os(error, "open this folder", folder) from error
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)

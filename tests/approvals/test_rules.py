@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -329,3 +330,19 @@ def test_sec_52_no_argument_of_a_call_says_that_it_was_approved(claim: dict[str,
     with pytest.raises(ValidationError, match=r"[Ee]xtra"):
         ExecArguments.model_validate({"command": "make install", **claim})
     assert set(claim).isdisjoint(field.name for field in fields(Act))
+
+
+def test_changes_by_several_at_once_are_all_kept(tmp_path: Path, stored: StoredRules):
+    def rule(number: int) -> StoredRule:
+        return StoredRule(agent="main", program="/usr/bin/touch", argv=("touch", str(number)), cwd="/x", made=NOW)
+
+    def add(numbers: range) -> None:
+        mine = StoredRules(stored.path.parent)  # as another process has one of its own
+        for number in numbers:
+            mine.add(rule(number))
+            mine.switch(f"x{number}", on=False)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, [range(start, 40, 4) for start in range(4)]))
+    assert {one.argv[1] for one in stored.all()} == {str(number) for number in range(40)}
+    assert len(stored.off()) == 40
