@@ -16,6 +16,7 @@ from gateway.base.errors import Problem, SettingsError
 from gateway.base.paths import Paths
 from gateway.config.document import Tree, read_document, read_text
 from gateway.config.normalize import FieldType, Normalizer, substitute
+from gateway.config.secrets import secrets_of
 from gateway.config.syntax_tree import KeyPath
 from gateway.config.workspace_location import location_error, nested_workspaces
 from gateway.settings.root import AgentDefaults, Settings
@@ -93,7 +94,7 @@ def _checked(tree: Tree, source: Path, env: Mapping[str, str], paths: Paths | No
         reported = {problem.path for problem in tree.problems}
         tree.problems.extend(problem for problem in validation_problems(error, tree, Settings) if problem.path not in reported)
     else:
-        tree.problems.extend(_agents_problems(settings, tree))
+        tree.problems.extend([*_agents_problems(settings, tree), *_token_used_twice(settings, tree)])
         if not tree.problems:
             found = paths or Paths.find(env)
             tree.problems.extend(_misplaced(settings.of_profile(found.profile), tree, source, found.home))
@@ -152,6 +153,15 @@ def _misplaced(settings: Settings, tree: Tree, source: Path, state: Path) -> lis
                 tree.problem(place, f"the workspace {workspaces[agent_id]} of the agent {agent_id!r} {reason}", hint)
             )
     return problems
+
+
+def _token_used_twice(settings: Settings, tree: Tree) -> list[Problem]:
+    """The gateway's token may be no other secret: whoever has to know that one, such as a chat platform, would have both."""
+    token = settings.gateway.auth.token
+    if token is None or list(secrets_of(settings)).count(token.get_secret_value()) == 1:
+        return []
+    hint = "Give it one of its own (openssl rand -hex 32), or leave it out: then one is made."
+    return [tree.problem(("gateway", "auth", "token"), "the same secret is used elsewhere in these settings", hint)]
 
 
 def _shared_workspaces(settings: Settings, tree: Tree) -> list[Problem]:

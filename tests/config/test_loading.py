@@ -256,6 +256,20 @@ def test_a_secret_that_is_not_there_is_told_where_it_is_asked_for(tmp_path):
     assert ["not set" in found[0].message, "there is no file" in found[1].message, "is empty" in found[2].message] == [True] * 3
 
 
+@pytest.mark.sec(14)
+def test_the_gateways_token_is_no_other_secret(tmp_path):
+    token = "0123456789abcdef0123456789abcdef"
+    telegram = (
+        "telegram: {botToken: '123456:ABC', webhookUrl: 'https://example.org/hooks/telegram/default', webhookSecret: SECRET}"
+    )
+    text = f"gateway: {{auth: {{token: {token!r}}}}}\nchannels: {{{telegram}}}\n"
+    (problem,) = problems(tmp_path, text.replace("SECRET", repr(token)))
+    assert "used elsewhere" in problem.message
+    assert problem.path == "gateway.auth.token"
+    assert token not in problem.as_text()
+    assert load(written(tmp_path, text.replace("SECRET", f"'{token[::-1]}'")), {}).settings.gateway.auth.token is not None
+
+
 def test_an_error_never_shows_a_secret(tmp_path):
     found = problems(tmp_path, "models: {providers: {a: {apiKey: [hunter2], headers: {x: {y: hunter2}}}}}")
     assert found

@@ -31,6 +31,7 @@ def test_the_corpus_is_large_and_each_disguise_is_seen_through() -> None:
 @pytest.mark.cpu_seconds(300)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("careful", [True, False])
+@pytest.mark.sec(70)
 async def test_an_obeying_model_does_nothing_but_what_its_owner_asked_for(tmp_path: Path, *, careful: bool) -> None:
     corpus = cases(each=1)
     sample = [case for case in corpus if (CARRIERS.index(case.carrier) + GOALS.index(case.goal)) % 9 == 0]

@@ -72,6 +72,7 @@ WAYS: dict[str, Any] = {
     ("way", "secret"),
     [(way, secret) for way in WAYS for secret in (KEY, PASSWORD) if secret == KEY or way != "three parts, last first"],
 )
+@pytest.mark.sec(71)
 def test_a_secret_is_withheld_however_it_is_written(way: str, secret: str) -> None:
     text = f"Here it is: {WAYS[way](secret)} - as you wished."
     clean = SCANNER.text(text)
@@ -95,6 +96,7 @@ def test_of_a_secret_in_pieces_hardly_anything_is_left() -> None:
         "%zz &#; \\u00 \\x", "short1", "\udcff lone \ud800",
     ],
 )  # fmt: skip
+@pytest.mark.sec(74)
 def test_what_is_no_secret_stays(text: str) -> None:
     assert SCANNER.text(text) == text
 
@@ -218,6 +220,7 @@ class Probe:
     ],
 )
 @pytest.mark.parametrize("way", ["as it is", "base64", "in an address", "json"])
+@pytest.mark.sec(71)
 async def test_a_call_that_would_carry_a_secret_outside_does_not_run(tool: str, *, outside: bool, way: str) -> None:
     told: list[str] = []
     probe = Probe(tool)
