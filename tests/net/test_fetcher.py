@@ -16,8 +16,9 @@ import pytest
 
 from agent.errors import FetchFailed, FetchRefused
 from agent.tools.web.fetch_protocol import FetchRequest
-from gateway.net.connection_guard import SystemNetwork
+from gateway.net.connection_guard import GuardedBackend, SystemNetwork
 from gateway.net.fetcher import GuardedFetcher
+from gateway.net.targets import target_of
 from gateway.net.testing import RecordedNetwork
 from tests.patience import PATIENCE
 from tests.peers.web import PUBLIC, Seen, WebPeer, Write, fetcher_on, network_of, page, redirect, web_peer
@@ -332,6 +333,17 @@ class TestTls:
         context = httpcore2.default_ssl_context()
         assert context.check_hostname
         assert context.verify_mode is ssl.CERT_REQUIRED
+
+
+async def test_the_guard_connects_to_nothing_but_its_target() -> None:
+    network = RecordedNetwork(names={"pages.example": [[PUBLIC]], "other.example": [[PUBLIC]]})
+    guard = GuardedBackend(network, target_of("http://pages.example/"))
+    for host, port in (("other.example", 80), ("pages.example", 443), ("127.0.0.1", 80)):
+        with pytest.raises(FetchRefused, match="instead of pages"):
+            await guard.connect_tcp(host, port)
+    with pytest.raises(FetchRefused):
+        await guard.connect_unix_socket("/run/docker.sock")
+    assert network.connects == []
 
 
 def test_the_library_still_takes_a_network_backend() -> None:
