@@ -79,21 +79,21 @@ async def flush(context: SessionContext, turn: str, reason: Reason) -> FlushRece
     cycle = context.transcript.cycle
     statements = _statements(context)
     await context.transcript.append(turn, FlushBegun(cycle=cycle, reason=reason))
-    keeper = NoteWriter(context, turn)
-    side = _SideConversation(context, turn, keeper, last=reason in _LAST_CALLS)
+    writer = NoteWriter(context, turn)
+    side = _SideConversation(context, turn, writer, last=reason in _LAST_CALLS)
     problem = await side.run(_shown(context, reason)) if context.model_may_write else "the model has no tool to write"
-    wrote = bool(keeper.written)
+    wrote = bool(writer.written)
     if (problem and not wrote) or context.settings.compaction.memory_flush.verbatim:
-        await keeper.add_statements(statements, everything=not wrote)
-    receipt = _receipt(cycle, reason, keeper, "; ".join(dict.fromkeys(filter(None, (problem, keeper.problem)))), wrote=wrote)
+        await writer.add_statements(statements, everything=not wrote)
+    receipt = _receipt(cycle, reason, writer, "; ".join(dict.fromkeys(filter(None, (problem, writer.problem)))), wrote=wrote)
     receipt = replace(receipt, usage=side.usage)
     await context.transcript.append(turn, receipt)
     return receipt
 
 
-def _receipt(cycle: str | None, reason: str, keeper: NoteWriter, problem: str, *, wrote: bool) -> FlushReceipt:
-    outcome: Literal["written", "nothing", "extracted"] = "written" if wrote else "extracted" if keeper.written else "nothing"
-    return FlushReceipt(cycle=cycle, outcome=outcome, reason=reason, written=tuple(keeper.written.values()), problem=problem)
+def _receipt(cycle: str | None, reason: str, writer: NoteWriter, problem: str, *, wrote: bool) -> FlushReceipt:
+    outcome: Literal["written", "nothing", "extracted"] = "written" if wrote else "extracted" if writer.written else "nothing"
+    return FlushReceipt(cycle=cycle, outcome=outcome, reason=reason, written=tuple(writer.written.values()), problem=problem)
 
 
 def told(receipt: FlushReceipt | None, why_none: str = "") -> str:
@@ -153,10 +153,10 @@ async def make_good(context: SessionContext, turn: str) -> None:
     begun = _left_open(context)
     if begun is None or begun.reason == "shutdown":
         return
-    keeper = NoteWriter(context, turn)
-    await keeper.add_statements(_statements(context), everything=True)
-    problem = "; ".join(filter(None, ("interrupted by a restart", keeper.problem)))
-    await context.transcript.append(turn, _receipt(begun.cycle, begun.reason, keeper, problem, wrote=False))
+    writer = NoteWriter(context, turn)
+    await writer.add_statements(_statements(context), everything=True)
+    problem = "; ".join(filter(None, ("interrupted by a restart", writer.problem)))
+    await context.transcript.append(turn, _receipt(begun.cycle, begun.reason, writer, problem, wrote=False))
 
 
 async def keep_unseen(context: SessionContext, turn: str, dropped: Sequence[Entry]) -> None:
@@ -198,9 +198,9 @@ def day_of_the_talk(context: SessionContext) -> date:
 class _SideConversation:
     """The model calls of a flush."""
 
-    def __init__(self, context: SessionContext, turn: str, keeper: NoteWriter, *, last: bool) -> None:
+    def __init__(self, context: SessionContext, turn: str, writer: NoteWriter, *, last: bool) -> None:
         self._last = last
-        self._keeper = keeper
+        self._writer = writer
         self.usage: Usage | None = None
         self._context = context
         self._turn = turn
@@ -221,11 +221,11 @@ class _SideConversation:
             if answer.failure is not None:
                 return answer.failure.message
             if not answer.calls:
-                silent = bool(self._keeper.written) or not no_reply.without_no_reply(answer.text).strip()
+                silent = bool(self._writer.written) or not no_reply.without_no_reply(answer.text).strip()
                 return "" if silent else "the model answered in words and wrote nothing"
             said.append(answer)
             said.extend([await self._run(call) for call in answer.calls])
-        return "" if self._keeper.written else "the model made no end of it"
+        return "" if self._writer.written else "the model made no end of it"
 
     async def _run(self, call: ToolCall) -> ToolMessage:
         scene = self._context.tool_context(self._turn, self._taint)
@@ -237,7 +237,7 @@ class _SideConversation:
         if call.name != "write" or not isinstance(content, str):
             text = f"Refused: during a memory flush only reading, and write with mode append to {self._note}, are possible."
             return ToolMessage(call_id=call.id, name=call.name, text=text, is_error=True)
-        added = await self._keeper.add(content, self._note, self._taint)
+        added = await self._writer.add(content, self._note, self._taint)
         return ToolMessage(call_id=call.id, name=call.name, text=added.told, is_error=added.refused)
 
     def _count(self, answer: AssistantMessage) -> None:

@@ -18,7 +18,7 @@ SMALL_WINDOW = 8192
 """Windows up to this many tokens get the short instructions."""
 WINDOW_SHARE = 2
 """Characters of workspace files, and of the notes at the start, for two tokens of the window: an eighth of it each, or so."""
-HOUSE = """\
+INTRODUCTION = """\
 You are a personal agent that lives on your owner's own server. You talk through chats and the terminal, and you remember: \
 everything you know lasts only as far as it is written in your workspace's Markdown files.
 """
@@ -108,7 +108,7 @@ def instructions(mode: Literal["full", "minimal", "none"], there: PromptFacts) -
     elif there.window <= SMALL_WINDOW:
         base = f"{SMALL}{there.rules()}{zone}"
     else:
-        base = f"{HOUSE}\n## How to work\n{there.rules()}{CARE}{REPLIES}{zone}"
+        base = f"{INTRODUCTION}\n## How to work\n{there.rules()}{CARE}{REPLIES}{zone}"
     if there.audience.kind != "owner":
         base += (
             f"\nOthers read this conversation too. Its notes are kept in {there.audience.folder}/; besides it you can read what your "

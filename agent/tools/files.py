@@ -12,5 +12,5 @@ from agent.tools.write_file import WriteFile
 
 
 def file_tools(access: FileToolContext) -> tuple[Tool, ...]:
-    """Give the file tools of one agent: all at the same desk, so that what one reads another may change."""
+    """Return the file tools of one agent. They share one context, so that a file that one has read may be changed by another."""
     return (ReadFile(access), WriteFile(access), EditFile(access), ListFiles(access), GrepFiles(access))

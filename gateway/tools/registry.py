@@ -37,14 +37,14 @@ def tools_of(
     ``commands`` runs commands. ``web`` are those of ``gateway.tools.web_tools``. ``shared`` is what groups and guests may read besides
     their own folder.
     """
-    desk = FileToolContext(
+    files = FileToolContext(
         sandbox=workspace.sandbox, memory=memory, agent=agent, shared=tuple(shared), untrusted=workspace.untrusted
     )
-    tools: list[Tool] = [*file_tools(desk), ApplyPatch(desk)]
+    tools: list[Tool] = [*file_tools(files), ApplyPatch(files)]
     if memory is not None:
-        tools += [MemorySearch(memory, desk), MemoryGet(memory, desk)]
+        tools += [MemorySearch(memory, files), MemoryGet(memory, files)]
     if outgoing is not None:
-        tools.append(SendFile(desk, outgoing))
+        tools.append(SendFile(files, outgoing))
     if commands is not None:
         tools += [Exec(commands, CommandTaint(workspace.untrusted, workspace.sandbox.root).sources), ProcessTool(commands)]
     return [*tools, *web]
