@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from agent.tools.protocol import Origin
@@ -350,8 +351,16 @@ class GatewayParts:
         return manner_of(blocks, settings.channels, agent.profile.blocks, place.channel, place.account)
 
     def _wake(self, turn: Turn) -> None:
-        """Put a turn that may go on at the front of its lane."""
+        """Put a turn that may go on at the front of its lane, behind turns that were interrupted in the midst of their work.
+
+        Steps of two turns in one history must not stand among each other.
+        """
+        waiting = self.lanes.waiting(turn.session)
+        begun = list(takewhile(lambda item: isinstance(item, InterruptedTurn) and not item.turn.waited, waiting))
+        self.lanes.take(turn.session, begun)
         self.lanes.put_first(turn.session, InterruptedTurn(turn))
+        for item in reversed(begun):
+            self.lanes.put_first(turn.session, item)
 
     async def _resumed_at(self, place: ChatAddress) -> ChatAddress:
         """Return where a turn is answered that had to wait: where it was asked for, unless that was a terminal that is gone."""

@@ -30,7 +30,7 @@ WHERE excluded.round > approval.round
 """
 _WAITS = "EXISTS (SELECT 1 FROM approval WHERE approval.turn = turn.id AND approval.state = 'pending')"
 _RESUME = f"""
-UPDATE turn SET state = 'running', started_at = started_at + max(0, ? - coalesce(suspended_at, started_at)), suspended_at = NULL
+UPDATE turn SET state = 'running', started_at = started_at + max(0, ? - coalesce(suspended_at, started_at))
 WHERE id = ? AND state = 'suspended' AND NOT {_WAITS}
 """
 

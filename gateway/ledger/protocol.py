@@ -134,7 +134,7 @@ class TurnLedger(Protocol):
         ...
 
     async def unfinished(self) -> list[Turn]:
-        """Return the turns that are running, oldest first."""
+        """Return the turns that are running, oldest first; behind them those that were suspended and not taken up since."""
         ...
 
     async def retry(self, turn: str) -> Turn:

@@ -109,7 +109,8 @@ class Accepted:
 class Turn:
     """One answer in progress. ``attempt`` is 1 for the first, and 0 only after the gateway itself interrupted it.
 
-    ``inbox`` are the rows of its messages, ``edited`` those of them whose text was changed while they waited.
+    ``inbox`` are the rows of its messages, ``edited`` those of them whose text was changed while they waited. ``waited``: it is or was
+    suspended, and nothing was done in it since.
     """
 
     id: str
@@ -120,6 +121,7 @@ class Turn:
     started_at: datetime
     inbox: tuple[int, ...]
     edited: tuple[int, ...] = ()
+    waited: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

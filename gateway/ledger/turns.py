@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _TURN = """
 SELECT id, session, agent, state, attempt, started_at,
        (SELECT json_group_array(row) FROM (SELECT inbox.id AS row FROM inbox WHERE inbox.turn = turn.id ORDER BY inbox.id)),
-       (SELECT json_group_array(inbox.id) FROM inbox WHERE inbox.turn = turn.id AND inbox.edited)
+       (SELECT json_group_array(inbox.id) FROM inbox WHERE inbox.turn = turn.id AND inbox.edited),
+       suspended_at IS NOT NULL
 FROM turn
 """
 _TOOL = "SELECT turn, call_id, name, args_hash, effect, state, result_ref FROM tool_call WHERE turn = ? AND call_id = ?"
@@ -83,12 +84,12 @@ class SqliteTurns:
         await self._connection.run(work)
 
     async def unfinished(self) -> list[Turn]:
-        query = f"{_TURN} WHERE state = 'running' ORDER BY started_at, rowid"
+        query = f"{_TURN} WHERE state = 'running' ORDER BY suspended_at IS NOT NULL, started_at, rowid"
         return await self._connection.run(lambda db: [_read_turn(found) for found in db.execute(query)])
 
     async def retry(self, turn: str) -> Turn:
         def work(db: apsw.Connection) -> Turn:
-            db.execute("UPDATE turn SET attempt = attempt + 1 WHERE id = ? AND state = 'running'", (turn,))
+            db.execute("UPDATE turn SET attempt = attempt + 1, suspended_at = NULL WHERE id = ? AND state = 'running'", (turn,))
             _must_have_changed(db, turn)
             _count_attempt(db, turn, 1)
             db.execute(
@@ -198,7 +199,7 @@ def _turn(db: apsw.Connection, turn: str) -> Turn:
 
 
 def _read_turn(found: Any) -> Turn:
-    turn, session, agent, state, attempt, started_at, inbox, edited = found
+    turn, session, agent, state, attempt, started_at, inbox, edited, waited = found
     return Turn(
         id=turn,
         session=session,
@@ -208,6 +209,7 @@ def _read_turn(found: Any) -> Turn:
         started_at=instant(started_at),
         inbox=tuple(json.loads(inbox)),
         edited=tuple(json.loads(edited)),
+        waited=bool(waited),
     )
 
 

@@ -196,3 +196,15 @@ async def test_a_ledger_of_the_version_before_keeps_its_turns_and_what_refers_to
     db.execute("DELETE FROM turn")
     assert db.execute("SELECT (SELECT count(*) FROM tool_call), (SELECT count(*) FROM approval)").fetchall() == [(0, 0)]
     db.close()
+
+
+async def test_turns_in_the_midst_of_their_work_come_before_those_that_waited(ledger: SqliteLedger, clock: ManualClock) -> None:
+    """Else a restart would mix the steps of two turns in one history."""
+    first = await begun(ledger)
+    await ledger.turns.suspend(first.id, [question("a", clock)], [])
+    clock.move(60)
+    second = await begun(ledger, 2)
+    await ledger.approvals.decide("a", 1, "approved")
+    assert [(turn.id, turn.waited) for turn in await ledger.turns.unfinished()] == [(second.id, False), (first.id, True)]
+    await ledger.turns.retry(first.id)
+    assert [(turn.id, turn.waited) for turn in await ledger.turns.unfinished()] == [(first.id, False), (second.id, False)]
