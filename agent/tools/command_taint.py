@@ -93,6 +93,10 @@ class CommandTaint:
         before = {path: text for path in notes if (text := self._text(path)) is not None}
         return Watch(self._now_ns() - _EARLIER, taint, before)
 
+    def printed(self, path: PurePosixPath, taint: frozenset[str]) -> None:
+        """Record that the file that a running command's output is written to is untrusted. Raises OSError."""
+        self._untrusted.mark_whole(path, taint)
+
     def end(self, watch: Watch) -> None:
         """Record the files that were changed since as untrusted: of notes the fresh lines, of all others the whole. Raises OSError."""
         for path in self._changed(watch.since):

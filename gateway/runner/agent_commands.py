@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from agent.errors import CommandRefused
@@ -125,7 +125,9 @@ class AgentCommands:
                 watch = await asyncio.to_thread(
                     self._files.begin, frozenset(job.state.taint), request.audience, self.clock.now().date()
                 )
-                self._watches |= {job.id: watch} if watch is not None else {}
+                if watch is not None:
+                    self._watches[job.id] = watch
+                    await asyncio.to_thread(self._files.printed, PurePosixPath(job.record.path), watch.taint)
             plan = await self._sandbox.confine(self._confinement(request, settings, access))
             process = await self._runner.start(
                 plan,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from agent.tools.command_runner import JobState
+    from agent.tools.command_taint import CommandTaint
     from gateway.sandbox.protocol import Access
     from memory.audience import Audience
 
@@ -105,6 +106,7 @@ async def hands(
     settings: ExecSettings | None = None,
     ended: Callable[[str, JobState], None] | None = None,
     confine: Callable[[Request], Confined] | None = None,
+    files: CommandTaint | None = None,
 ) -> AsyncIterator[Hands]:
     """Give an agent hands: its workspace and records lie in ``folder``, and outlive them."""
     clock, told = SystemClock(), []
@@ -119,6 +121,7 @@ async def hands(
         JobRecords(folder / "records"),
         clock=clock,
         redactor=Redactor(secrets),
+        files=files,
         ended=ended or (lambda key, state: told.append((key, state))),
     )
     await commands.load()

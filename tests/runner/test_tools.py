@@ -7,7 +7,8 @@ import os
 import re
 import signal
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 
 from agent.models.token_estimate import Calibration, weight_of_tools
 from agent.tool_settings import ExecSettings
+from agent.tools.command_taint import CommandTaint
 from agent.tools.process import typed
+from agent.tools.untrusted_files import UntrustedFiles
 from gateway.logs.redaction import Redactor
 from gateway.runner import output
 from gateway.runner.output import Output, lines_of
@@ -24,8 +27,17 @@ from tests.full_disk import no_file_may_grow
 from tests.runner.commands import alive, mark, until
 from tests.runner.hands import hands
 
+if TYPE_CHECKING:
+    from tests.runner.hands import Hands
+
 ROOT = Path(__file__).parents[2]
 BASH = Path("/bin/bash").read_bytes()
+
+
+async def told_by(one: Hands, job: str, words: str, told: str = "") -> None:
+    """Poll a job until it has said these words."""
+    while words not in told:
+        told += (await one.process("poll", job=job, timeout=10)).text
 
 
 async def test_a_command_says_what_it_printed_its_exit_code_and_how_long_it_took(tmp_path: Path) -> None:
@@ -149,12 +161,13 @@ async def test_secrets_are_removed_however_they_are_cut(tmp_path: Path) -> None:
 
 async def test_a_command_that_takes_long_goes_on_in_the_background(tmp_path: Path) -> None:
     async with hands(tmp_path) as one:
-        answer = await one.exec("echo a; sleep 1; echo b; exit 5", yieldMs=200)
+        answer = await one.exec("echo a; read x; echo b; exit 5", background=True)
         job = answer.details["job"]
-        assert answer.text.startswith("a\n[runs in the background as ")
+        assert "[runs in the background as " in answer.text
         assert answer.details["status"] == "running"
         listed = await one.process("list")
         assert f"{job}: running" in listed.text
+        await one.process("write", job=job, data="go\n")
         polled = await one.process("poll", job=job, timeout=60)
         while "exit code" not in polled.text:
             polled = await one.process("poll", job=job, timeout=60)
@@ -190,10 +203,8 @@ async def test_a_quiet_setting_announces_nothing(tmp_path: Path) -> None:
 async def test_a_background_command_takes_input(tmp_path: Path) -> None:
     async with hands(tmp_path) as one:
         job = (await one.exec("while read line; do echo got $line; done; echo over", background=True)).details["job"]
-        assert "got one" in (await one.process("write", job=job, data="one\n")).text
-        told = (await one.process("write", job=job, data="two\n", eof=True)).text
-        while "exit code 0" not in told:
-            told += (await one.process("poll", job=job, timeout=10)).text
+        await told_by(one, job, "got one", (await one.process("write", job=job, data="one\n")).text)
+        await told_by(one, job, "exit code 0", (await one.process("write", job=job, data="two\n", eof=True)).text)
         assert "got two\nover" in (await one.process("log", job=job)).text
         refused = await one.process("write", job=job, data="three\n")
         assert refused.is_error
@@ -204,13 +215,11 @@ async def test_a_background_command_takes_input(tmp_path: Path) -> None:
 
 async def test_a_terminal_program_takes_keys(tmp_path: Path) -> None:
     async with hands(tmp_path) as one:
-        job = (
-            await one.exec("stty size; trap 'echo caught; exit 9' INT; while :; do sleep 0.1; done", pty=True, yieldMs=500)
-        ).details["job"]
+        text = "stty size; trap 'echo caught; exit 9' INT; echo up; while :; do sleep 0.1; done"
+        job = (await one.exec(text, pty=True, yieldMs=0)).details["job"]
+        await told_by(one, job, "up")
         assert "40 120" in (await one.process("log", job=job)).text
-        told = (await one.process("send-keys", job=job, keys=["ctrl-c"])).text
-        while "exit code 9" not in told:
-            told = (await one.process("poll", job=job, timeout=10)).text
+        await told_by(one, job, "exit code 9", (await one.process("send-keys", job=job, keys=["ctrl-c"])).text)
         assert "caught" in (await one.process("log", job=job)).text
 
 
@@ -458,3 +467,14 @@ async def test_a_command_that_fills_the_disk_is_ended_before_it_is_full(tmp_path
             )  # a full disk does not keep commands from running
     finally:
         await (await asyncio.create_subprocess_exec("umount", "-l", disk)).wait()
+
+
+async def test_the_file_of_a_running_command_is_untrusted_while_it_is_written(tmp_path: Path) -> None:
+    known = UntrustedFiles()
+    async with hands(tmp_path, files=CommandTaint(known, tmp_path / "workspace")) as one:
+        trusted = await one.exec("echo a; sleep 100", background=True)
+        fetched = await one.exec("echo b; sleep 100", background=True, network=True)
+        for answer, expected in ((trusted, False), (fetched, True)):
+            await told_by(one, answer.details["job"], "(nothing new)")
+            path = (await one.process("poll", job=answer.details["job"])).details["output"]
+            assert bool(known.of(PurePosixPath(path))) is expected
