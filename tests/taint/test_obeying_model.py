@@ -28,6 +28,7 @@ def test_the_corpus_is_large_and_each_disguise_is_seen_through() -> None:
         assert case.word.lower() in words_in(case.text), case.name
 
 
+@pytest.mark.sec(70)
 @pytest.mark.cpu_seconds(300)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("careful", [True, False])

@@ -68,6 +68,7 @@ WAYS: dict[str, Any] = {
 }
 
 
+@pytest.mark.sec(71)
 @pytest.mark.parametrize(
     ("way", "secret"),
     [(way, secret) for way in WAYS for secret in (KEY, PASSWORD) if secret == KEY or way != "three parts, last first"],
