@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from agent.loop.turn import ExtraMessage, SteeringSource, Turn
 from agent.messages import UserMessage
@@ -58,14 +59,15 @@ class Steering(SteeringSource):
         self._turns = turns
         self._read = read
         self._hear = hear
+        self._rejected: set[int] = set()
 
     def any(self) -> bool:
         """See ``SteeringSource``."""
-        return bool(self._queue.steerable(self._running.session, self._running.group_key))
+        return bool(self._joinable())
 
     async def take(self) -> Sequence[ExtraMessage]:
         """See ``SteeringSource``. Messages that the ledger does not let join stay in the lane for a turn of their own."""
-        items = self._queue.steerable(self._running.session, self._running.group_key)
+        items = self._joinable()
         rows = [item.row for item in items]
         if not rows:
             return ()
@@ -73,8 +75,14 @@ class Steering(SteeringSource):
             await self._turns.join(self._turn, rows)
         except (InvalidTransition, StorageFailed) as error:
             log.warning("messages %s could not be let into the turn that runs: %s", rows, error)
+            self._rejected.update(rows)
             return ()
         self._lanes.take(self._running.session, items)
         arrived = await self._read(rows)
         self._running.steered += arrived
         return [ExtraMessage(one.row.uid, await self._hear(one)) for one in arrived]
+
+    def _joinable(self) -> list[QueuedMessage]:
+        """Return the messages that may join; none behind one that the ledger did not let join, which would hold tools back for ever."""
+        items = self._queue.steerable(self._running.session, self._running.group_key)
+        return list(takewhile(lambda item: item.row not in self._rejected, items))

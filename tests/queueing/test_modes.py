@@ -84,6 +84,34 @@ async def test_a_message_steers_the_turn_that_runs_between_two_steps(town: Make)
     assert status
 
 
+async def test_a_message_that_cannot_join_the_turn_holds_its_tools_back_once(town: Make) -> None:
+    t = town(messages=mode("steer"))
+    wire, asked, gate = t.wire(), asyncio.Event(), asyncio.Event()
+
+    def answer(request: Request) -> Any:
+        last = request.messages[-1]
+        if isinstance(last, ToolMessage) and not last.is_error:
+            return "re: " + " | ".join(newest(request))
+        asked.set()
+        call = ToolCall(id=f"c{len(t.model.requests)}", name="write", arguments={"path": "fence.md", "content": "painted"})
+        return [Stall(gate), call]
+
+    t.answer = answer
+    async with t.house(wire) as house:
+        await wire.say("paint the fence")
+        await asked.wait()
+        await wire.say("make it blue")
+        [row] = await house.ledger.inbox.latest(["waiting"])
+        await house.ledger.inbox.settle([row.id], "ignored")
+        gate.set()
+        await wire.until(lambda: len(wire.sent) == 1)
+        await house.lanes.quiet()
+    assert wire.said() == ["re: paint the fence"]
+    assert (t.root / "workspace" / "fence.md").read_text() == "painted"
+    results = [message for message in t.model.requests[-1].messages if isinstance(message, ToolMessage)]
+    assert [result.is_error for result in results] == [True, False]
+
+
 async def test_a_newer_message_interrupts_and_the_former_is_its_context(town: Make) -> None:
     t = town(messages=mode("interrupt"))
     slow, wire = Slow(t), t.wire()
