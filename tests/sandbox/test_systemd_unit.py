@@ -53,8 +53,11 @@ def test_the_unit_leaves_out_what_excludes_bubblewrap() -> None:
     assert all(f"{name}=" in UNIT.read_text(encoding="utf-8").partition("[Unit]")[0] for name in EXCLUDE_BUBBLEWRAP)
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_the_unit_is_exposed_less_than_three() -> None:
+    if shutil.which("systemd-analyze") is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("systemd-analyze is not installed")
+        pytest.skip("systemd-analyze is not installed")
     asked = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--no-pager", str(UNIT)], capture_output=True, text=True, check=False
     )
