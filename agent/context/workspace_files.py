@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from agent.errors import WorkspaceFileError, WorkspaceFileNotFound
 from agent.tools.untrusted_files import UntrustedFiles
-from agent.tools.workspace_sandbox import Stamp, WorkspaceSandbox
+from agent.tools.workspace_sandbox import Closed, Stamp, WorkspaceSandbox
 from memory.audience import OWNER, Audience
 
 PROMPT_FILES = ("AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md")
@@ -42,7 +42,7 @@ class Workspace:
     """
 
     def __init__(
-        self, root: Path, closed: frozenset[tuple[int, int]] = frozenset(), untrusted: UntrustedFiles | None = None
+        self, root: Path, closed: Closed = frozenset[tuple[int, int]], untrusted: UntrustedFiles | None = None
     ) -> None:
         if root.is_symlink() and not root.exists():  # a disk that is not mounted must not look like a new home
             raise WorkspaceFileError(f"the workspace {root} is a broken link", hint="mount or restore its target")

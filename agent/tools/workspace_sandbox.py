@@ -18,10 +18,10 @@ import re
 import secrets
 import stat
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from agent.errors import PathNotAllowed, StaleFile, WorkspaceFileError, WorkspaceFileNotFound, WorkspaceNotWritable
 from agent.tools.os_errors import translated
@@ -66,17 +66,22 @@ class Content:
     stamp: Stamp
 
 
+Closed: TypeAlias = "Callable[[], frozenset[tuple[int, int]]]"
+
+
 class WorkspaceSandbox:
     """Reads and changes files below one root, and nothing else.
 
     The root may be a symlink of the owner's choosing: it is resolved once, here. Paths are relative and normalised, as
     ``path_rules.workspace_path`` gives them. All methods raise WorkspaceFileError. Changes within one process happen one at a time.
-    ``closed`` are devices and inodes of files and folders that are not opened, whatever the way to them.
+    ``closed`` returns devices and inodes of files and folders that are not opened, whatever the way to them, also where a folder was
+    moved since. It is asked again before a file is refused, because a closed file that was replaced leaves its inode to another one.
     """
 
-    def __init__(self, root: Path, closed: frozenset[tuple[int, int]] = frozenset()) -> None:
+    def __init__(self, root: Path, closed: Closed = frozenset[tuple[int, int]]) -> None:
         self.root = Path(os.path.realpath(root))
-        self._closed = closed
+        self._look_closed = closed
+        self._closed = closed()
         self._changing = threading.RLock()
 
     def stamp(self, path: PurePosixPath) -> Stamp | None:
@@ -225,7 +230,10 @@ class WorkspaceSandbox:
     def _refuse_closed(self, descriptor: int, path: PurePosixPath) -> None:
         if self._closed:
             found = os.fstat(descriptor)
-            if (found.st_dev, found.st_ino) in self._closed:
+            if (found.st_dev, found.st_ino) not in self._closed:
+                return
+            closed = self._look_closed() if stat.S_ISREG(found.st_mode) else self._closed
+            if (found.st_dev, found.st_ino) in closed:
                 raise PathNotAllowed(f"{path} leads to the state of Homebody or to keys, which no tool opens")
 
 

@@ -7,6 +7,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from agent.context.workspace_files import RITUAL, Workspace, workspace_templates
@@ -105,7 +106,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
     """
     profile = settings.agent(agent_id)
     key = await asyncio.to_thread(build_key, profile, settings, parts.paths, parts.env)
-    closed = await asyncio.to_thread(protected_inodes, parts.paths.home)
+    closed = partial(protected_inodes, parts.paths.home)
     untrusted = UntrustedFiles(parts.paths.agent(agent_id) / UNTRUSTED, parts.paths.sessions(agent_id))
     workspace = await asyncio.to_thread(Workspace, profile.workspace, closed, untrusted)
     made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, parts.notices)

@@ -91,7 +91,7 @@ def test_no_tool_opens_the_state_or_keys_from_a_workspace_that_holds_them_all_th
     home = Path.home()
     (home / ".homebody" / "homebody.yaml").write_text("secret")
     (home / ".homebody" / "state" / "gateway.token").write_text("secret")
-    enclosure = WorkspaceSandbox(home, protected_inodes(house.home))
+    enclosure = WorkspaceSandbox(home, lambda: protected_inodes(house.home))
     (home / "moved").mkdir()
     (home / ".ssh").rename(home / "moved" / "keys")
     for path in (".homebody/homebody.yaml", ".homebody/state/gateway.token", "moved/keys/id_rsa", ".homebody-work/x"):

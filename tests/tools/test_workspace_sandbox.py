@@ -390,3 +390,18 @@ def test_a_file_with_a_second_name_has_no_stamp(sandbox: WorkspaceSandbox, outsi
     assert sandbox.stamp(P("plain.md")) is not None
     assert sandbox.stamp(P("hard.md")) is None
     assert sandbox.stamps(["plain.md", "hard.md"]).keys() == {"plain.md"}
+
+
+def test_a_file_that_got_the_inode_of_a_closed_file_that_is_gone_is_opened(tmp_path: Path) -> None:
+    """Files of the state are replaced all the time, and file systems give their inodes to the next new file."""
+    (tmp_path / "a.md").write_text("mine")
+    inode = (tmp_path.stat().st_dev, (tmp_path / "a.md").stat().st_ino)
+    closed = {inode}
+    sandbox = WorkspaceSandbox(tmp_path, lambda: frozenset(closed))
+    with pytest.raises(PathNotAllowed):
+        sandbox.read(PurePosixPath("a.md"))
+    closed.clear()
+    assert sandbox.read(PurePosixPath("a.md")).data == b"mine"
+    closed.add(inode)
+    with pytest.raises(PathNotAllowed):
+        sandbox.read(PurePosixPath("a.md"))
