@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import sys
 import zlib
 
 import pypdf
@@ -136,6 +137,14 @@ async def test_a_page_made_to_be_hard_is_read_or_refused(html: str, words: str) 
         assert words in (await read(html)).text
     except FetchFailed as error:
         assert "made so that it takes too" in str(error)  # noqa: PT017 (either is right)
+
+
+@pytest.mark.cpu_seconds(300)
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no limit on memory")
+async def test_a_page_that_takes_more_memory_than_it_may_have_is_refused() -> None:
+    page = Fetched(url="https://example.org/", status=200, media_type="text/html", body=b"<p>" * 4_000_000)
+    with pytest.raises(FetchFailed, match="made so that it takes too"):
+        await PageReader(seconds=PATIENCE).read(page)
 
 
 class Sleeper:

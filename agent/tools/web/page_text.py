@@ -7,6 +7,7 @@ Reads a JSON line ``{kind, charset, url, marked, whole}`` and then the bytes; wr
 from __future__ import annotations
 
 import codecs
+import contextlib
 import importlib
 import io
 import json
@@ -142,7 +143,8 @@ def _limit_resources() -> None:
 
     signal.signal(signal.SIGXCPU, over)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 3))
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+    with contextlib.suppress(ValueError, OSError):  # macOS has no such limit
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
