@@ -149,7 +149,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
                 memory,
                 parts.outgoing_files,
                 shared=profile.settings.shared_paths,
-                commands=await parts.commands.of(agent_id, workspace),
+                commands=await parts.commands.of(profile, workspace),
                 web=web_tools(settings.tools.web, parts.fetcher, parts.env),
             ),
             profile.tools,

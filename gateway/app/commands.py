@@ -22,7 +22,7 @@ from gateway.runner.agent_commands import AgentCommands, AgentFacts
 from gateway.runner.client import Runner
 from gateway.runner.job_records import JobRecords
 from gateway.sandbox.service import CommandSandbox
-from gateway.settings.root import SettingsStore
+from gateway.settings.root import AgentProfile, SettingsStore
 
 log = logging.getLogger(__name__)
 
@@ -51,16 +51,23 @@ class CommandParts:
         self._tasks: set[asyncio.Task[None]] = set()
         self._begun = False
 
-    async def of(self, agent: str, workspace: Workspace) -> AgentCommands:
+    async def of(self, profile: AgentProfile, workspace: Workspace) -> AgentCommands:
         """Make the commands of an agent that is being built. Those of its predecessor are ended."""
+        agent = profile.id
+
+        def present() -> AgentProfile:
+            """Its settings in force; those that it is built with while it is not among the agents yet."""
+            current = self._settings.current
+            return current.agent(agent) if agent in current.agent_ids else profile
+
         if (former := self._commands.pop(agent, None)) is not None:
             await former.close()
         made = AgentCommands(
             AgentFacts(
                 id=agent,
                 workspace=workspace.root,
-                settings=lambda: self._settings.current.agent(agent).exec,
-                access=lambda: self._settings.current.agent(agent).settings.sandbox.workspace_access,
+                settings=lambda: present().exec,
+                access=lambda: present().settings.sandbox.workspace_access,
             ),
             self.runner,
             self._sandbox,
