@@ -7,8 +7,10 @@ the environment that it was started with.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -69,7 +71,7 @@ class Bubblewrap:
         for path, target in _links():
             yield from ("--symlink", target, path)
         for path, data in _made_up(request):
-            yield from ("--ro-bind-data", _descriptor(files, data), path)
+            yield from ("--file", _descriptor(files, data), path)
         yield from _proc() if self.proc else ()
         yield from ("--dev", "/dev", *self._memory(_SHARED_MEMORY), "/dev/shm", *self._memory(limits.tmp_bytes), _TMP)
         yield from ("--dir", places.HOME, "--dir", "/run", "--symlink", "../tmp", "/var/tmp")
@@ -102,18 +104,28 @@ def _descriptor(files: list[bytes], data: bytes) -> str:
 def _made_up(request: Request) -> Iterator[tuple[str, bytes]]:
     user, group = places.passwd(command.user_name(), os.geteuid(), os.getegid())
     yield from (("/etc/passwd", user), ("/etc/group", group))
+    for path in places.settings(network=request.network):
+        if _is_small(path):
+            with contextlib.suppress(OSError), open(path, "rb") as file:
+                yield path, file.read(places.SMALL)
     if not request.network:
         yield "/etc/hosts", places.loopback(socket.gethostname())
+
+
+def _is_small(path: str) -> bool:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size <= places.SMALL
 
 
 def _proc() -> Iterator[str]:
     """Read-only: root could write to settings of the kernel otherwise, in whatever namespace. Some files show the kernel's own facts."""
     yield from ("--proc", "/proc")
     for name in places.CLOSED_PROC:
-        if os.path.exists(f"/proc/{name}"):
-            yield from (
-                ("--tmpfs", f"/proc/{name}") if os.path.isdir(f"/proc/{name}") else ("--ro-bind", "/dev/null", f"/proc/{name}")
-            )
+        if os.access(f"/proc/{name}", os.R_OK):
+            yield from ("--ro-bind", "/dev/null", f"/proc/{name}")
     yield from ("--remount-ro", "/proc")
 
 
@@ -122,7 +134,8 @@ def _system(*, network: bool) -> Iterator[tuple[str, str]]:
         if os.path.isdir(path) and not os.path.islink(path):
             yield path, path
     for path in places.settings(network=network):
-        yield os.path.realpath(path), path
+        if not _is_small(path):
+            yield os.path.realpath(path), path
 
 
 def _links() -> Iterator[tuple[str, str]]:

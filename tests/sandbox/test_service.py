@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,11 +88,13 @@ async def test_a_means_that_lacks_one_thing_is_used_without_it_and_that_is_said(
 ) -> None:
     """As in a container, which hides parts of /proc: namespaces may be made, and /proc cannot be mounted in them."""
     real = shutil.which("bwrap")
-    proc = 'echo "bwrap: Can\'t mount proc on /newroot/proc: Operation not permitted" >&2; exit 1'
-    picky = f"""[ "$1" = --version ] && exec {real} --version
-if tr '\\0' '\\n' < /dev/fd/3 | grep -qx -e --proc; then {proc}; fi
-exec {real} "$@\""""
-    tools(tmp_path / "bin", monkeypatch, picky)
+    picky = f"""import os, sys
+if "--version" not in sys.argv and b"--proc" in open("/dev/fd/3", "rb").read().split(b"\\0"):
+    sys.exit("bwrap: Can't mount proc on /newroot/proc: Operation not permitted")
+os.execv({real!r}, [{real!r}, *sys.argv[1:]])
+"""
+    tools(tmp_path / "bin", monkeypatch, "")
+    (tmp_path / "bin/bwrap").write_text(f"#!{sys.executable}\n{picky}")
     house = Confining(tmp_path)
     found = await house.sandbox.standing("main")
     assert (found.rung, found.usable) == ("bwrap", True)
