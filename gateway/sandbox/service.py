@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -195,7 +196,8 @@ class CommandSandbox:
     def _tmp_of(self, agent: str) -> str:
         folder = self._tmp.get(agent)
         if folder is None or not os.path.isdir(folder):
-            folder = self._tmp[agent] = os.path.realpath(tempfile.mkdtemp(prefix="homebody-"))
+            folder = self._tmp[agent] = os.path.realpath(tempfile.mkdtemp(prefix="homebody-tmp-"))
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # where `close` is not reached
         return folder
 
 
