@@ -31,6 +31,7 @@ from gateway.media.outgoing import OutgoingFiles
 from gateway.models.model_registry import ModelRegistry
 from gateway.outbound.owner_notifications import StartupNotices
 from gateway.routing.access import GroupToolRules
+from gateway.runner.agent_commands import AgentCommands
 from gateway.sessions.store import SessionStore
 from gateway.settings.root import AgentProfile, Settings, SettingsStore
 from gateway.tools.registry import ToolRegistry, tools_of
@@ -45,11 +46,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BuiltAgent:
-    """An agent and its memory, if it has one. An agent whose ``build_key`` changes has to be rebuilt."""
+    """An agent, its commands, and its memory, if it has one. An agent whose ``build_key`` changes has to be rebuilt."""
 
     agent: RunningAgent
     memory: KeptMemory | None
     build_key: object
+    commands: AgentCommands
 
     def start(self) -> None:
         """Start its memory's background work."""
@@ -57,7 +59,8 @@ class BuiltAgent:
             self.memory.start()
 
     async def close(self) -> None:
-        """Close its memory."""
+        """End its commands and close its memory."""
+        await self.commands.close()
         if self.memory is not None:
             await self.memory.close()
 
@@ -138,6 +141,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         parts.notices.report(notice)
     if RITUAL in made and store.all():
         parts.notices.report(_laid_anew(agent_id, workspace))
+    commands = await parts.commands.of(profile, workspace)
     contexts = SessionContexts(
         profile=profile,
         workspace=workspace,
@@ -149,7 +153,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
                 memory,
                 parts.outgoing_files,
                 shared=profile.settings.shared_paths,
-                commands=await parts.commands.of(profile, workspace),
+                commands=commands,
                 web=web_tools(settings.tools.web, parts.fetcher, parts.env),
             ),
             profile.tools,
@@ -170,7 +174,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         hooks=settings.hooks.internal,
         new_id=lambda: f"{parts.clock.now():%Y%m%d}-{secrets.token_hex(6)}",
     )
-    return BuiltAgent(agent, memory, key)
+    return BuiltAgent(agent, memory, key, commands)
 
 
 def _laid_anew(agent_id: str, workspace: Workspace) -> str:

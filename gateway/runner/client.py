@@ -195,26 +195,25 @@ class Runner:
     async def close(self) -> None:
         """End every command and the runner process."""
         self._closed = True
-        async with self._starting:
-            for process in self._processes.values():
-                process.kill(grace=ENDING / 2, reason="shutdown")
-            running = [process.exit() for process in self._processes.values()]
-            if running:
-                await asyncio.wait([asyncio.ensure_future(_quietly(one)) for one in running], timeout=ENDING)
-            await self._end()
+        for process in self._processes.values():
+            process.kill(grace=ENDING / 2, reason="shutdown")
+        running = [process.exit() for process in self._processes.values()]
+        if running:
+            await asyncio.wait([asyncio.ensure_future(_quietly(one)) for one in running], timeout=ENDING)
+        await self._end()
 
     async def _ready(self) -> None:
         """See to it that there is a runner process. One that keeps dying is waited for a little longer each time."""
         if self._retiring is not None:
             self._retiring.cancel()
             self._retiring = None
-        if self._closed:
-            raise RunnerGone("commands are no longer started, because the gateway is closing")
+        self._refuse_when_closed()
         if self._writer is not None:
             return
         if self._deaths > 1:
             due = self._died_at + min(MOST_WAIT, 0.25 * 2**self._deaths)
             await self._clock.sleep(max(0.0, due - self._clock.monotonic()))
+            self._refuse_when_closed()
         ours, theirs = socket.socketpair()
         try:
             self._popen = subprocess.Popen(  # noqa: ASYNC220, S603 -- a vfork of one small program of ours, and of the thread that lives longest
@@ -234,6 +233,13 @@ class Runner:
             theirs.close()
         reader, self._writer = await asyncio.open_connection(sock=ours, limit=_READ)
         self._listening = asyncio.create_task(self._listen(reader, self._writer, self._popen), name="runner")
+        if self._closed:
+            self._writer.close()
+        self._refuse_when_closed()
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise RunnerGone("commands are no longer started, because the gateway is closing")
 
     async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, popen: subprocess.Popen[bytes]) -> None:
         """Hand out what the runner says, until it is gone."""

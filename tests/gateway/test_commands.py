@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 from agent.messages import ToolCall, ToolMessage, UserMessage
+from gateway.settings.root import Settings
 from tests.runner.commands import alive, mark, until
 
 if TYPE_CHECKING:
@@ -162,3 +163,14 @@ async def until_some(ask: Callable[[], Any]) -> Any:
     while not (found := await ask()):  # noqa: ASYNC110 -- the ledger tells nobody
         await asyncio.sleep(0.02)
     return found
+
+
+async def test_an_agent_that_the_settings_do_not_have_yet_can_be_built_with_its_commands(street: Make) -> None:
+    s = street(**FULL)
+    async with s.house() as (house, _):
+        said = s.settings.model_dump(by_alias=True, exclude_unset=True)
+        exec_of_work = {"exec": {"backgroundMs": 500}}
+        said["agents"]["list"] = [{"id": "main"}, {"id": "work", "workspace": str(s.root / "work"), "tools": exec_of_work}]
+        [built] = await house.agent_supervisor.prepare(Settings.model_validate(said))
+        assert (built.agent.id, built.commands.background_seconds) == ("work", 0.5)
+        await house.agent_supervisor.dismiss([built])

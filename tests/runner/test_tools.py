@@ -478,3 +478,14 @@ async def test_the_file_of_a_running_command_is_untrusted_while_it_is_written(tm
             await told_by(one, answer.details["job"], "(nothing new)")
             path = (await one.process("poll", job=answer.details["job"])).details["output"]
             assert bool(known.of(PurePosixPath(path))) is expected
+
+
+async def test_when_an_agent_goes_its_commands_are_ended(tmp_path: Path) -> None:
+    async with hands(tmp_path) as one:
+        this = mark()
+        await one.exec(f"(setsid sleep {this} &); sleep {this}", background=True)
+        await until(lambda: alive(f"sleep {this}"))
+        await one.commands.close()
+        assert alive(this) == []
+        await until(lambda: one.ended)
+        assert one.ended[0][1].reason == "shutdown"
