@@ -63,8 +63,8 @@ class CommandTaint:
     """Judges the commands of one agent, whose workspace is ``root``. All methods block."""
 
     def __init__(self, untrusted: UntrustedFiles, root: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
-        self._untrusted = untrusted
-        self._root = Path(os.path.realpath(root))
+        self.untrusted = untrusted
+        self.root = Path(os.path.realpath(root))
         self._now_ns = now_ns
 
     def sources(self, act: Act, context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002  (what was in view is no part of the output)
@@ -79,7 +79,7 @@ class CommandTaint:
             elif path.parts[1:2] not in _SYSTEM:
                 found.append(ELSEWHERE)
         if not named and Path(act.argv[0]).name not in BLIND:
-            found += self._below(self._inside(Path(act.cwd or self._root)) or PurePosixPath())
+            found += self._below(self._inside(Path(act.cwd or self.root)) or PurePosixPath())
         return merged(found)
 
     def begin(self, taint: frozenset[str], audience: Audience, today: date) -> Watch | None:
@@ -87,7 +87,7 @@ class CommandTaint:
         if not taint:
             return None
         notes = [
-            PurePosixPath(name) for name in (path.name for path in self._root.iterdir()) if name.casefold() in STANDING_FILES
+            PurePosixPath(name) for name in (path.name for path in self.root.iterdir()) if name.casefold() in STANDING_FILES
         ]
         notes += [audience.daily_note(today + timedelta(days=days)) for days in (-1, 0, 1)]  # whatever the owner's zone is
         before = {path: text for path in notes if (text := self._text(path)) is not None}
@@ -95,24 +95,24 @@ class CommandTaint:
 
     def printed(self, path: PurePosixPath, taint: frozenset[str]) -> None:
         """Record that the file that a running command's output is written to is untrusted. Raises OSError."""
-        self._untrusted.mark_whole(path, taint)
+        self.untrusted.mark_whole(path, taint)
 
     def end(self, watch: Watch) -> None:
         """Record the files that were changed since as untrusted: of notes the fresh lines, of all others the whole. Raises OSError."""
         for path in self._changed(watch.since):
             if (former := watch.before.get(path)) is None:
-                self._untrusted.mark_whole(path, watch.taint)
+                self.untrusted.mark_whole(path, watch.taint)
                 continue
             known = set(former.splitlines())
             fresh = [line for line in (self._text(path) or "").splitlines() if line not in known]
-            self._untrusted.mark(path, "\n".join(fresh), watch.taint)
+            self.untrusted.mark(path, "\n".join(fresh), watch.taint)
 
     def _below(self, path: PurePosixPath) -> list[str]:
         """Return the untrusted files at or below a path of the workspace, as sources."""
-        found = [*(self._untrusted.of(path) if path.parts else ()), *self._untrusted.below(path)]
+        found = [*(self.untrusted.of(path) if path.parts else ()), *self.untrusted.below(path)]
         for folder in _RECEIVED:
-            if path in folder.parents and any(files for _, _, files in os.walk(self._root / folder)):
-                found += self._untrusted.of(folder)
+            if path in folder.parents and any(files for _, _, files in os.walk(self.root / folder)):
+                found += self.untrusted.of(folder)
         return found
 
     def _paths(self, word: str, cwd: str) -> Iterator[Path]:
@@ -120,19 +120,19 @@ class CommandTaint:
         parts = {word, word.partition("=")[2], word.partition(":")[2]}
         for part in parts:
             if part and not part.startswith("-"):
-                path = Path(os.path.normpath(Path(cwd or self._root, part)))
+                path = Path(os.path.normpath(Path(cwd or self.root, part)))
                 if os.path.lexists(path):
                     yield path
 
     def _inside(self, path: Path) -> PurePosixPath | None:
         try:
-            return PurePosixPath(path.relative_to(self._root))
+            return PurePosixPath(path.relative_to(self.root))
         except ValueError:
             return None
 
     def _changed(self, since: int) -> Iterator[PurePosixPath]:
         """Yield the files of which something changed: the time of it cannot be set back by a program."""
-        for folder, folders, files in os.walk(self._root):
+        for folder, folders, files in os.walk(self.root):
             folders[:] = [name for name in folders if name not in _NEVER]
             for name in files:
                 path = Path(folder, name)
@@ -141,10 +141,10 @@ class CommandTaint:
                 except OSError:  # it is gone meanwhile
                     continue
                 if changed:
-                    yield PurePosixPath(path.relative_to(self._root))
+                    yield PurePosixPath(path.relative_to(self.root))
 
     def _text(self, path: PurePosixPath) -> str | None:
         try:
-            return (self._root / path).read_bytes().decode("utf-8", "replace")
+            return (self.root / path).read_bytes().decode("utf-8", "replace")
         except OSError:
             return None

@@ -39,7 +39,7 @@ def taint(tmp_path: Path) -> CommandTaint:
 
 
 def sources(taint: CommandTaint, command: str, cwd: str = "", *, network: bool = False) -> tuple[str, ...]:
-    root = taint._root
+    root = taint.root
     act = Act(kind="exec", summary="", command=command, argv=plain_words(command), cwd=str(root / cwd), network=network)
     return taint.sources(act, CLEAN)
 
@@ -93,10 +93,10 @@ def test_a_workspace_without_untrusted_files_makes_none(tmp_path: Path) -> None:
 
 def run(taint: CommandTaint, command: str, view: frozenset[str] = WEB) -> UntrustedFiles:
     watch = taint.begin(view, OWNER, TODAY)
-    subprocess.run(["/bin/sh", "-c", command], cwd=taint._root, check=True)
+    subprocess.run(["/bin/sh", "-c", command], cwd=taint.root, check=True)
     if watch is not None:
         taint.end(watch)
-    return taint._untrusted
+    return taint.untrusted
 
 
 @pytest.mark.parametrize(

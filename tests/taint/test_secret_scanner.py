@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import html
@@ -10,6 +11,7 @@ import json
 import random
 import string
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -22,6 +24,7 @@ from agent.messages import ToolCall
 from agent.models.protocol import ToolSpec
 from agent.tools.protocol import Outcome
 from agent.tools.toolbox import Toolbox
+from gateway.base.clock import ManualClock
 from gateway.logs.redaction import REDACTED
 from gateway.logs.secret_scanner import HELD_BACK, SecretScanner
 from gateway.media.outgoing import OutgoingFiles
@@ -141,13 +144,15 @@ async def test_a_block_of_a_streamed_answer_never_ends_within_a_secret() -> None
         sent.append(part.text)
         return True
 
-    held = SecretFilter(SCANNER)
-    writer = BlockWriter(manner, None, keep, held.safe_end)  # type: ignore[arg-type]
+    writer = BlockWriter(manner, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), keep, SecretFilter(SCANNER).safe_end)
+    running = asyncio.ensure_future(writer.run())
     text = "word " * (manner.limits.least // 5) + f"\n\n{KEY[:12]}\n\n{KEY[12:]} is it. " + "And so on. " * 400
     for at in range(0, len(text), 7):
         writer.hear(text[at : at + 7])
-        while (piece := writer._next(resting=True)) is not None:
-            await writer._kept(piece)
+        for _ in range(5):
+            await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
     assert len(sent) > 1
     assert all(one.count(KEY[:12]) == one.count(KEY[12:]) for one in sent)
 
