@@ -217,7 +217,7 @@ def test_each_line_keeps_its_own_end_and_the_file_its_byte_order_mark(run, file)
     file.write_bytes(b"\xef\xbb\xbf# my house\r\nagents:\n  defaults:\r\n    model: anthropic/x\n    userTimezone: UTC\r\n")
     assert run("set", "agents.defaults.model", "other")[0] == 0
     assert file.read_bytes() == (
-        b"\xef\xbb\xbf# my house\r\nagents:\n  defaults:\r\n    model: other\r\n    userTimezone: UTC\r\n"
+        b"\xef\xbb\xbf# my house\r\nagents:\n  defaults:\r\n    model: other\n    userTimezone: UTC\r\n"
     )
 
 
