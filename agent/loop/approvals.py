@@ -13,6 +13,8 @@ from agent.transcript.transcript import Transcript
 BEHIND_ONE_THAT_WAITS = (
     "Not run: it comes after a call that waits for the owner's approval. Ask for it again if it is still wanted then."
 )
+APPROVED = "the owner approved it."
+"""What is said of a call that the owner approved."""
 _APPROVAL, _SUMMARY = "approval", "summary"
 
 

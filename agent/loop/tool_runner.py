@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.context.session_context import SessionContext
 from agent.events import Event, ToolFinished, ToolOutput, ToolStarted
-from agent.loop.approvals import BEHIND_ONE_THAT_WAITS, call_key, outcome, outcome_name, placeholder
+from agent.loop.approvals import APPROVED, BEHIND_ONE_THAT_WAITS, call_key, outcome, outcome_name, placeholder
 from agent.loop.call_log import CallLog
 from agent.loop.gate import AskedCall, Gate, OpenGate, Verdict
 from agent.messages import ToolCall, ToolMessage
@@ -110,6 +110,10 @@ class ToolRunner:
         """
         for one in asked:
             context = self.context.tool_context(self.turn)
+            if self.context.toolbox.effect_of(one.call.name) == "effect" and not await self._began_never(one.key):
+                # it was allowed and began before a restart: whatever it changed itself must not be taken for a reason to ask again
+                await self._record(one, Verdict(decision="allow", reason=APPROVED), unknown(one.call))
+                continue
             verdict = await self._judged(one.key, one.call, context, must_be_judged=True)
             if verdict.decision == "ask":
                 self.waiting.append(verdict.approval)
@@ -174,7 +178,10 @@ class ToolRunner:
         return BEHIND_ONE_THAT_WAITS if self.waiting else OVERTAKEN if self.overtaken() else ""
 
     async def _untouched(self, call: ToolCall, answer: str) -> bool:
-        return await self.journal.state(call_key(answer, call)) == "new"
+        return await self._began_never(call_key(answer, call))
+
+    async def _began_never(self, key: str) -> bool:
+        return await self.journal.state(key) == "new"
 
     async def _leave(self, call: ToolCall, reason: str) -> None:
         result = _refusal(call, reason)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Protocol
 
+from agent.loop.approvals import APPROVED
 from agent.loop.gate import Verdict
 from agent.messages import ToolCall
 from agent.timing import Clock
@@ -21,7 +22,6 @@ from gateway.ledger.rows import IN_DOUBT, Approval, NewApproval
 
 LIFETIME: Final = timedelta(minutes=30)
 """How long a question stays open. Nobody's answer is a no."""
-APPROVED: Final = "the owner approved it."
 DENIED: Final = "the owner denied it."
 EXPIRED: Final = f"nobody decided within {LIFETIME // timedelta(minutes=1)} minutes, which counts as a no."
 _CHANGED: Final = "the program, a file that it names, its folder or its environment changed after you were asked"

@@ -231,6 +231,22 @@ async def test_an_approved_call_that_is_cut_off_is_never_repeated(room: Callable
     assert "outcome is unknown" in told(r)[0]
 
 
+@pytest.mark.parametrize("now", ["asks again", "denies"])
+async def test_a_call_that_began_before_a_restart_is_not_asked_about_again(room: Callable[..., Room], now: str) -> None:
+    """A command that began has changed files that its approval covers. That is no reason to ask again, nor to say that it was not run."""
+    r = room([pull("red")], "I do not know whether it is pulled.")
+    owner, tool, journal = Owner(), Lever(), Journal()
+    await says(r, owner, tool, journal=journal)
+    journal.states["1/a"] = "unknown"
+    if now == "denies":
+        owner.deny("q1a")
+    result = await says(r, owner, tool, journal=journal)
+    assert result.reply == "I do not know whether it is pulled."
+    assert tool.pulled == []
+    assert "outcome is unknown" in told(r)[0]
+    assert "not run" not in told(r)[0]
+
+
 async def test_several_reading_calls_may_wait_at_once_and_the_turn_waits_for_all(room: Callable[..., Room]) -> None:
     r = room([pull("red", "a", "look"), pull("blue", "b", "look")], "Seen.")
     owner, look = Owner(), Lever("look", "pure")
