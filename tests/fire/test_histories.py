@@ -272,7 +272,7 @@ class ForgottenSends(History):
 
 
 @pytest.mark.parametrize(
-    ("broken", "found"), [(AcknowledgedTooEarly, "was lost"), (ForgottenSends, "answered twice|/new|/compact")]
+    ("broken", "found"), [(AcknowledgedTooEarly, "was lost|/new|/compact"), (ForgottenSends, "answered twice|/new|/compact")]
 )
 def test_what_is_broken_on_purpose_is_found(broken: type[History], found: str) -> None:
     looking = settings(
