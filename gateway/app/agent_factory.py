@@ -54,7 +54,8 @@ class BuiltAgent:
     commands: AgentCommands
 
     def start(self) -> None:
-        """Start its memory's background work."""
+        """Start its memory's background work, and report commands that an earlier process left running."""
+        self.commands.report_lost()
         if self.memory is not None:
             self.memory.start()
 

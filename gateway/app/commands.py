@@ -49,7 +49,6 @@ class CommandParts:
         self._agents = agents
         self._commands: dict[str, AgentCommands] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._begun = False
 
     async def of(self, profile: AgentProfile, workspace: Workspace) -> AgentCommands:
         """Make the commands of an agent that is being built. Those of its predecessor are ended."""
@@ -77,16 +76,14 @@ class CommandParts:
             ended=self._ended,
             files=CommandTaint(workspace.untrusted, workspace.root),
         )
+        await made.load()
         self._commands[agent] = made
-        if self._begun:
-            self._do(made.load())
         return made
 
-    async def begin(self) -> None:
-        """Take in what earlier processes left, once agents and their sessions are there."""
-        self._begun = True
+    def begin(self) -> None:
+        """Announce what earlier processes left, once agents and their sessions are there."""
         for commands in self._commands.values():
-            await commands.load()
+            commands.report_lost()
 
     def stop(self, session: str) -> int:
         """End the background commands of a session; return how many."""

@@ -183,7 +183,7 @@ class Gateway(GatewayParts):
 
     async def _take_up(self) -> None:
         """Queue what the last process left: interrupted turns before waiting messages. Suspended ones wait on, but not too long."""
-        await self.commands.begin()
+        self.commands.begin()
         for turn in await self.ledger.turns.unfinished():
             self.lanes.submit(turn.session, InterruptedTurn(turn))
         await self.approvals.decisions.expire()

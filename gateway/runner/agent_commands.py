@@ -80,6 +80,7 @@ class AgentCommands:
         self._files = files
         self._watches: dict[str, Watch] = {}
         self._jobs: dict[str, RunningJob | LostJob] = {}
+        self._lost: list[tuple[str, JobState]] = []
         self._random = random.SystemRandom()
         self._tasks: set[asyncio.Task[None]] = set()
         self.workspace = os.path.realpath(facts.workspace)
@@ -93,13 +94,19 @@ class AgentCommands:
         )
 
     async def load(self) -> None:
-        """Take in the records of earlier processes."""
+        """Take in the records of earlier processes. Call it once, before the first command, whose record looks like one of theirs."""
         for record in await asyncio.to_thread(self.records.load, self.clock.now()):
             if record.state.status == "unknown" and record.state.taint and self._files is not None:
                 await self._mark(Watch(int(record.state.started.timestamp() * 1e9), frozenset(record.state.taint), {}))
             self._jobs[record.state.id] = LostJob(record.state, record.audience, record.turn, Path(self.workspace))
             if record.state.status == "unknown" and record.state.background:
-                self._ended(record.key, record.state)
+                self._lost.append((record.key, record.state))
+
+    def report_lost(self) -> None:
+        """Report background commands whose end no process saw to ``ended``, once. Call it when the agent's sessions can be reached."""
+        lost, self._lost = self._lost, []
+        for key, state in lost:
+            self._ended(key, state)
 
     @property
     def background_seconds(self) -> float:

@@ -14,7 +14,7 @@ from agent.taint import merged
 from agent.timing import Clock
 from agent.tools.command_runner import CommandRequest, JobState
 from gateway.runner import output
-from gateway.runner.client import NotStarted, Process
+from gateway.runner.client import NotStarted, Process, Reason
 from gateway.runner.job_records import JobRecords
 from gateway.runner.output import Output
 from memory.audience import Audience
@@ -70,6 +70,7 @@ class RunningJob:
         )
         self._output = made(self._state)
         self._process: Process | None = None
+        self._ending: Reason | None = None
         self._over = asyncio.Event()
         self._news = asyncio.Event()
         self._show: Callable[[str], None] | None = None
@@ -89,6 +90,8 @@ class RunningJob:
     async def run(self, process: Process) -> None:
         """Take in the output until the end."""
         self._process = process
+        if self._ending is not None:
+            process.kill(reason=self._ending)
         try:
             async for chunk in process.chunks():
                 await self._output.add(chunk)
@@ -191,13 +194,18 @@ class RunningJob:
     def kill(self) -> None:
         """See ``Job``."""
         self.told = True
-        if self._process is not None:
-            self._process.kill()
+        self._end("stopped")
 
     def shut_down(self) -> None:
         """End it because the gateway or its agent does."""
+        self._end("shutdown")
+
+    def _end(self, reason: Reason) -> None:
+        """End the process; one that is about to start is ended when it has."""
         if self._process is not None:
-            self._process.kill(reason="shutdown")
+            self._process.kill(reason=reason)
+        else:
+            self._ending = self._ending or reason
 
     async def result(self, most: int) -> str:
         """See ``Job``."""

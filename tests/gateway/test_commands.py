@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
 from agent.messages import ToolCall, ToolMessage, UserMessage
+from agent.tools.command_runner import CommandRequest
+from gateway.base.clock import SystemClock
 from gateway.settings.root import Settings
-from tests.runner.commands import alive, mark, until
+from memory.audience import OWNER
+from tests.runner.commands import alive, mark, soon, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +61,21 @@ async def test_stop_ends_the_whole_tree_of_a_running_command(street: Make) -> No
         await until(lambda: alive(one) == [])
         assert (await talk.facts(first))["reply"] == ""
         assert (await talk.ask("hello?"))["reply"] == "Here again."
+
+
+async def test_stop_ends_a_confined_command_with_its_whole_tree_within_two_seconds(street: Make) -> None:
+    s, one = street(tools={"exec": {"security": "full", "sandbox": "bwrap"}}), mark()
+    s.clock = SystemClock()
+    tree = f"trap '' TERM; (setsid sleep {one} &); nohup sleep {one} >/dev/null 2>&1 & sleep {one}; sleep {one}"
+    s.model.then(call("exec", command=tree, yieldMs=600_000))
+    async with s.house() as (_, talk):
+        await talk.send("run it")
+        await until(lambda: len(alive(f"sleep {one}")) > 3)
+        assert any("bwrap" in line for line in alive(one))
+        asked = time.monotonic()
+        await talk.send("/stop")
+        await until(lambda: alive(one) == [])
+        assert time.monotonic() - asked < soon(2.0)
 
 
 async def test_stop_ends_what_runs_in_the_background_too(street: Make) -> None:
@@ -174,3 +193,30 @@ async def test_an_agent_that_the_settings_do_not_have_yet_can_be_built_with_its_
         [built] = await house.agent_supervisor.prepare(Settings.model_validate(said))
         assert (built.agent.id, built.commands.background_seconds) == ("work", 0.5)
         await house.agent_supervisor.dismiss([built])
+
+
+@pytest.mark.parametrize("sandbox", ["bwrap", "off"])
+async def test_an_agent_that_goes_ends_what_it_runs_however_soon_after_it_came(street: Make, sandbox: str) -> None:
+    s = street(tools={"exec": {"security": "full", "sandbox": sandbox}})
+    s.clock = SystemClock()
+    said = s.settings.model_dump(by_alias=True, exclude_unset=True)
+    said["agents"]["list"] = [{"id": "main"}, {"id": "work", "workspace": str(s.root / "work")}]
+    with_work = Settings.model_validate(said)
+    async with s.house() as (house, _):
+        supervisor, ended = house.agent_supervisor, set[str]()
+        for _ in range(8):
+            newcomers = await supervisor.prepare(with_work)
+            assert {job.state.id for job in newcomers[0].commands.jobs(OWNER)} == ended
+            house.settings.replace(with_work)
+            supervisor.adopt(with_work, newcomers, ())
+            commands, one = newcomers[0].commands, mark()
+            job = await commands.start(CommandRequest(command=f"sleep {one}", key="agent:work:main", turn="t"))
+            job.to_background()
+            await until(lambda one=one: alive(f"sleep {one}"))
+            assert job in commands.jobs(OWNER)
+            house.settings.replace(s.settings)
+            await supervisor.look_again()
+            async with asyncio.timeout(60):
+                await supervisor.settled()
+            assert (alive(one), job.state.status, job.state.reason) == ([], "ended", "shutdown")
+            ended.add(job.id)

@@ -52,6 +52,11 @@ async def until(condition: Any, seconds: float = 60.0) -> None:
         await asyncio.sleep(0.01)
 
 
+def soon(seconds: float) -> float:
+    """Return a bound on wall time: ``seconds`` on an idle machine, and as much again for each process that waits for a core."""
+    return seconds * (1 + max(os.getloadavg()[0], 0.0) / (os.cpu_count() or 1))
+
+
 async def output(process: Process) -> bytes:
     return b"".join([chunk async for chunk in process.chunks()])
 

@@ -125,6 +125,7 @@ async def hands(
         ended=ended or (lambda key, state: told.append((key, state))),
     )
     await commands.load()
+    commands.report_lost()
     try:
         yield Hands(commands, runner, sandbox, told)
     finally:

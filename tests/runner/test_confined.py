@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,14 +18,15 @@ import pytest
 from gateway.sandbox import landlock, restrict
 from gateway.sandbox.bubblewrap import Bubblewrap
 from gateway.sandbox.places import Places
-from gateway.sandbox.protocol import Limits
-from tests.runner.commands import alive, mark, until
+from gateway.sandbox.protocol import Limits, Request
+from tests.runner.commands import alive, mark, output, plan, soon, until
 from tests.runner.hands import hands
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from gateway.sandbox.protocol import Confined, Request
+    from gateway.runner.client import Runner
+    from gateway.sandbox.protocol import Confined
     from tests.runner.hands import Hands
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +111,29 @@ async def test_what_uses_too_much_is_ended_and_told(confined: Make) -> None:
         (one.root / "hungry.py").write_text(hungry)
         fed = await one.exec("/usr/bin/python3 hungry.py", timeout=60)
         assert "too much memory" in fed.text or "MemoryError" in fed.text, fed.text
+
+
+@pytest.mark.parametrize("means", ["bwrap", "off"])
+async def test_a_command_can_be_ended_at_any_moment_after_its_start(runner: Runner, tmp_path: Path, means: str) -> None:
+    moments = random.Random(7)
+    how = confinement("bwrap", tmp_path, Limits())
+
+    async def start_and_kill() -> None:
+        this = mark()
+        argv = ("/bin/bash", "-c", f"(setsid sleep {this} &); sleep {this}")
+        request = Request(argv=argv, cwd=str(tmp_path), workspace=str(tmp_path), agent="main", access="rw")
+        process = await runner.start(how(request) if means == "bwrap" else plan(*argv), timeout=120)
+        reading = asyncio.create_task(output(process))
+        await asyncio.sleep(moments.uniform(0, 0.05))
+        asked = time.monotonic()
+        process.kill()
+        assert (await process.exit()).reason == "stopped"
+        assert time.monotonic() - asked < soon(2.0)
+        assert alive(this) == []
+        await reading
+
+    for _ in range(20):
+        await asyncio.gather(*(start_and_kill() for _ in range(10)))
 
 
 GATEWAY = """

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from agent.models.token_estimate import Calibration, weight_of_tools
 from agent.tool_settings import ExecSettings
+from agent.tools.command_runner import JobState
 from agent.tools.command_taint import CommandTaint
 from agent.tools.process import typed
 from agent.tools.untrusted_files import UntrustedFiles
@@ -24,10 +25,11 @@ from gateway.runner import output
 from gateway.runner.output import Output, lines_of
 from memory.audience import OWNER, Audience
 from tests.full_disk import no_file_may_grow
-from tests.runner.commands import alive, mark, until
+from tests.runner.commands import alive, mark, sh, until
 from tests.runner.hands import hands
 
 if TYPE_CHECKING:
+    from gateway.sandbox.protocol import Confined, Request
     from tests.runner.hands import Hands
 
 ROOT = Path(__file__).parents[2]
@@ -489,3 +491,27 @@ async def test_when_an_agent_goes_its_commands_are_ended(tmp_path: Path) -> None
         assert alive(this) == []
         await until(lambda: one.ended)
         assert one.ended[0][1].reason == "shutdown"
+
+
+async def test_a_command_that_is_about_to_start_when_its_agent_goes_is_ended(tmp_path: Path) -> None:
+    this, closing = mark(), []
+
+    def confine(_: Request) -> Confined:
+        closing.append(asyncio.ensure_future(one.commands.close()))
+        return sh(f"sleep {this}")
+
+    async with hands(tmp_path, confine=confine) as one:
+        await one.exec(f"sleep {this}", background=True)
+        await until(lambda: one.ended)
+        assert (one.ended[0][1].reason, alive(this)) == ("shutdown", [])
+        await asyncio.gather(*closing)
+
+
+async def test_a_record_of_an_earlier_process_is_reported_once(tmp_path: Path) -> None:
+    async with hands(tmp_path) as one:
+        state = JobState(id="abcd", command="make", started=one.commands.clock.now(), background=True)
+        one.commands.records.write(state, audience=OWNER, key="agent:main:main", turn="t")
+    async with hands(tmp_path) as one:
+        assert [(key, state.id, state.status) for key, state in one.ended] == [("agent:main:main", "abcd", "unknown")]
+        one.commands.report_lost()
+        assert len(one.ended) == 1
