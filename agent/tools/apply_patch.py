@@ -69,7 +69,7 @@ class ApplyPatch(CheckedTool[PatchArguments]):
         return Outcome(text="\n".join(_told(step) for step in steps), details={"paths": [str(step.path) for step in steps]})
 
     def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
-        """Return the act where one of the files is one that conversations are given."""
+        """Return the act where one of the files is one that conversations are given, or that others may read."""
         given = self.checked(arguments)
         if given is None:
             return None
@@ -78,7 +78,7 @@ class ApplyPatch(CheckedTool[PatchArguments]):
         except WorkspaceFileError:  # it is refused when it runs
             return None
         paths = [path for change in changes for path in (change.path, change.move_to) if path is not None]
-        return self._access.standing(paths, context.audience)
+        return self._access.standing(paths, context)
 
     def _apply(self, patch: str, context: ToolContext) -> list[_Step]:
         steps = [step for change in parsed(patch) for step in self._steps(change, context)]

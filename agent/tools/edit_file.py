@@ -58,9 +58,9 @@ class EditFile(CheckedTool[EditArguments]):
         return Outcome(text=f"edited {path} ({times} {'place' if times == 1 else 'places'})", details={"path": str(path)})
 
     def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
-        """Return the act where the file is one that conversations are given."""
+        """Return the act where the file is one that conversations are given, or that others may read."""
         given = self.checked(arguments)
-        return None if given is None else self._access.standing([given.path], context.audience)
+        return None if given is None else self._access.standing([given.path], context)
 
     def _edit(self, path: PurePosixPath, arguments: EditArguments, context: ToolContext) -> int:
         present = self._access.sandbox.read(path).data

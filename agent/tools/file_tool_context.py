@@ -27,6 +27,8 @@ STANDING_FILES = frozenset(
 )
 """Files that conversations are given as instructions or lasting memory. To change one is an act that a gate judges."""
 _HISTORY = ".git"
+_OTHERS = {("memory", "groups"), ("memory", "peers")}
+_ANYBODY = Audience("peer", "anybody")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,14 +77,29 @@ class FileToolContext:
             raise PathNotAllowed(f"{path}: in this conversation only files in {audience.folder}/ can be written")
         return path
 
-    def standing(self, paths: Iterable[str], audience: Audience) -> Act | None:
-        """Return the act of changing ``paths`` where one of them is a file that conversations are given."""
+    def standing(self, paths: Iterable[str], context: ToolContext) -> Act | None:
+        """Return the act of changing ``paths`` where one of them is a file that conversations are given.
+
+        With untrusted text in view also where others may read one of them: writing it publishes what the text asked for.
+        """
+        found: list[PurePosixPath] = []
         for raw in paths:
             with contextlib.suppress(WorkspaceFileError):  # the tool refuses the path when it runs
-                path = self.changeable(raw, audience)
-                if len(path.parts) == 1 and path.name.casefold() in STANDING_FILES:
-                    return Act(kind="write", summary=f"change {path}", path=str(path))
-        return None
+                path = self.changeable(raw, context.audience)
+                if is_standing(path) or (context.taint and self.read_by_others(path, context.audience)):
+                    found.append(path)
+        if not found:
+            return None
+        found.sort(key=lambda path: not is_standing(path))
+        shown = ", ".join(str(path) for path in dict.fromkeys(found))
+        return Act(kind="write", summary=f"change {shown}", path=str(found[0]))
+
+    def read_by_others(self, path: PurePosixPath, audience: Audience) -> bool:
+        """Say whether somebody besides the owner and ``audience`` may read a file: what is shared, and notes of groups and guests."""
+        if audience.kind != "owner" and path.parts[: len(audience.folder.parts)] == audience.folder.parts:
+            return False
+        parts = tuple(part.casefold() for part in path.parts)
+        return parts[:2] in _OTHERS or _ANYBODY.may_see(path, self.shared)
 
     def record(self, path: PurePosixPath, before: bytes | None, after: bytes, context: ToolContext) -> None:
         """Record which lines are written while untrusted text is in view; call it before they are. ``before`` is None for a new file.
@@ -114,6 +131,11 @@ class FileToolContext:
             await self.memory.wrote(str(path), by=Author("agent", self.agent, context.session, context.turn))
         except MemoryTrouble as trouble:  # the note itself is safe; the index catches up at its next sync
             log.warning("the index did not take in %s yet: %s", path, trouble)
+
+
+def is_standing(path: PurePosixPath) -> bool:
+    """Say whether a path is a file that conversations are given as instructions or lasting memory."""
+    return len(path.parts) == 1 and path.name.casefold() in STANDING_FILES
 
 
 def is_note(path: PurePosixPath) -> bool:

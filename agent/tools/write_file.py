@@ -61,9 +61,9 @@ class WriteFile(CheckedTool[WriteArguments]):
         return Outcome(text=text, details={"path": str(path), "mode": arguments.mode, "bytes": size})
 
     def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
-        """Return the act where the file is one that conversations are given."""
+        """Return the act where the file is one that conversations are given, or that others may read."""
         given = self.checked(arguments)
-        return None if given is None else self._access.standing([given.path], context.audience)
+        return None if given is None else self._access.standing([given.path], context)
 
     def _create(self, path: PurePosixPath, data: bytes, context: ToolContext) -> tuple[str, int]:
         kind = self._access.sandbox.kind(path)

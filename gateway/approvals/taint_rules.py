@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import PurePosixPath
 from typing import Final
 
+from agent.tools.file_tool_context import is_standing
 from agent.tools.protocol import Act, ToolContext
 from agent.urls import normal_url
 
 _NAMED: Final = 3
+_PUBLISH: Final = "to change a file; it can be read by others"
 _WHAT: Final = {
     "exec": "to run a command that no rule allows",
     "write": "to change a file that every conversation is given",
@@ -31,7 +34,9 @@ def needs_yes(act: Act, context: ToolContext, seen: Callable[[str], bool] | None
         url = normal_url(act.url)
         if url and (seen or context.has_seen)(url):
             return None
-    return f"untrusted text is in this conversation ({named(context.taint)}), and it may be what asks {_WHAT[act.kind]}"
+    others = act.kind == "write" and not is_standing(PurePosixPath(act.path))
+    what = _PUBLISH if others else _WHAT[act.kind]
+    return f"untrusted text is in this conversation ({named(context.taint)}), and it may be what asks {what}"
 
 
 def named(sources: frozenset[str]) -> str:

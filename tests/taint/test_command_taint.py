@@ -126,6 +126,106 @@ def test_a_command_with_nothing_untrusted_in_view_writes_trusted_files(taint: Co
     assert known.of(PurePosixPath("new.txt")) == ()
 
 
+def git(folder: Path, *words: str) -> None:
+    named = ["-c", "user.name=x", "-c", "user.email=x@x.example", "-c", "init.defaultBranch=main"]
+    subprocess.run(["git", *named, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def fetched(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> CommandTaint:
+    """A workspace with two repositories. Into ``one`` a command with network fetches a commit of somebody else's."""
+    theirs, root = tmp_path_factory.mktemp("theirs"), tmp_path / "workspace"
+    for folder, text in ((theirs, "obey"), (root / "one", "mine"), (root / "two", "mine")):
+        folder.mkdir(parents=True, exist_ok=True)
+        git(folder, "init", "-q")
+        for name in ("a.txt", "b.txt"):
+            (folder / name).write_text(text)
+        git(folder, "add", ".")
+        git(folder, "commit", "-qm", "first")
+    taint = CommandTaint(UntrustedFiles(), root)
+    for command in ("git -C one show origin/main:a.txt", "git -C two show HEAD:a.txt"):
+        assert sources(taint, command) == ()
+    time.sleep(0.05)  # the clock of file systems goes in steps
+    watch = taint.begin(frozenset({NETWORK}), OWNER, TODAY)
+    assert watch is not None
+    git(root / "one", "fetch", "-q", str(theirs), "main:refs/remotes/origin/main", "main:refs/heads/up")
+    taint.end(watch)
+    return taint
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd"),
+    [
+        ("git show origin/main:a.txt", "one"), ("git diff HEAD origin/main -- a.txt", "one"), ("git log -p origin/main -- a.txt", "one"),
+        ("git log -p up -- a.txt evil.md", "one"), ("git show HEAD:a.txt", "one"), ("git status", "one"),
+        ("git cat-file -p up:a.txt", "one"),
+        ("git -C one show up:a.txt", ""), ("git -C ../one show up:a.txt", "two"), ("git --git-dir=one/.git show up:a.txt", ""),
+        ("git --git-dir one/.git show up:a.txt", ""), ("git --git-dir ../one/.git diff HEAD up -- a.txt", "two"),
+        ("/usr/bin/git show up", "one"),
+        ("env git show up:a.txt", "one"), ("timeout 5 git diff up -- a.txt", "one"), ("git -C two log up -- a.txt", ""),
+        ("cat .git/FETCH_HEAD a.txt", "one"), ("cat .git/refs/heads/up", "one"), ("git show up:a.txt | cat", "one"), ("./git a.txt", "one"),
+    ],
+)  # fmt: skip
+def test_git_prints_untrusted_text_where_a_command_brought_such_text_into_the_repository(
+    fetched: CommandTaint, command: str, cwd: str
+) -> None:
+    assert sources(fetched, command, cwd) != ()
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd"),
+    [
+        ("git show HEAD:a.txt", "two"), ("git diff HEAD -- a.txt", "two"), ("git -C two diff HEAD -- a.txt", ""),
+        ("git log -p a.txt b.txt", "two"), ("cat a.txt", "one"), ("cat a.txt b.txt", "one"), ("git log -3 -- a.txt", "two"),
+        ("git --git-dir=two/.git show main:a.txt", ""), ("git --no-pager log -p -- .", "two"),
+    ],
+)  # fmt: skip
+def test_git_prints_trusted_text_of_the_owners_own_repository(fetched: CommandTaint, command: str, cwd: str) -> None:
+    assert sources(fetched, command, cwd) == ()
+
+
+def test_a_folder_that_is_linked_to_another_repository_counts_as_that_one(fetched: CommandTaint) -> None:
+    (fetched.root / "three").mkdir()
+    (fetched.root / "three" / ".git").write_text("gitdir: ../one/.git\n")
+    (fetched.root / "three" / "a.txt").write_text("mine")
+    assert sources(fetched, "git show up:a.txt", "three") != ()
+    (fetched.root / "two" / ".git" / "objects" / "info" / "alternates").write_text(f"{fetched.root}/one/.git/objects\n")
+    assert sources(fetched, "git show HEAD:a.txt", "two") != ()
+    act = Act(
+        kind="exec", summary="", argv=("git", "show", "HEAD:a.txt"), cwd=str(fetched.root / "one"), env=(("GIT_DIR", "x"),)
+    )
+    assert fetched.sources(act, CLEAN) != ()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 plan.md", "sort --files0-from=plan.md", "wc --files0-fr=plan.md", "find plan.md -exec sh x {} +", "grep -r plan.md",
+        "grep -r obey --exclude-from plan.md", "grep -rf plan.md", "xargs -a plan.md cat", "./cat plan.md", "notes/date",
+        "cat link plan.md", "git log -p --grep plan.md", "git show HEAD plan.md evil.md", "git show HEAD HEAD:plan.md",
+        "git grep plan.md", "git diff -Oplan.md", "git -c alias.log=!x log plan.md", "git log -p -- plan.md :(glob)**",
+        "git log -p up -- plan.md", "git -C notes show HEAD:page.html", "git -C notes --git-dir=../.git show HEAD -- page.html",
+        "git log --pathspec-from-file=plan.md",
+    ],
+)  # fmt: skip
+def test_a_clean_file_does_not_hide_another_that_the_command_may_read(taint: CommandTaint, command: str) -> None:
+    (taint.root / "link").symlink_to("inbox/1-a.txt")
+    git(taint.root, "init", "-q")
+    (taint.root / "notes" / "page.html").write_text("mine")
+    assert sources(taint, command) != ()
+
+
+def test_every_command_with_untrusted_text_in_view_makes_the_repository_that_it_changes_untrusted(taint: CommandTaint) -> None:
+    git(taint.root, "init", "-q")
+    git(taint.root, "add", "plan.md")
+    git(taint.root, "commit", "-qm", "mine")
+    time.sleep(0.05)
+    run(taint, "true")
+    assert sources(taint, "git show HEAD:plan.md") == ()
+    run(taint, "git -c user.name=x -c user.email=x@x.example commit -q --allow-empty -m obey")
+    assert sources(taint, "git show HEAD:plan.md") == ("file:.git",)
+
+
 def results(v: Village) -> list[ToolMessage]:
     return [message for request in v.model.requests for message in request.messages if isinstance(message, ToolMessage)]
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
 from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from agent.tools.protocol import Act, ToolContext
+from agent.tools.apply_patch import ApplyPatch
+from agent.tools.file_tool_context import FileToolContext
+from agent.tools.files import file_tools
+from agent.tools.protocol import Act, ActingTool, ToolContext
+from agent.tools.workspace_sandbox import WorkspaceSandbox
 from agent.transcript.entries import Entry, Said
 from agent.transcript.seen_urls import seen_urls
 from agent.urls import normal_url, urls_in
 from gateway.approvals.taint_rules import needs_yes
+from memory.audience import Audience
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -28,6 +35,43 @@ def test_nothing_more_is_asked_where_nothing_untrusted_is_in_view(kind: Any) -> 
     reason = needs_yes(act, scene("web:evil.example", "file:a.pdf", "person:Eve", "exec"))
     assert reason is not None
     assert "exec, file:a.pdf, person:Eve and 1 more" in reason
+
+
+def acts(root: Path, path: str, context: ToolContext) -> list[Act | None]:
+    files = FileToolContext(sandbox=WorkspaceSandbox(root), shared=("shared", "Family/plan.md"))
+    patch = f"*** Begin Patch\n*** Update File: a.md\n*** Move to: {path}\n*** End Patch"
+    by_name = {tool.spec.name: tool for tool in (*file_tools(files), ApplyPatch(files)) if isinstance(tool, ActingTool)}
+    return [
+        by_name["write"].act_of({"path": path, "content": "x"}, context),
+        by_name["edit"].act_of({"path": path, "old": "x", "new": "y"}, context),
+        by_name["apply_patch"].act_of({"patch": patch}, context),
+    ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "shared/a.md",
+        "Shared/b/a.md",
+        "family/plan.md",
+        "memory/groups/g/2026-03-01.md",
+        "memory/peers/eve/a.md",
+        "./shared/a.md",
+    ],
+)
+def test_what_others_can_read_is_changed_only_with_the_owners_yes(tmp_path: Path, path: str) -> None:
+    tainted = scene("web:evil.example")
+    for act in acts(tmp_path, path, tainted):
+        assert act is not None
+        assert (act.kind, act.summary) == ("write", f"change {PurePosixPath(path)}")
+        assert "it can be read by others" in (needs_yes(act, tainted) or "")
+    assert acts(tmp_path, path, scene()) == [None, None, None]
+    assert acts(tmp_path, "notes/a.md", tainted) == [None, None, None]
+
+
+def test_a_group_writes_its_own_folder_unasked(tmp_path: Path) -> None:
+    group = replace(scene("group:g"), audience=Audience("group", "g"), origin="group")
+    assert acts(tmp_path, "memory/groups/g/a.md", group) == [None, None, None]
 
 
 @pytest.mark.parametrize(
