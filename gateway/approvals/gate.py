@@ -14,7 +14,7 @@ from agent.messages import ToolCall
 from agent.timing import Clock
 from agent.tools.protocol import Act, Origin, ToolContext
 from channels.messages import ChatAddress
-from gateway.approvals.fingerprint import fingerprint
+from gateway.approvals.fingerprint import fingerprint, only_files_around_differ
 from gateway.approvals.record import AskedAct, approval_id
 from gateway.approvals.taint_rules import needs_yes
 from gateway.ledger.protocol import ApprovalLedger
@@ -25,6 +25,7 @@ LIFETIME: Final = timedelta(minutes=30)
 DENIED: Final = "the owner denied it."
 EXPIRED: Final = f"nobody decided within {LIFETIME // timedelta(minutes=1)} minutes, which counts as a no."
 _CHANGED: Final = "the program, a file that it names, its folder or its environment changed after you were asked"
+_FOLDER_CHANGED: Final = "a file in its folder changed after you were asked"
 _LEDGER_LOST: Final = "my database was damaged since I asked you; it may have been done already"
 _NOBODY_TO_ASK: Final = (
     "it needs the owner's approval, and I know no private chat with the owner to ask in. It becomes possible once the owner has written "
@@ -104,11 +105,12 @@ class ApprovalGate:
         place = await self._place(asked.origin)
         if place is None:
             return Verdict(decision="deny", reason=_NOBODY_TO_ASK)
-        number = 1
+        number, digest = 1, digest or await self._digest(asked.act)
         if former is not None:
             number = former.round if former.state == "pending" else former.round + 1
             if number > former.round:
-                why = _LEDGER_LOST if former.reason == IN_DOUBT else _CHANGED
+                around = only_files_around_differ(digest, former.fingerprint)
+                why = _LEDGER_LOST if former.reason == IN_DOUBT else _FOLDER_CHANGED if around else _CHANGED
                 asked = replace(asked, reason=why)
         question = NewApproval(
             id=approval,
@@ -119,7 +121,7 @@ class ApprovalGate:
             place=place,
             call=key,
             payload=asked.encoded(),
-            fingerprint=digest or await self._digest(asked.act),
+            fingerprint=digest,
             expires=self.clock.now() + LIFETIME,
         )
         self.questions.append(question)

@@ -255,6 +255,26 @@ async def test_a_program_that_was_changed_is_asked_about_again(farm: Farm) -> No
         await settled(house)
 
 
+@pytest.mark.sec(26)
+async def test_a_changed_file_of_the_folder_is_asked_about_again_and_a_note_is_not(farm: Farm) -> None:
+    wire = farm.wire()
+    workspace = farm.root / "workspace"
+    async with farm.house(wire) as house:
+        (workspace / "Makefile").write_text("all:")
+        ask = await asked(wire, "plough make")
+        (workspace / "Makefile").write_text("all: b")
+        await wire.say(value(ask, "once"), event="button")
+        await wire.until(lambda: question(wire) is not ask)
+        await settled(house)
+        assert "Why I ask: a file in its folder changed after you were asked." in question(wire).text
+        assert farm.tool.done == []
+        (workspace / "memory").mkdir(exist_ok=True)
+        (workspace / "memory" / "2026-01-01.md").write_text("a note")
+        await wire.say(value(question(wire), "once"), event="button")
+        await wire.until(lambda: farm.tool.done == ["make"])
+        await settled(house)
+
+
 async def test_only_the_first_of_several_acts_is_asked_about(farm: Farm) -> None:
     wire = farm.wire()
     async with farm.house(wire) as house:
