@@ -295,13 +295,15 @@ async def _former_is_kept(world: World, verdict: Verdict) -> None:
 
 
 async def _file_is_kept(world: World, verdict: Verdict) -> None:
-    """Each file is kept once, whole, and under the name that the model was told."""
+    """Each file is kept once, whole, and under the name that the model was told, unless its message was given up before that."""
     entries = [decode(line) for path in world.transcripts() for line in path.read_bytes().splitlines()]
     told = [m.text for entry in entries if isinstance(m := _message(entry), UserMessage)]
     for text, file in world.files.items():
         kept = [path for path in world.received() if path.name.endswith(file.name)]
         if [path.read_bytes() for path in kept] != [file.content]:
             verdict.wrong("file", f"{file.name} is kept as {[(path.name, path.stat().st_size) for path in kept]}")
+        elif any(_GIVEN_UP in one and f"“{text[:40]}" in one for one in world.said()):
+            continue
         elif not any(text in one and kept[0].name in one for one in told):
             verdict.wrong("file", f"the model was not told of {kept[0].name}")
 
