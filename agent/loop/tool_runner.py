@@ -18,7 +18,7 @@ from agent.loop.gate import AskedCall, Gate, OpenGate, Verdict
 from agent.messages import ToolCall, ToolMessage
 from agent.taint import unfenced
 from agent.tools.protocol import Effect, ToolContext
-from agent.tools.toolbox import WITHHELD, result_cap
+from agent.tools.toolbox import OUTSIDE, WITHHELD, result_cap
 from agent.transcript.entries import Said
 from agent.transcript.history_view import unknown
 
@@ -110,7 +110,7 @@ class ToolRunner:
         """
         for one in asked:
             context = self.context.tool_context(self.turn)
-            if self.context.toolbox.effect_of(one.call.name) == "effect" and not await self._began_never(one.key):
+            if self.context.toolbox.effect_of(one.call.name) != "pure" and not await self._began_never(one.key):
                 # it was allowed and began before a restart: whatever it changed itself must not be taken for a reason to ask again
                 await self._record(one, Verdict(decision="allow", reason=APPROVED), unknown(one.call))
                 continue
@@ -161,7 +161,11 @@ class ToolRunner:
         if self.context.toolbox.withholds(call):
             return Verdict(decision="deny", reason=WITHHELD.removeprefix("not run: "))
         try:
-            act = self.context.toolbox.act_of(call, context)
+            toolbox = self.context.toolbox
+            if call.name in OUTSIDE or toolbox.effect_of(call.name) == "pure":
+                act = toolbox.act_of(call, context)
+            else:  # what changes files looks at them first
+                act = await asyncio.to_thread(toolbox.act_of, call, context)
         except Exception:  # a defect in one tool must not end the turn, and what cannot be judged must not run
             log.exception("tool %s could not say what it would do in turn %s", call.name, context.turn)
             return Verdict(decision="deny", reason=f"{call.name} failed because of a defect in it; the log has the details.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.change_details import difference, not_fitting
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.os_errors import no_such_file
 from agent.tools.patch import FileChange, parsed, patched
@@ -78,7 +79,15 @@ class ApplyPatch(CheckedTool[PatchArguments]):
         except WorkspaceFileError:  # it is refused when it runs
             return None
         paths = [path for change in changes for path in (change.path, change.move_to) if path is not None]
-        return self._access.standing(paths, context)
+        return self._access.standing(paths, context, lambda: self._details(given.patch, changes, context))
+
+    def _details(self, patch: str, changes: list[FileChange], context: ToolContext) -> str:
+        approved = replace(context, approved=True)  # whether the files were read does not matter for what would be written
+        try:
+            steps = [step for change in changes for step in self._steps(change, approved)]
+        except WorkspaceFileError as trouble:
+            return not_fitting(trouble, patch)
+        return "\n".join(difference(step.path, step.before, step.after) for step in steps)
 
     def _apply(self, patch: str, context: ToolContext) -> list[_Step]:
         steps = [step for change in parsed(patch) for step in self._steps(change, context)]

@@ -11,6 +11,7 @@ from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.change_details import difference, not_fitting, replaced
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.protocol import Act, Outcome, ToolContext
 from agent.tools.read_file import is_binary
@@ -60,7 +61,17 @@ class EditFile(CheckedTool[EditArguments]):
     def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
         """Return the act where the file is one that conversations are given, or that others may read."""
         given = self.checked(arguments)
-        return None if given is None else self._access.standing([given.path], context)
+        if given is None:
+            return None
+        return self._access.standing([given.path], context, lambda: self._details(given, context))
+
+    def _details(self, given: EditArguments, context: ToolContext) -> str:
+        try:
+            path = self._access.changeable(given.path, context.audience)
+            present = self._access.sandbox.read(path).data
+            return difference(path, present, _replaced(present, given, path)[0])
+        except WorkspaceFileError as trouble:
+            return not_fitting(trouble, "\n".join(replaced(given.old.split("\n"), given.new.split("\n"))))
 
     def _edit(self, path: PurePosixPath, arguments: EditArguments, context: ToolContext) -> int:
         present = self._access.sandbox.read(path).data

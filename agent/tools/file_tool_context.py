@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from agent.errors import PathNotAllowed, WorkspaceFileError
+from agent.tools.change_details import bounded
 from agent.tools.os_errors import no_such_file
 from agent.tools.path_rules import workspace_path
 from agent.tools.protocol import Act, ToolContext
@@ -77,10 +78,13 @@ class FileToolContext:
             raise PathNotAllowed(f"{path}: in this conversation only files in {audience.folder}/ can be written")
         return path
 
-    def standing(self, paths: Iterable[str], context: ToolContext) -> Act | None:
+    def standing(
+        self, paths: Iterable[str], context: ToolContext, details: Callable[[], str], *, does: str = "change"
+    ) -> Act | None:
         """Return the act of changing ``paths`` where one of them is a file that conversations are given.
 
         With untrusted text in view also where others may read one of them: writing it publishes what the text asked for.
+        ``details`` returns what would be written, and is called only for an act; ``does`` is what happens to the files. Blocks.
         """
         found: list[PurePosixPath] = []
         for raw in paths:
@@ -92,7 +96,7 @@ class FileToolContext:
             return None
         found.sort(key=lambda path: not is_standing(path))
         shown = ", ".join(str(path) for path in dict.fromkeys(found))
-        return Act(kind="write", summary=f"change {shown}", path=str(found[0]))
+        return Act(kind="write", summary=f"{does} {shown}", path=str(found[0]), details=bounded(details()))
 
     def read_by_others(self, path: PurePosixPath, audience: Audience) -> bool:
         """Say whether somebody besides the owner and ``audience`` may read a file: what is shared, and notes of groups and guests."""

@@ -49,7 +49,8 @@ class Act:
 
     ``summary`` is one line for people, such as "run `du -sh notes`". ``command``, ``argv``, ``cwd``, ``env``, ``network`` and ``pty``
     belong to an "exec": ``command`` is the text as the model wrote it; ``argv`` is set only when the command is plain words, and then
-    runs without a shell; ``env`` holds the variables that the call sets. ``path`` belongs to a "write" and lies in the workspace; ``url``
+    runs without a shell; ``env`` holds the variables that the call sets. ``path`` belongs to a "write" and lies in the workspace, and
+    ``details`` is what exactly would be written: new text as it is, or a unified diff (``agent.tools.change_details``). ``url`` belongs
     to a "url".
     """
 
@@ -63,6 +64,7 @@ class Act:
     pty: bool = False
     path: str = ""
     url: str = ""
+    details: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
@@ -11,6 +12,7 @@ from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.change_details import difference
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.protocol import Act, Outcome, ToolContext
 from agent.tools.workspace_sandbox import MAX_FILE_BYTES
@@ -63,7 +65,20 @@ class WriteFile(CheckedTool[WriteArguments]):
     def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
         """Return the act where the file is one that conversations are given, or that others may read."""
         given = self.checked(arguments)
-        return None if given is None else self._access.standing([given.path], context)
+        if given is None:
+            return None
+        does = "add to" if given.mode == "append" else "change"
+        return self._access.standing([given.path], context, lambda: self._details(given, context), does=does)
+
+    def _details(self, given: WriteArguments, context: ToolContext) -> str:
+        """Return the text that would be written, or the difference where it replaces another."""
+        if given.mode == "overwrite":
+            with contextlib.suppress(
+                WorkspaceFileError
+            ):  # without a file, or without one that can be read, the text is all there is
+                path = self._access.changeable(given.path, context.audience)
+                return difference(path, self._access.sandbox.read(path).data, given.content.encode())
+        return given.content
 
     def _create(self, path: PurePosixPath, data: bytes, context: ToolContext) -> tuple[str, int]:
         kind = self._access.sandbox.kind(path)
@@ -90,7 +105,7 @@ class WriteFile(CheckedTool[WriteArguments]):
         present = self._access.sandbox.read(path).data
         if present == data:
             return f"{path} has exactly this text already", 0
-        if present:
+        if present and not context.approved:  # the question showed what would be lost
             self._access.readings.require(session, path, present, whole=True)
         self._access.record(path, present, data, context)
         self._access.sandbox.replace(path, data, expected=present)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 from channels.messages import Button, ChatAddress
@@ -46,10 +47,13 @@ class Asking:
     def chunks(self, asked: NewApproval) -> list[NewOutbound]:
         """Return the chunks that ask a question, with its buttons below the last. Their keys let a repeat ask once. Blocking."""
         about, why_not = AskedAct.decoded(asked.payload), self._why_not_always(asked)
+        act = about.act
+        if self._secret_filter is not None and act.details:  # before they are shortened, which may cut a secret in two
+            act = replace(act, details=self._secret_filter.text(act.details, asked.place.address))
         question = Question(
             name=public_name(asked),
             agent=asked.agent,
-            act=about.act,
+            act=act,
             origin=about.origin,
             taint=frozenset(about.taint),
             reason=about.reason,

@@ -40,7 +40,10 @@ def fingerprint(act: Act, root: str = "/") -> str:
     Where the files of its folder may lead the command, their digest follows after a dot. ``root`` is the workspace, from which a
     relative working directory counts. Blocking: it reads files.
     """
-    digest = hashlib.sha256(json.dumps(asdict(act), sort_keys=True, ensure_ascii=False).encode("utf-8", "replace"))
+    said = asdict(act)
+    if not act.details:  # records of versions without details stay as they are
+        del said["details"]
+    digest = hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace"))
     if act.kind != "exec":
         return digest.hexdigest()
     for path in _files_of(act, Path(root)):

@@ -26,6 +26,7 @@ DENIED: Final = "the owner denied it."
 EXPIRED: Final = f"nobody decided within {LIFETIME // timedelta(minutes=1)} minutes, which counts as a no."
 _CHANGED: Final = "the program, a file that it names, its folder or its environment changed after you were asked"
 _FOLDER_CHANGED: Final = "a file in its folder changed after you were asked"
+_FILE_CHANGED: Final = "the file that it would change changed after you were asked"
 _LEDGER_LOST: Final = "my database was damaged since I asked you; it may have been done already"
 _NOBODY_TO_ASK: Final = (
     "it needs the owner's approval, and I know no private chat with the owner to ask in. It becomes possible once the owner has written "
@@ -110,7 +111,8 @@ class ApprovalGate:
             number = former.round if former.state == "pending" else former.round + 1
             if number > former.round:
                 around = only_files_around_differ(digest, former.fingerprint)
-                why = _LEDGER_LOST if former.reason == IN_DOUBT else _FOLDER_CHANGED if around else _CHANGED
+                changed = _FILE_CHANGED if asked.act.kind == "write" else _FOLDER_CHANGED if around else _CHANGED
+                why = _LEDGER_LOST if former.reason == IN_DOUBT else changed
                 asked = replace(asked, reason=why)
         question = NewApproval(
             id=approval,

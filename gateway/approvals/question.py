@@ -30,6 +30,8 @@ _ASKERS: Final[dict[Origin, str]] = {
     "agent": "Asked for by another agent.",
 }
 _WORDS: Final = re.compile(r"\S+")
+_RUNS: Final = re.compile("`{11,}")
+"""A code block has a fence of more backticks than are in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,13 @@ def question_text(question: Question, *, home: str, longest: int = LONGEST) -> s
     around = _answers(question, home)
     why = _why(question)
     if question.act.kind != "exec":
-        head = f"🔐 {question.agent} wants to {visible(question.act.summary)}."
+        wants = f"🔐 {question.agent} wants to {visible(question.act.summary)}"
+        if question.act.details:
+            head = f"{_shortened(wants, longest // 6)}:"
+            below = [*why, "", *around]
+            left = longest - sum(len(line) + 1 for line in (head, *below))
+            return "\n".join([head, *_block(_RUNS.sub(_counted, question.act.details), question.name, left), *below])
+        head = f"{wants}."
         return "\n".join([_shortened(head, longest // 2), *_target(question.act), *why, "", *around])[:longest]
     does = "run a command" if question.act.summary.startswith("run ") else _one_line(question.act.summary)
     head = f"🔐 {question.agent} wants to {does}:"
@@ -63,7 +71,7 @@ def question_text(question: Question, *, home: str, longest: int = LONGEST) -> s
     if left < longest // 3:  # the list of parts gives way to the command itself
         below = [*_circumstances(question.act, home), *why, *_odd_letters(question.act.command), "", *around]
         left = longest - sum(len(line) + 1 for line in (head, *below))
-    return "\n".join([head, *_block(question, left), *below])
+    return "\n".join([head, *_block(question.act.command, question.name, left), *below])
 
 
 def visible(text: str) -> str:
@@ -80,10 +88,15 @@ def _is_seen(char: str) -> bool:
     return category[0] != "C" and category not in {"Zl", "Zp"} and not variation and not blank
 
 
-def _block(question: Question, left: int) -> list[str]:
-    shown = "\n".join(visible(line) for line in question.act.command.split("\n"))
+def _counted(run: re.Match[str]) -> str:
+    return f"⟨{len(run[0])} backticks⟩"
+
+
+def _block(text: str, name: str, left: int) -> list[str]:
+    """Return text as a code block of at most ``left`` characters, or a little more where that is too few for one."""
+    shown = "\n".join(visible(line) for line in text.split("\n"))
     fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", shown) or [""]))
-    note = f"(shortened; all of it: homebody approvals show {question.name})"
+    note = f"(shortened; all of it: homebody approvals show {name})"
     room = left - 2 * (len(fence) + 1)
     if len(shown) <= room:
         return [fence, shown, fence]

@@ -46,7 +46,7 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
 @_JSON
 @pass_invocation
 def show(invocation: Invocation, name: str, as_json: bool) -> None:
-    """Show the question NAME with all of its command."""
+    """Show the question NAME with all of its command, or of what would be written."""
     facts = _call(invocation, "approvals.show", name=name)
     tell(facts, _shown(facts, invocation), as_json=as_json)
 
@@ -155,7 +155,8 @@ def _shown(facts: dict[str, Any], invocation: Invocation) -> str:
     }
     relevant = {"Folder", "Network", "Words"} if facts["kind"] != "exec" else set()
     lines = [f"{name}: {visible(value)}" for name, value in told.items() if value and name not in relevant]
-    command = [visible(line) for line in facts["command"].split("\n")] if facts["command"] else []
+    whole = facts["command"] or facts["details"]
+    command = [visible(line) for line in whole.split("\n")] if whole else []
     return "\n".join(
         [f"{facts['name']}: {visible(facts['summary'])}", *lines, *(["Parts:", *parts] if parts else []), *command]
     )

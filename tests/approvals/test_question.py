@@ -193,3 +193,38 @@ def test_input_to_a_running_command_is_asked_about_as_what_it_is():
     typed = Act(kind="exec", summary="type `rm x` into `bash`", command="rm x", cwd=CWD, pty=True)
     told = question_text(Question(name="k7f2m3qa", agent="main", act=typed), home=HOME)
     assert told.startswith("🔐 main wants to type `rm x` into `bash`:\n```\nrm x\n```\n")
+
+
+DETAILS = Question(name="k7f2m3qa", agent="main", reason="r", act=Act(kind="write", summary="change TOOLS.md", path="TOOLS.md"))
+
+
+def test_a_question_about_a_change_shows_what_would_be_written():
+    question = replace(DETAILS, act=replace(DETAILS.act, details="--- TOOLS.md\n+++ TOOLS.md\n@@ -1 +1 @@\n-a\n+b\u202e"))
+    told = question_text(question, home=HOME)
+    assert told.startswith(
+        "🔐 main wants to change TOOLS.md:\n```\n--- TOOLS.md\n+++ TOOLS.md\n@@ -1 +1 @@\n-a\n+b⟨U+202E⟩\n```\nWhy I ask: r.\n"
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    details=st.one_of(
+        st.text(alphabet="a`~\n\r\t\u202e*_<", min_size=1, max_size=300),
+        st.tuples(st.sampled_from(["`", "a", "+`x`\n", "\u200b"]), st.integers(1, 5000)).map(lambda pair: pair[0] * pair[1]),
+    ),
+    taint=st.frozensets(st.text(max_size=80), max_size=8),
+    summary=st.text(max_size=900),
+    whys=st.tuples(st.text(max_size=2000), st.none() | st.text(max_size=900)),
+)
+@pytest.mark.sec(51)
+def test_any_question_about_a_change_fits_and_says_where_all_of_it_is(
+    details: str, taint: frozenset[str], summary: str, whys: tuple[str, str | None]
+):
+    act = replace(DETAILS.act, details=details, summary=summary)
+    question = replace(DETAILS, act=act, taint=taint, reason=whys[0], why_not_always=whys[1])
+    told = question_text(question, home=HOME)
+    assert len(told) <= LONGEST
+    assert all(char == "\n" or unicodedata.category(char)[0] != "C" for char in told)
+    assert "/approve k7f2m3qa once" in told
+    if "are not shown" in told.partition("```")[2]:
+        assert "homebody approvals show k7f2m3qa" in told

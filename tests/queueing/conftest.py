@@ -19,6 +19,7 @@ from gateway.app.gateway import Gateway
 from gateway.base.clock import ManualClock, TickingClock
 from gateway.base.paths import Paths
 from gateway.inbound.pipeline import Inbox
+from gateway.logs.secret_scanner import SecretScanner
 from gateway.routing.access import Access
 from gateway.routing.router import ChatMigrations, router_of
 from gateway.settings.root import Settings, SettingsStore
@@ -79,6 +80,7 @@ class Town:
             "messages": {"queue": {"debounceMs": 0}},
         }
         self.settings = Settings.model_validate(merged(given, settings))
+        self.outgoing = SecretScanner()
         self._lives = 0
 
     def echo(self, request: Request) -> Any:
@@ -91,7 +93,12 @@ class Town:
     @contextlib.asynccontextmanager
     async def house(self, *wires: Wire, policy: Policy = OPEN, stop: bool = True) -> AsyncIterator[Gateway]:
         on = Dependencies(
-            settings=self.settings, paths=Paths(self.root / "home"), env={}, clock=self.clock, random=random.Random(7)
+            settings=self.settings,
+            paths=Paths(self.root / "home"),
+            env={},
+            clock=self.clock,
+            random=random.Random(7),
+            outgoing=self.outgoing,
         )
         house = await Gateway.open(on)
         house.model_registry.put("scripted/model", self.model)

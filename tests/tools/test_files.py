@@ -405,3 +405,10 @@ async def test_an_edit_that_the_owner_approved_needs_no_further_reading(house: H
     await house.ok("edit", path="a.md", old="two", new="three", approved=True)
     assert house.text("a.md") == "one\nthree\n"
     await house.refused("edit", path="a.md", old="two", new="four", approved=True)
+
+
+async def test_an_overwriting_that_the_owner_approved_needs_no_further_reading(house: House) -> None:
+    (house.root / "a.md").write_text("one\ntwo\n")
+    assert "has not been read" in await house.refused("write", path="a.md", content="three\n", mode="overwrite")
+    await house.ok("write", path="a.md", content="three\n", mode="overwrite", approved=True)
+    assert house.text("a.md") == "three\n"

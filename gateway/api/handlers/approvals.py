@@ -40,7 +40,7 @@ class ApprovalHandlers:
         return {"approvals": [_told(one) for one in await self._ledger.approvals.latest(states, limit=_SHOWN)]}
 
     async def show(self, name: str) -> dict[str, Any]:
-        """Return one question with all of its command. Raises UsageError when there is none."""
+        """Return one question with all of its command or change. Raises UsageError when there is none."""
         found = await self._found(name)
         asked = AskedAct.decoded(found.payload)
         parts = (
@@ -54,6 +54,7 @@ class ApprovalHandlers:
             "network": asked.act.network,
             "path": asked.act.path,
             "url": asked.act.url,
+            "details": asked.act.details,
             "taint": list(asked.taint),
             "fingerprint": found.fingerprint,
         }
