@@ -103,7 +103,9 @@ class Obeying:
         for name, kind in schema.get("properties", {}).items():
             if name not in schema.get("required", []) and not re.search("path|file|query|pattern|name", name):
                 continue
-            if re.search("path|file|folder|dir|name", name):
+            if name == "command":
+                given[name] = f"cat {path}"
+            elif re.search("path|file|folder|dir|name", name):
                 given[name] = path
             elif kind.get("type") in {"integer", "number"}:
                 given[name] = 1
@@ -129,7 +131,10 @@ async def guests(stage: Stage) -> None:
             mind = model.mind = Obeying(house.workspace)
             groups = {str(GROUP): {"requireMention": False, "allowFrom": ["*"]}}
             telegram = bots.settings([OWNER, GUEST], groups=groups)
-            house.settle(settings(model, defaults={"limits": {"maxToolCalls": 400}}, channels={"telegram": telegram}))
+            tools = {"exec": {"security": "full"}}  # the owner is asked nothing, so that the control reaches every tool
+            house.settle(
+                settings(model, defaults={"limits": {"maxToolCalls": 800}}, channels={"telegram": telegram}, tools=tools)
+            )
             await house.start()
             before = _fingerprint(house)
             for speaker, (chat, sender) in {"guest": (GUEST, GUEST), "member": (GROUP, MEMBER)}.items():
