@@ -7,16 +7,16 @@ import contextlib
 import fnmatch
 import json
 import sys
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
 from agent.taint import merged
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.child_process import Spawn, answer_of
 from agent.tools.file_tool_context import FileToolContext, walk
 from agent.tools.protocol import Outcome, ToolContext
 from agent.tools.read_file import is_binary
@@ -28,8 +28,6 @@ MAX_BYTES = 16_000_000
 MAX_MATCHES = 100
 AT_ONCE = 2
 """Searches of one agent that run at the same time."""
-Spawn: TypeAlias = "Callable[..., Awaitable[asyncio.subprocess.Process]]"
-"""Starts a program with pipes, as ``asyncio.create_subprocess_exec`` does."""
 _DEPTH = 24
 _WIDTH = 300
 _MARK = 160
@@ -126,13 +124,7 @@ class GrepFiles(CheckedTool[GrepArguments]):
         process = await self._spawn(
             sys.executable, "-I", "-S", "-B", str(_WORKER), stdin=pipe, stdout=pipe, stderr=null, env={}
         )
-        try:
-            printed, _ = await process.communicate(orders)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        return printed, process.returncode
+        return await answer_of(process, orders)
 
 
 def _told(found: list[dict[str, Any]], haystack: _Haystack, max_chars: int) -> Outcome:

@@ -143,7 +143,7 @@ class AgentCommands:
                 pty=TERMINAL if request.pty else None,
                 input_open=request.input_open,
             )
-        except BaseException as error:
+        except BaseException as error:  # also a cancellation: a job that did not start must not stay listed
             del self._jobs[job.id]
             self._watches.pop(job.id, None)
             self.records.remove(job.id)

@@ -6,12 +6,12 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from agent.errors import FetchFailed
+from agent.tools.child_process import Spawn, answer_of
 from agent.tools.web.fetch_protocol import Fetched
 
 SECONDS: Final = 60.0
@@ -24,8 +24,6 @@ _PROGRAM: Final = (
 )
 KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Variables without which some builds of Python do not start."""
-Spawn: TypeAlias = "Callable[..., Awaitable[asyncio.subprocess.Process]]"
-"""Starts a program with pipes, as ``asyncio.create_subprocess_exec`` does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +76,4 @@ class PageReader:
             env={name: os.environ[name] for name in KEPT if name in os.environ},
             cwd="/",
         )
-        try:
-            printed, _ = await process.communicate(order)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        return printed, process.returncode
+        return await answer_of(process, order)
