@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat install test lint fire story live engines bench bench-memory bench-cost docs lock clean help again
+.PHONY: chat install test lint fire story live engines bench bench-memory bench-cost bench-heartbeat docs lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -45,7 +45,7 @@ install: $(RUNTIME) ## put `homebody` on your PATH (a link in ~/.local/bin; LINK
 
 test: $(RUNTIME) $(TESTS) ## run all tests (ARGS="tests/http -k token" for some)
 	@sh tests/peers/install >&2 </dev/null
-	@exec $(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+	@exec $(BIN)/pytest -n 4 --dist worksteal $(ARGS)
 
 lint: $(RUNTIME) $(LINT) ## check style, types, layers, dependencies and container files
 	$(BIN)/ruff check .
@@ -81,6 +81,9 @@ docs: $(RUNTIME) ## regenerate docs/configuration.md, and the table in docs/secu
 
 bench-cost: $(RUNTIME) $(TESTS) ## measure what a week and a month of conversation cost (docs/cost.md)
 	@PYTHONPATH=. $(BIN)/python benchmarks/cost.py $(ARGS)
+
+bench-heartbeat: $(RUNTIME) $(TESTS) ## measure what a week of heartbeats costs (docs/heartbeat.md)
+	@PYTHONPATH=. $(BIN)/python benchmarks/heartbeat_cost.py $(ARGS)
 
 lock: $(RUNTIME) $(LINT) ## resolve requirements/*.txt again (UPGRADE=1 for newer versions)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh requirements/lock

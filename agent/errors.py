@@ -9,6 +9,8 @@ AgentError
 ├── FetchFailed              a web page could not be had
 │   └── FetchRefused           its address, or one that it leads to, may not be fetched
 ├── CommandRefused           a command cannot be started as it was asked for
+├── JobRefused               a job cannot be found, or not be set up as it was asked for
+├── RequestRefused           a sub-agent, a session or a chat cannot be had as a tool was asked for
 ├── TranscriptWriteError     the transcript could not be written; the turn cannot go on
 └── WorkspaceFileError       a workspace file could not be read or changed
     ├── PathNotAllowed         the path leaves the workspace, or is not a plain file or folder
@@ -54,6 +56,14 @@ class InvalidImage(AgentError):
 
 class CommandRefused(AgentError):
     """A command cannot be started: too many run, the sandbox cannot confine it, or there is no process to start it."""
+
+
+class JobRefused(AgentError):
+    """A job is not known in this conversation, or cannot be set up or changed as asked. The text is one line that a model can act on."""
+
+
+class RequestRefused(AgentError):
+    """A sub-agent cannot be started, a session not looked at, or a chat not written to: a limit, a setting, or there is none."""
 
 
 class FetchFailed(AgentError):

@@ -93,7 +93,8 @@ class Failure:
 class UserMessage:
     """A message of a person, or of the runtime in a person's place. ``at`` has a zone: the owner's.
 
-    ``taint`` names the sources of the untrusted text in it. ``runtime``: the runtime says it, and no person did.
+    ``taint`` names the sources of the untrusted text in it. ``runtime``: the runtime says it, and no person did. ``automation`` says
+    what started the turn where no person did: "schedule", "webhook" or "agent"; ``sender`` then says which one.
     """
 
     content: tuple[Annotated[Text | Image, Discriminator("type")], ...]
@@ -101,6 +102,7 @@ class UserMessage:
     sender: str = ""
     taint: Taint = ()
     runtime: Annotated[bool, Field(exclude_if=lambda runtime: not runtime)] = False
+    automation: Annotated[str, Field(exclude_if=lambda automation: not automation)] = ""
     role: Literal["user"] = "user"
 
     @property
@@ -154,7 +156,12 @@ MESSAGE: TypeAdapter[UserMessage | AssistantMessage | ToolMessage] = TypeAdapter
 
 
 def is_of_a_person(message: UserMessage | AssistantMessage | ToolMessage) -> TypeGuard[UserMessage]:
-    """Return whether a person said it, not the runtime in a person's place."""
+    """Return whether a person said it, not the runtime or an automation in a person's place."""
+    return isinstance(message, UserMessage) and not message.runtime and not message.automation
+
+
+def begins_turn(message: UserMessage | AssistantMessage | ToolMessage) -> TypeGuard[UserMessage]:
+    """Return whether a turn answers it: a person or an automation said it."""
     return isinstance(message, UserMessage) and not message.runtime
 
 

@@ -19,7 +19,8 @@ Api = Literal["anthropic-messages", "openai-completions", "openai-responses"]
 """The API that a model server speaks."""
 
 
-def _known_zone(name: str) -> str:
+def known_zone(name: str) -> str:
+    """Return the name of a time zone. Raises ValueError for one that does not exist."""
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -37,7 +38,7 @@ def _path_to_share(path: str) -> str:
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "": 1}
 
 
-def _seconds(given: object) -> object:
+def seconds_of(given: object) -> object:
     """Read ``"5m"``, ``"600"`` or a number of seconds."""
     if isinstance(given, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)\s*", given.lower())
@@ -47,7 +48,7 @@ def _seconds(given: object) -> object:
     return given
 
 
-Duration = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Duration = Annotated[float, BeforeValidator(seconds_of), Field(gt=0)]
 """Seconds, written as ``"5m"``, ``"1h"``, ``"600"`` or a number."""
 
 
@@ -215,7 +216,7 @@ class AgentSettings(Section):
     """Folder of the agent's files. Default: ``~/homebody`` for main, ``~/homebody-<id>`` for others."""
     shared_paths: tuple[Annotated[str, AfterValidator(_path_to_share)], ...] = SHARED
     """Files and folders of the workspace that groups and guests may read, besides their own folder; ``.`` shares all but memory, MEMORY.md, USER.md, the inbox and names that begin with a dot, which are never shared."""  # noqa: E501
-    user_timezone: Annotated[str, AfterValidator(_known_zone)] | None = None
+    user_timezone: Annotated[str, AfterValidator(known_zone)] | None = None
     """The owner's time zone, such as Europe/Berlin. Default: the machine's."""
     bootstrap_max_chars: Annotated[int, Field(ge=100)] = 20_000
     """Cap of each workspace file in the prompt, in characters; the cut is marked."""

@@ -54,6 +54,12 @@ def merged(*groups: Iterable[str]) -> tuple[str, ...]:
     return tuple(found) if len(found) <= MOST_SOURCES else (*[one for one in found if one != MORE][:MOST_SOURCES], MORE)
 
 
+def newest(sources: Iterable[str]) -> tuple[str, ...]:
+    """Return sources in the order given, the newest first, each once; of very many the rest becomes ``MORE``."""
+    found = tuple(dict.fromkeys(sources))
+    return found if len(found) <= MOST_SOURCES else (*[one for one in found if one != MORE][:MOST_SOURCES], MORE)
+
+
 def neutralised(text: str) -> str:
     """Return text in which nothing can be taken for the beginning or the end of a fence."""
     return _IMITATION.sub("(", text)

@@ -14,10 +14,18 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "group:messaging": ("send_file", "message"),
     "group:runtime": ("exec", "process"),
     "group:web": ("web_search", "web_fetch"),
-    "group:sessions": ("sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "session_status"),
+    "group:sessions": ("spawn", "sessions"),
     "group:automation": ("cron", "gateway"),
 }
 """Names for several tools at once; a tool that this version does not have yet may be named already."""
+
+OTHER_NAMES: dict[str, str] = {
+    "sessions_spawn": "spawn",
+    "sessions_list": "sessions",
+    "sessions_history": "sessions",
+    "sessions_send": "sessions",
+}
+"""Names that other agents' settings have for tools of ours."""
 
 PROFILES: dict[str, tuple[str, ...]] = {
     "minimal": ("group:memory",),

@@ -30,6 +30,9 @@ PRIVATE = re.compile(
 )
 """Environment variables that would make a test depend on the person or the machine that runs it (not those that draw its cases)."""
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each program that a test starts would compile the whole product again
+sys.dont_write_bytecode = False
+
 hypothesis.settings.register_profile(
     "house",
     deadline=None,

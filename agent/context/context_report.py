@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.context.prefix import PrefixWatch
 from agent.context.session_context import SessionContext
-from agent.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, is_of_a_person
+from agent.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, begins_turn
 from agent.models import token_estimate
 from agent.transcript.entries import Compacted, Said
 from agent.transcript.history_view import SUMMARY_HEAD
@@ -112,7 +112,7 @@ def chars_of(message: Message) -> int:
 def _turns_left(context: SessionContext, messages: Sequence[Message], room: int) -> int | None:
     """Forecast by the turns so far, without the summary; nothing is forecast where the line is passed already."""
     turns = [message for message in messages if _kind(message) != "summary"]
-    count = sum(is_of_a_person(message) for message in turns)
+    count = sum(begins_turn(message) for message in turns)
     size = context.calibration.apply(token_estimate.weight_of_messages(turns))
     return room * count // size if count and size and room > 0 else None
 
@@ -195,7 +195,7 @@ def _given(name: str, text: str) -> GivenFile:
 
 def _looked(said: Sequence[Message]) -> list[LookedUp]:
     """What was searched and read in the last turn, in order."""
-    start = max((i for i, message in enumerate(said) if is_of_a_person(message)), default=0)
+    start = max((i for i, message in enumerate(said) if begins_turn(message)), default=0)
     turn = said[start:]
     results = {message.call_id: message for message in turn if isinstance(message, ToolMessage)}
     found = []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.context.session_context import SessionContext
-from agent.messages import AssistantMessage, Message, ToolMessage, is_of_a_person
+from agent.messages import AssistantMessage, Message, ToolMessage, begins_turn
 from agent.models.token_estimate import weight_of
 from agent.transcript.entries import Entry, Said, TurnEnded, Unanswered
 from agent.transcript.history_view import views_of_results
@@ -16,7 +16,7 @@ from agent.transcript.history_view import views_of_results
 class Cut:
     """``first`` is the first entry that stays; ``dropped`` are those before it that do not.
 
-    ``waiting`` are messages of people before ``first`` that nobody answered yet: they stay as well.
+    ``waiting`` are messages before ``first`` that nobody answered yet: they stay as well.
     """
 
     first: Entry
@@ -49,7 +49,7 @@ def find_cut(context: SessionContext, keep_tokens: int, keep_turns: int) -> Cut 
         if start < len(said) and size + weight > most:
             break
         size += weight
-        turns += is_of_a_person(message)
+        turns += begins_turn(message)
         start = index
     while start < len(said) and isinstance(message_of(said[start]), ToolMessage):
         start += 1
@@ -75,14 +75,14 @@ def message_of(entry: Entry) -> Message:
 
 
 def _unanswered(entries: Sequence[Entry]) -> list[Entry]:
-    """The messages of people behind the last answer that ended a turn, or behind the last turn that was given up."""
+    """The messages behind the last answer that ended a turn, or behind the last turn that was given up."""
     found: list[Entry] = []
     for entry in reversed(entries):
         if isinstance(entry.body, (TurnEnded, Unanswered)) or (
             isinstance(entry.body, Said) and _ends_a_turn(entry.body.message)
         ):
             break
-        if isinstance(entry.body, Said) and is_of_a_person(entry.body.message):
+        if isinstance(entry.body, Said) and begins_turn(entry.body.message):
             found.append(entry)
     return found
 

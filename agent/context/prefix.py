@@ -41,13 +41,16 @@ class PrefixWatch:
         self.digest = ""
         """The hashes of the latest request's segments."""
         self._former: Request | None = None
+        self._tools = ""
         self._shrunk = ""
 
     def look(self, request: Request, shrunk: Entry | None) -> None:
         """Take a request of a turn. A parting that nobody meant is logged. ``shrunk`` is the latest entry that meant one."""
         mark = shrunk.id if shrunk else ""
         former, self._former = self._former, request
-        self.digest = digest(request)
+        if former is None or former.tools is not request.tools:
+            self._tools = _short_hash(_tools(request))
+        self.digest = digest(request, self._tools)
         self.parting = None if former is None else parting(former, request)
         meant = shrunk is not None and mark != self._shrunk and self.parting is not None and "message" in self.parting.segment
         self.why = shrunk.body.kind.replace("_", " ") if shrunk and meant else ""
@@ -62,10 +65,14 @@ class PrefixWatch:
             log.warning("a background request changed the prompt in %s: the provider's cache is lost from there on", found)
 
 
-def digest(request: Request) -> str:
-    """Return a hash of everything in a request that stands before its messages, by segment: ``tools:1f0c… AGENTS.md:77ab…``."""
-    parts = [("tools", _tools(request)), *((segment.name, segment.text) for segment in request.system)]
-    return " ".join(f"{name.replace(' ', '-')}:{_short_hash(text)}" for name, text in parts)
+def digest(request: Request, tools: str = "") -> str:
+    """Return a hash of everything in a request that stands before its messages, by segment: ``tools:1f0c… AGENTS.md:77ab…``.
+
+    ``tools`` is the hash of the tools, where it is known.
+    """
+    tools = tools or _short_hash(_tools(request))
+    parts = [f"{segment.name.replace(' ', '-')}:{_short_hash(segment.text)}" for segment in request.system]
+    return " ".join([f"tools:{tools}", *parts])
 
 
 @lru_cache(maxsize=32)
@@ -98,7 +105,7 @@ def _parting_of_messages(former: tuple[Message, ...], now: tuple[Message, ...]) 
 def _shown(message: Message) -> str:
     """What a provider is sent of a message: figures of its use are not."""
     raw = MESSAGE.dump_python(message, mode="json")
-    for name in ("usage", "details", "at", "sender"):
+    for name in ("usage", "details", "at", "sender", "automation"):
         raw.pop(name, None)
     return json.dumps(raw, ensure_ascii=False)
 

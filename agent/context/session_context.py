@@ -7,15 +7,18 @@ import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import PurePosixPath
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from agent.characters import without_controls
 from agent.context import cache_retention, prompt
 from agent.context.cache_retention import Ttl
+from agent.context.light_run import LightRun, is_first_call, light_view
 from agent.context.prefix import PrefixWatch
 from agent.context.window import Window, least_window
-from agent.context.workspace_files import LONG_TERM, Workspace, WorkspaceFile
+from agent.context.workspace_files import LONG_TERM, TASK_FILES, Workspace, WorkspaceFile
 from agent.messages import Message, ToolCall, ToolMessage, UserMessage
 from agent.models import token_estimate
 from agent.models.protocol import Model, Request, Segment
@@ -47,6 +50,8 @@ class SessionContext:
     ``thinking``: the thinking level; None leaves it to the model's default. ``thoughts``: the model's thoughts are shown to
     somebody. ``narrowed``: a smaller window that history must fit, while the model keeps its own. ``keeping``: the tools of the
     memory flush, which rules on the model's tools do not restrict. ``origin``: who started the turn that runs; None: the audience tells.
+    ``light``: its requests have no history before ``turn``, which is the id of the turn that runs. ``task``: it is a sub-agent's, and is
+    given no more of the workspace than how to work in it.
     """
 
     agent: str
@@ -68,6 +73,9 @@ class SessionContext:
     narrowed: int | None = None
     inherited: tuple[str, ...] = ()
     origin: Origin | None = None
+    light: LightRun | None = None
+    turn: str = ""
+    task: bool = False
     calibration: Calibration = field(default_factory=Calibration)
     watch: PrefixWatch = field(default_factory=PrefixWatch)
     _ttl: Ttl | None = None
@@ -186,6 +194,7 @@ class SessionContext:
             audience=self.audience,
             origin=self.origin or _ORIGINS[self.audience.kind],
             taint=self.taint if taint is None else taint,
+            newest_sources=self.transcript.newest_sources if taint is None else (),
             has_seen=lambda url: url in seen_urls(self.transcript.entries),
         )
 
@@ -196,7 +205,8 @@ class SessionContext:
 
     async def prepare(self) -> None:
         """Read the workspace files; on a session's first turn, record the notes that it starts with."""
-        self._files = await asyncio.to_thread(self.workspace.bootstrap_files, self.audience)
+        files = await asyncio.to_thread(self.workspace.bootstrap_files, self.audience)
+        self._files = tuple(one for one in files if not self.task or one.name in TASK_FILES)
         if self.transcript.opened is None:
             notes, taint = await asyncio.to_thread(self._start_notes)
             body = Opened(agent=self.agent, session=self.session, key=self.key, notes=notes, pins=self.inherited, taint=taint)
@@ -207,6 +217,8 @@ class SessionContext:
 
     def messages(self) -> tuple[Message, ...]:
         """What the model is shown of the history."""
+        if self.light is not None:
+            return light_view(self.transcript.entries, self.turn, self.zone)
         return self._view.of(self.transcript.entries, self.zone)
 
     def system(self) -> tuple[Segment, ...]:
@@ -214,9 +226,9 @@ class SessionContext:
         return self._system
 
     def _system_text(self) -> tuple[Segment, ...]:
-        opened = self.transcript.opened
+        opened = self.transcript.opened if self.light is None else self.light.opened or self.transcript.opened
         return prompt.system_text(
-            mode=self.settings.prompt_mode,
+            mode="task" if self.task and self.settings.prompt_mode != "none" else self.settings.prompt_mode,
             there=prompt.PromptFacts(
                 zone=self.zone.key,
                 audience=self.audience,
@@ -243,11 +255,19 @@ class SessionContext:
             tools=self.toolbox.specs,
             messages=messages,
             max_output=max(256, min(self.settings.max_output_tokens, self.model.max_output, free)),
-            cache_key=hashlib.sha256(self.session.encode()).hexdigest()[:32],
-            cache_ttl=self.ttl,
+            cache_key=hashlib.sha256((self.light.shared if self.light else self.session).encode()).hexdigest()[:32],
+            **self._caching(messages),
             thinking=self.thinking,
             thoughts=self.thoughts,
         )
+
+    def _caching(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """How the provider is asked to keep a request. The time in a light turn's first one is never asked for again."""
+        if self.light is None:
+            return {"cache_ttl": self.ttl}
+        if self.light.ttl is None:
+            return {"cached": not is_first_call(messages)}
+        return {"cache_ttl": self.light.ttl, "kept_parts": 1}
 
     def tokens(self, *, history: Sequence[Message] | None = None, extra: Sequence[Message] = ()) -> int:
         """Return the size of the next request, in tokens."""
@@ -259,7 +279,8 @@ class SessionContext:
         entries = self.transcript.entries
         coming = Entry(id="~", parent=None, at=self.clock.now(), body=body)
         now = self.estimated(self.messages())
-        then = self.estimated(view([*entries, coming], self.zone))
+        shown = view if self.light is None else partial(light_view, turn=self.turn)
+        then = self.estimated(shown([*entries, coming], zone=self.zone))
         return round(then * self.tokens() / now) if now else then
 
     def estimated(self, messages: Sequence[Message]) -> int:

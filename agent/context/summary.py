@@ -196,7 +196,9 @@ def cut_into_pieces(texts: Sequence[str], limit: int) -> list[str]:
 def as_text(message: Message) -> str:
     """Return a message as labelled text, so that a model reads it and does not go on with it."""
     if isinstance(message, UserMessage):
-        return message.text if message.runtime or message.text.startswith(SUMMARY_HEAD) else f"Person: {message.text}"
+        if message.runtime or message.text.startswith(SUMMARY_HEAD):
+            return message.text
+        return f"{message.sender if message.automation else 'Person'}: {message.text}"
     if isinstance(message, ToolMessage):
         return f"Result of {message.name}: {message.text}"
     calls = "\n".join(

@@ -18,6 +18,8 @@ from memory.audience import OWNER, Audience
 
 PROMPT_FILES = ("AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md")
 """What every turn is given, in this order."""
+TASK_FILES = frozenset({"AGENTS.md", "TOOLS.md"})
+"""What of it a sub-agent is given."""
 HEARTBEAT = "HEARTBEAT.md"
 RITUAL = "BOOTSTRAP.md"
 LONG_TERM = "MEMORY.md"
@@ -77,15 +79,23 @@ class Workspace:
     def bootstrap_files(self, audience: Audience = OWNER, *, heartbeat: bool = False) -> tuple[WorkspaceFile, ...]:
         """Give the files that stand in every prompt, in their order: those that ``audience`` is given.
 
+        Lines that were written while untrusted text was in view are left out.
         HEARTBEAT.md comes along in heartbeat turns; BOOTSTRAP.md for the owner alone and until the ritual is over: one that
         says nothing but DONE is removed here.
         """
         names = (*PROMPT_FILES, HEARTBEAT) if heartbeat else PROMPT_FILES
         seen = [name for name in names if audience.is_given(name)]
         stamps = self.sandbox.stamps((*seen, RITUAL))
-        files = [WorkspaceFile(name, self._text_now(name, stamps)) for name in seen]
+        files = [WorkspaceFile(name, self._given(name, self._text_now(name, stamps))) for name in seen]
         ritual = self._ritual(stamps) if audience.kind == "owner" else None
         return (*files, WorkspaceFile(RITUAL, ritual)) if ritual is not None else tuple(files)
+
+    def _given(self, name: str, text: str | None) -> str | None:
+        """Return a file without the lines that were written while untrusted text was in view; what is left says where they are."""
+        kept, sources = self.untrusted.trusted(PurePosixPath(name), text or "")
+        if not text or not sources:
+            return text
+        return f"{kept.rstrip()}\n[left out: lines that were written with untrusted text in view; read {name} if they matter]".lstrip()
 
     def memory_file(self) -> str | None:
         """Give the long-term memory, also where it is called memory.md; for the owner's private session only."""

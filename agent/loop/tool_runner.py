@@ -90,7 +90,8 @@ class ToolRunner:
                 call, "You made this same call again and again and got the same result. Do something else, or answer."
             )
         self._refused_in_a_row = 0
-        context, key = self.context.tool_context(self.turn), call_key(answer, call)
+        key = call_key(answer, call)
+        context = replace(self.context.tool_context(self.turn), call=key)
         verdict = await self._judged(key, call, context)
         if verdict.decision != "allow" and not await self._untouched(call, answer):
             return self._unknown(call, context)  # it was allowed when it began, before a restart
@@ -109,7 +110,7 @@ class ToolRunner:
             TranscriptWriteError: the transcript could not be written.
         """
         for one in asked:
-            context = self.context.tool_context(self.turn)
+            context = replace(self.context.tool_context(self.turn), call=one.key)
             if self.context.toolbox.effect_of(one.call.name) != "pure" and not await self._began_never(one.key):
                 # it was allowed and began before a restart: whatever it changed itself must not be taken for a reason to ask again
                 await self._record(one, Verdict(decision="allow", reason=APPROVED), unknown(one.call))

@@ -142,6 +142,7 @@ class Turn:
             TranscriptWriteError: the transcript could not be written.
         """
         began = self.context.clock.monotonic()
+        self.context.turn = self.id
         await self.context.prepare()
         limit = self.context.settings.limits.timeout_seconds
         try:

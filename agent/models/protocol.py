@@ -38,7 +38,8 @@ class Request:
 
     ``messages`` is a valid wire view: it begins with a user message, every tool call has its result right behind it, and
     nothing in it failed. ``cache_key`` is stable for a session; ``cache_ttl`` is how long the provider is asked to keep the prefix.
-    ``cached`` says that another request will go on from this one: a single one asks for no keeping, which costs.
+    ``cached`` says that another request will go on from this one: a single one asks for no keeping, which costs. With ``kept_parts``
+    later requests are the same only up to so many parts of the first message: what stands behind them is kept for a turn at most.
     ``max_output`` is how long the answer may be; thinking comes on top. ``thinking`` is how deep to think: None leaves it to what
     is usual for the model; ``thoughts`` asks for them in words that a person can read. ``background`` marks what
     nobody waits for (a flush, a summary); providers are not told.
@@ -51,6 +52,7 @@ class Request:
     cache_key: str = ""
     cache_ttl: Literal["5m", "1h"] = "5m"
     cached: bool = True
+    kept_parts: int | None = None
     background: bool = False
     thinking: Level | None = None
     thoughts: bool = False

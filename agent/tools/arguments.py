@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from agent.errors import WorkspaceFileError
 from agent.models.protocol import ToolSpec
@@ -29,6 +29,20 @@ def scrubbed(text: Any) -> Any:
 
 CleanText = Annotated[str, BeforeValidator(scrubbed)]
 """Text that can be written to a file."""
+
+
+def at_most(characters: int) -> AfterValidator:
+    """Refuse a blank text and one of more than so many characters; unlike pydantic's own limits, models are not told and pay nothing."""
+
+    def check(text: str) -> str:
+        if not text.strip():
+            raise ValueError("must not be empty")
+        if len(text) > characters:
+            raise ValueError(f"has {len(text):,} characters; at most {characters:,} are possible")
+        return text
+
+    return AfterValidator(check)
+
 
 A = TypeVar("A", bound=Arguments)
 
@@ -74,13 +88,16 @@ def failed(text: str, hint: str = "") -> Outcome:
 
 
 def parameters(model: type[BaseModel]) -> dict[str, Any]:
-    """Give a model's JSON Schema in its shortest stable form: no titles, and an optional value is simply one not required."""
+    """Give a model's JSON Schema in its shortest stable form.
+
+    Without titles; without defaults that are nothing, since an optional value is simply one not required; without what a refusal says
+    anyway (limits, and that there are no other arguments): it would be paid for with each request.
+    """
     schema = model.model_json_schema()
     return {
         "type": "object",
         "properties": {name: _bare(schema["properties"][name]) for name in schema.get("properties", {})},
         "required": schema.get("required", []),
-        "additionalProperties": False,
     }
 
 
@@ -104,11 +121,15 @@ def _complaint(location: tuple[int | str, ...], kind: str, message: str, model: 
     return f"{where}: {scrubbed(message).removeprefix('Value error, ')}"
 
 
+_NOTHING: Final = (None, "", False, 0)
+_UNTOLD: Final = frozenset({"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
+
+
 def _bare(schema: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in schema.items() if key != "title" and not (key == "default" and value is None)}
+    kept = {key: value for key, value in schema.items() if key not in _UNTOLD and not (key == "default" and value in _NOTHING)}
     choices = [choice for choice in kept.pop("anyOf", []) if choice != {"type": "null"}]
     if len(choices) == 1:
-        return {**choices[0], **kept}
+        return {**_bare(choices[0]), **kept}
     if choices:
         kept["anyOf"] = choices
     return kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -63,6 +63,14 @@ class JobState:
     path: str = ""
     kept: bool = True
     background: bool = False
+    cwd: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    network: bool = False
+    pty: bool = False
+    confinement: str = ""
+    """"bwrap", "landlock" or "off"; "" where it is not known."""
+    command_sources: tuple[str, ...] = ()
+    """Untrusted text that was in view when ``command`` was written."""
     sources: tuple[str, ...] = ()
     taint: tuple[str, ...] = ()
     """What may be in the files that it writes."""
@@ -128,6 +136,14 @@ class CommandRunner(Protocol):
 
     async def start(self, request: CommandRequest) -> Job:
         """Start a command. Raises CommandRefused where it cannot be."""
+        ...
+
+    async def taint(self, job: Job, sources: Collection[str]) -> None:
+        """Record that a job is about to be given input that was written while text from ``sources`` was in view. Raises OSError."""
+        ...
+
+    async def look(self, job: Job) -> None:
+        """Bring ``state.sources`` of a job up to date: files that it may read can have become untrusted since it was started."""
         ...
 
     def jobs(self, audience: Audience) -> Sequence[Job]:

@@ -6,20 +6,22 @@ are known to read what their words name alone; git reads its repository besides;
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from agent.taint import merged
-from agent.tools.file_tool_context import STANDING_FILES
+from agent.taint import merged, newest
+from agent.tools.file_tool_context import STANDING_FILES, is_standing
 from agent.tools.git_words import parse_git
 from agent.tools.protocol import Act, ToolContext
-from agent.tools.untrusted_files import UntrustedFiles
+from agent.tools.untrusted_files import NAME, WHOLE, Marks, UntrustedFiles
+from agent.tools.workspace_changes import GIT, Change, FolderId, changes, folders_below, repository_of
 from memory.audience import INBOX, Audience
 
 NETWORK: Final = "exec:network"
@@ -54,6 +56,29 @@ READERS: Final = frozenset(
     )
 )  # fmt: skip
 """Programs that read the files and folders that their words name, or the folder where they start."""
+_NAMES_ONLY: Final = frozenset(
+    [
+        "[",
+        "basename",
+        "chmod",
+        "dirname",
+        "du",
+        "find",
+        "ls",
+        "mkdir",
+        "readlink",
+        "realpath",
+        "rm",
+        "rmdir",
+        "stat",
+        "test",
+        "touch",
+    ]
+)
+"""Those of them that print names and no contents, and write none."""
+_DEEP: Final = frozenset({"du", "find", "rm", "chmod"})
+_OUTPUT: Final = re.compile(r"\.homebody/output/\d{8}-\d{6}-[a-z0-9]+\.txt")
+"""Files of output have a name of ours."""
 _INDIRECT: Final = re.compile(r"-(?:exec|ok|files0|-files0|-files-from|-compress-pro|-fromfile).*")
 """Options by which those read files that no word names, or run other programs. GNU programs take a unique beginning for the whole."""
 _GREP: Final = frozenset({"grep", "egrep", "fgrep"})
@@ -61,7 +86,6 @@ _LINKED: Final = ("commondir", "objects/info/alternates", "config.worktree")
 """Files by which a repository uses another one."""
 _PLAIN_VARIABLES: Final = ("LANG", "LC_", "TZ")
 _PROGRAMS: Final = ("/usr/bin", "/bin", "/usr/local/bin")
-_GIT: Final = ".git"
 _SYSTEM: Final = {(name,) for name in ("usr", "etc", "bin", "sbin", "lib", "lib64", "proc", "sys", "dev", "tmp", "opt", "run")}
 _RECEIVED: Final = (PurePosixPath(INBOX), PurePosixPath("memory/peers"), PurePosixPath("memory/groups"))
 _EARLIER: Final = 20_000_000
@@ -70,11 +94,16 @@ _EARLIER: Final = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A command that is running: when it began, what it may carry into files, and the notes as they were then."""
+    """A command that is running: when it began, what it may carry into files, and the notes and folders as they were then.
+
+    ``complete`` says whether ``folders`` holds all that there were.
+    """
 
     since: int
     taint: frozenset[str]
-    before: dict[PurePosixPath, str]
+    before: Mapping[PurePosixPath, str]
+    folders: Mapping[FolderId, PurePosixPath] = field(default_factory=dict)
+    complete: bool = True
 
 
 class CommandTaint:
@@ -86,30 +115,48 @@ class CommandTaint:
         self._now_ns = now_ns
 
     def sources(self, act: Act, context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002  (what was in view is no part of the output)
-        """Return where untrusted text in the output of a command may come from."""
+        """Return where untrusted text in the output of a command may come from, the newest first."""
+        return self.sources_of(act)
+
+    def sources_of(self, act: Act) -> tuple[str, ...]:
+        """Return where untrusted text in the output of a command may come from now, the newest first."""
         found = [NETWORK] if act.network else []
         name = "" if act.argv is None else _program(act)
         if act.argv is None or not (name in BLIND or name == "git" or _reads_what_it_names(name, act.argv[1:])):
-            return merged(found, *([ELSEWHERE] if place is None else self._below(place) for place in self._places(act)))
+            places = [[ELSEWHERE] if place is None else self._below(place) for place in self._places(act)]
+            return _in_order([*found, *(one for place in places for one in place)])
         named = [path for word in act.argv[1:] for path in self._paths(word, act.cwd)]
-        found += self._of_places(named)
+        look = self._names(act.argv) if name in _NAMES_ONLY else self._below
+        found += self._of_places(named, look)
         if name == "git":
             found += self._of_git(act)
         elif not named and name not in BLIND:
-            found += self._below(self._inside(Path(act.cwd or self.root)) or PurePosixPath())
-        return merged(found)
+            found += look(self._inside(Path(act.cwd or self.root)) or PurePosixPath())
+        return _in_order(found)
+
+    def _names(self, argv: Sequence[str]) -> Callable[[PurePosixPath], list[str]]:
+        """Return what looks for untrusted names where a program that prints names alone looks."""
+        options = "".join(word for word in argv[1:] if word.startswith("-"))
+        deep = Path(argv[0]).name in _DEEP or "R" in options or "--r" in options
+
+        def look(path: PurePosixPath) -> list[str]:
+            repository = repository_of(path)
+            found = [*self.untrusted.names(path, deep=deep), *(self.untrusted.of(repository) if repository else ())]
+            return [*found, *(self._received(path) if deep else ())]
+
+        return look
 
     def _places(self, act: Act) -> list[PurePosixPath | None]:
         """Return what a program may read of which nothing is known: the workspace, and what else its words name (None)."""
         named = [path for word in (act.argv or ())[1:] for path in self._paths(word, act.cwd)]
         return [PurePosixPath(), *([None] if ELSEWHERE in self._of_places(named) else [])]
 
-    def _of_places(self, paths: Iterable[Path]) -> list[str]:
-        """Return the untrusted files at or below paths, as sources."""
+    def _of_places(self, paths: Iterable[Path], look: Callable[[PurePosixPath], list[str]] | None = None) -> list[str]:
+        """Return what ``look`` finds in paths of the workspace (default: the untrusted files at or below them), as sources."""
         found: list[str] = []
         for path in paths:
             if (inside := self._inside(path)) is not None:
-                found += self._below(inside)
+                found += (look or self._below)(inside)
             elif path.parts[1:2] not in _SYSTEM:
                 found.append(ELSEWHERE)
         return found
@@ -123,11 +170,11 @@ class CommandTaint:
         if (parsed := parse_git((act.argv or ())[1:])) is None:
             return whole
         start = Path(os.path.normpath(Path(act.cwd or self.root, *parsed.folders)))
-        given = Path(os.path.normpath(start / parsed.repository)) if parsed.repository else start / _GIT
-        tree = self._tree(given.parent if given.name == _GIT else given)
+        given = Path(os.path.normpath(start / parsed.repository)) if parsed.repository else start / GIT
+        tree = self._tree(given.parent if given.name == GIT else given)
         if tree is None or (parsed.repository and not given.is_dir()):
             return whole
-        found = [one for one in self.untrusted.below(tree) if _GIT in PurePosixPath(one.partition(":")[2]).parts]
+        found = [one for one in self.untrusted.below(tree) if GIT in PurePosixPath(one.partition(":")[2]).parts]
         top = self.root / tree
         bases = (
             {start, top} if parsed.repository else {start}
@@ -145,7 +192,7 @@ class CommandTaint:
         """Return the folder of the repository around a folder; None where there is none, or one with parts that lie elsewhere."""
         here = start
         while (inside := self._inside(here)) is not None:
-            folder = here / _GIT
+            folder = here / GIT
             if os.path.lexists(folder):
                 usual = (
                     folder.is_dir() and not folder.is_symlink() and not any(os.path.lexists(folder / one) for one in _LINKED)
@@ -156,40 +203,79 @@ class CommandTaint:
             here = here.parent
         return None
 
-    def begin(self, taint: frozenset[str], audience: Audience, today: date) -> Watch | None:
-        """Take note of a command that is about to start. ``taint``: what is in view or may be read; None: it writes trusted files."""
-        if not taint:
-            return None
+    def begin(self, taint: frozenset[str], audience: Audience, today: date) -> Watch:
+        """Take note of a command that is about to start. ``taint``: what is in view or may be read; without any it writes trusted files.
+
+        A command without any has nothing untrusted within reach, so folders that it moves hold nothing of that kind.
+        """
         notes = [
             PurePosixPath(name) for name in (path.name for path in self.root.iterdir()) if name.casefold() in STANDING_FILES
         ]
         notes += [audience.daily_note(today + timedelta(days=days)) for days in (-1, 0, 1)]  # whatever the owner's zone is
         before = {path: text for path in notes if (text := self._text(path)) is not None}
-        return Watch(self._now_ns() - _EARLIER, taint, before)
+        folders = folders_below(self.root) if taint else {}
+        return Watch(self._now_ns() - _EARLIER, taint, before, folders, complete=bool(taint))
+
+    def tainted(self, watch: Watch, sources: Iterable[str]) -> Watch:
+        """Return the watch of a command within whose reach something untrusted came only while it ran: what it wrote since then counts."""
+        received = [self._received_since(folder, watch.since) for folder in _RECEIVED]
+        times = [one for one in (self.untrusted.first_since(watch.since), *received) if one is not None]
+        return replace(watch, taint=watch.taint.union(sources), since=min(times, default=watch.since))
+
+    def _received_since(self, folder: PurePosixPath, since: int) -> int | None:
+        found: list[int] = []
+        for top, _, files in os.walk(self.root / folder):
+            with contextlib.suppress(OSError):
+                found += [Path(top, name).lstat().st_ctime_ns for name in files]
+        return min((one for one in found if one >= since), default=None)
+
+    def folders_to_keep(self, watch: Watch) -> dict[FolderId, PurePosixPath]:
+        """Return those folders of a watch that hold untrusted files: what has to be known of it after a crash."""
+        kept = self.untrusted.holding(repository_of(path) or path for path in watch.folders.values())
+        return {one: path for (one, path), keep in zip(watch.folders.items(), kept, strict=True) if keep}
 
     def printed(self, path: PurePosixPath, taint: frozenset[str]) -> None:
         """Record that the file that a running command's output is written to is untrusted. Raises OSError."""
-        self.untrusted.mark_whole(path, taint)
+        self.untrusted.mark_whole(path, taint, named=False)
 
     def end(self, watch: Watch) -> None:
-        """Record the files that were changed since as untrusted: of notes the fresh lines, of all others the whole. Raises OSError."""
-        for path in self._changed(watch.since):
-            if (former := watch.before.get(path)) is None:
-                self.untrusted.mark_whole(path, watch.taint)
-                continue
+        """Record the files that were changed since as untrusted: of notes the fresh lines, of all others the whole.
+
+        What was moved along with its folder is as untrusted as it was where it lay before. Raises OSError.
+        """
+        if not watch.taint:
+            return
+        found = changes(self.root, watch.since, watch.folders, complete=watch.complete)
+        self.untrusted.add([(path, marks) for change in found for path, marks in self._marks(change, watch) if marks])
+
+    def _marks(self, change: Change, watch: Watch) -> Iterator[tuple[PurePosixPath, Marks]]:
+        """Yield what is to be recorded because of a change."""
+        sources = merged(watch.taint)
+        if change.kind == "named":
+            yield change.path, {NAME: sources}
+        elif change.former is not None:
+            marks = self.untrusted.marks_of(repository_of(change.former) or change.former)
+            repository = repository_of(change.path)
+            yield (change.path, marks) if repository is None or not marks else (repository, {WHOLE: merged(*marks.values())})
+        elif (former := watch.before.get(change.path, "" if is_standing(change.path) else None)) is None:
+            yield change.path, dict.fromkeys((WHOLE,) if _OUTPUT.fullmatch(str(change.path)) else (WHOLE, NAME), sources)
+        else:
             known = set(former.splitlines())
-            fresh = [line for line in (self._text(path) or "").splitlines() if line not in known]
-            self.untrusted.mark(path, "\n".join(fresh), watch.taint)
+            fresh = [line for line in (self._text(change.path) or "").splitlines() if line not in known]
+            yield change.path, self.untrusted.marks_for("\n".join(fresh), sources)
 
     def _below(self, path: PurePosixPath) -> list[str]:
         """Return the untrusted files at or below a path of the workspace, as sources."""
         found = [*(self.untrusted.of(path) if path.parts else ()), *self.untrusted.below(path)]
-        if (repository := _repository(path)) is not None:
+        if (repository := repository_of(path)) is not None:
             found += self.untrusted.of(repository)
-        for folder in _RECEIVED:
-            if path in folder.parents and any(files for _, _, files in os.walk(self.root / folder)):
-                found += self.untrusted.of(folder)
-        return found
+        return [*found, *self._received(path)]
+
+    def _received(self, path: PurePosixPath) -> list[str]:
+        """Return the folders of received files below a path that hold any, as sources."""
+        below = [folder for folder in _RECEIVED if path in folder.parents]
+        filled = [folder for folder in below if any(files for _, _, files in os.walk(self.root / folder))]
+        return [one for folder in filled for one in self.untrusted.of(folder)]
 
     def _paths(self, word: str, cwd: str) -> Iterator[Path]:
         """Yield the paths that a word of a command names, as far as something stands there."""
@@ -208,25 +294,6 @@ class CommandTaint:
         except ValueError:
             return None
 
-    def _changed(self, since: int) -> Iterator[PurePosixPath]:
-        """Yield the files of which something changed: the time of it cannot be set back by a program. A ``.git`` stands for all in it."""
-        repositories = set()
-        for folder, _, files in os.walk(self.root):
-            inside = PurePosixPath(Path(folder).relative_to(self.root))
-            if (repository := _repository(inside)) in repositories:
-                continue
-            for name in files:
-                try:
-                    changed = Path(folder, name).lstat().st_ctime_ns >= since
-                except OSError:  # it is gone meanwhile
-                    continue
-                if changed and repository is not None:
-                    repositories.add(repository)
-                    yield repository
-                    break
-                if changed:
-                    yield inside / name
-
     def _text(self, path: PurePosixPath) -> str | None:
         try:
             return (self.root / path).read_bytes().decode("utf-8", "replace")
@@ -234,9 +301,14 @@ class CommandTaint:
             return None
 
 
-def _repository(path: PurePosixPath) -> PurePosixPath | None:
-    """Return the outermost ``.git`` that a path is or lies in."""
-    return PurePosixPath(*path.parts[: path.parts.index(_GIT) + 1]) if _GIT in path.parts else None
+def _in_order(sources: Iterable[str]) -> tuple[str, ...]:
+    """Return sources in their order, each once, files of output last: they say the least of where text comes from."""
+    return newest(sorted(sources, key=is_output))
+
+
+def is_output(source: str) -> bool:
+    """Say whether a source is a file of a command's output."""
+    return bool(_OUTPUT.fullmatch(source.partition(":")[2]))
 
 
 def _program(act: Act) -> str:

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -149,7 +150,7 @@ class Exec(CheckedTool[ExecArguments]):
             raise
         finally:
             job.watch(None)
-        return await self._ended(job, context) if over else self._goes_on(job, context)
+        return await self._ended(job, context) if over else await self._goes_on(job, context)
 
     def _patience(self, arguments: ExecArguments) -> float:
         if arguments.background:
@@ -163,9 +164,11 @@ class Exec(CheckedTool[ExecArguments]):
         wrong = bool(state.code or state.signal or state.reason or state.failure)
         return Outcome(text="\n".join(filter(None, lines)), is_error=wrong, details=facts(state), sources=job.state.sources)
 
-    def _goes_on(self, job: Job, context: ToolContext) -> Outcome:
+    async def _goes_on(self, job: Job, context: ToolContext) -> Outcome:
         job.to_background()
-        text, state = job.unread(max(0, context.max_chars - _LESS_THAN_ALL)), job.state
+        text = job.unread(max(0, context.max_chars - _LESS_THAN_ALL))
+        await self._runner.look(job)
+        state = job.state
         told = f"[runs in the background as {state.id}, {duration(state.seconds)} so far; `process` polls, reads, writes to and kills it]"
         return Outcome(text="\n".join(filter(None, [text.rstrip("\n"), told])), details=facts(state), sources=job.state.sources)
 
@@ -209,6 +212,11 @@ def ending(state: JobState) -> str:
     how = f"exit code {state.code}" if state.code is not None else f"ended by {_name(state.signal)}"
     left = f"; {state.left} processes that it left behind were ended" if state.left else ""
     return f"{how} {after}{f': {why}' if why else ''}{left}"
+
+
+def without_its_words(state: JobState) -> JobState:
+    """Return what is known of a job without the words of its command, which an error at its start may repeat."""
+    return replace(state, command="", failure=state.failure and "its log says why")
 
 
 def where_all_is(state: JobState) -> str:

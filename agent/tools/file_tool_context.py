@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from agent.errors import PathNotAllowed, WorkspaceFileError
+from agent.taint import merged
 from agent.tools.change_details import bounded
 from agent.tools.os_errors import no_such_file
 from agent.tools.path_rules import workspace_path
 from agent.tools.protocol import Act, ToolContext
 from agent.tools.read_tracker import ReadTracker
-from agent.tools.untrusted_files import UntrustedFiles
+from agent.tools.untrusted_files import NAME, UntrustedFiles
 from agent.tools.workspace_sandbox import Entry, WorkspaceSandbox
 from memory.audience import SHARED, Audience
 from memory.errors import MemoryTrouble
@@ -117,6 +118,9 @@ class FileToolContext:
         named = before is None and path != context.audience.daily_note(context.now.date())
         try:
             self.untrusted.mark(path, "\n".join(fresh), context.taint, named=named)
+            if named:
+                made = [one for one in path.parents if one.parts and self.sandbox.kind(one) is None]
+                self.untrusted.add([(one, {NAME: merged(context.taint)}) for one in made])
         except OSError as error:
             raise WorkspaceFileError(
                 f"{path} was not written: the record of untrusted text cannot be kept ({error.strerror or error})"

@@ -53,8 +53,7 @@ class ListFiles(CheckedTool[ListArguments]):
                 more += 1
             else:
                 lines.append(line)
-                if entry.kind == "file":
-                    sources.update(self._access.untrusted.of_name(path))
+                sources.update(self._access.untrusted.of_name(path))
         if more:
             lines.append(f"[{more:,} more; list a folder of it, or grep]")
         return Outcome(

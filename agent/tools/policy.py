@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from agent.tool_settings import GROUPS, PROFILES, GlobalToolsSettings, ToolRules
+from agent.tool_settings import GROUPS, OTHER_NAMES, PROFILES, GlobalToolsSettings, ToolRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def _leaves(rules: ToolRules, name: str) -> bool:
 
 
 def _spelled_out(pattern: str) -> Sequence[str]:
-    return GROUPS.get(pattern, (pattern,))
+    return GROUPS.get(pattern, (OTHER_NAMES.get(pattern, pattern),))
 
 
 def _is_meant(wanted: str, model: str) -> bool:

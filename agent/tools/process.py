@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field, ValidationError
 
+from agent.taint import merged
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
-from agent.tools.command_runner import CommandRunner, Job
-from agent.tools.exec import duration, ending, facts, shortened, where_all_is
+from agent.tools.command_runner import CommandRunner, Job, JobState
+from agent.tools.exec import duration, ending, facts, shortened, where_all_is, without_its_words
 from agent.tools.protocol import Act, Outcome, ToolContext
 
 MAX_WAIT = 300.0
@@ -80,9 +81,17 @@ class ProcessTool(CheckedTool[ProcessArguments]):
         job = self._find(given.job, context)
         if given.action not in {"write", "send-keys"} or not text or job is None:
             return None
-        into = shortened(job.state.command, _LISTED_CHARS)
+        state = job.state
         return Act(
-            kind="exec", summary=f"type `{shortened(text)}` into `{into}`", command=text, cwd=self._runner.workspace, pty=True
+            kind="exec",
+            summary=f"type `{shortened(text)}` into the background command {state.id}",
+            command=text,
+            cwd=state.cwd or self._runner.workspace,
+            env=state.env,
+            network=state.network,
+            pty=state.pty,
+            into=state.command,
+            confinement=state.confinement,
         )
 
     async def act(self, arguments: ProcessArguments, context: ToolContext) -> Outcome:
@@ -98,11 +107,13 @@ class ProcessTool(CheckedTool[ProcessArguments]):
             case "poll":
                 return await self._poll(job, min(arguments.timeout, MAX_WAIT), room)
             case "log":
-                return _told(await job.lines(arguments.offset, arguments.limit, room), job)
+                text = await job.lines(arguments.offset, arguments.limit, room)
+                await self._runner.look(job)
+                return _told(text, job)
             case "kill" | "remove":
                 return await self._kill(job, forget=arguments.action == "remove")
             case _:
-                return await self._write(job, arguments, room)
+                return await self._write(job, arguments, context, room)
 
     def _find(self, name: str, context: ToolContext) -> Job | None:
         """Return a job by its id; without one, the only job that runs."""
@@ -114,8 +125,13 @@ class ProcessTool(CheckedTool[ProcessArguments]):
 
     def _list(self, context: ToolContext) -> Outcome:
         jobs = self._runner.jobs(context.audience)
-        lines = [f"{one.state.id}: {_standing(one)} · {shortened(one.state.command, _LISTED_CHARS)}" for one in jobs]
-        return Outcome(text="\n".join(lines) or "No background commands.", details={"jobs": [facts(one.state) for one in jobs]})
+        shown = {one.state.id: one.state for one in jobs if context.taint.issuperset(one.state.command_sources)}
+        lines = [_listed(one.state, shown=one.state.id in shown) for one in jobs]
+        return Outcome(
+            text="\n".join(lines) or "No background commands.",
+            details={"jobs": [facts(one.state) for one in jobs]},
+            sources=merged(*(state.command_sources for state in shown.values())),
+        )
 
     def _clear(self, context: ToolContext) -> Outcome:
         over = [job for job in self._runner.jobs(context.audience) if job.state.status != "running"]
@@ -128,20 +144,30 @@ class ProcessTool(CheckedTool[ProcessArguments]):
         if not text and seconds and job.state.status == "running":
             await job.wait(seconds, output=True)
             text = job.unread(room)
+        await self._runner.look(job)
         return _told(text or "(nothing new)", job)
 
-    async def _write(self, job: Job, arguments: ProcessArguments, room: int) -> Outcome:
+    async def _write(self, job: Job, arguments: ProcessArguments, context: ToolContext, room: int) -> Outcome:
         try:
             text = arguments.data if arguments.action == "write" else typed(arguments.keys)
         except ValueError as error:
             return failed(str(error))
         if not text and not arguments.eof:
             return failed("there is nothing to write: give data, keys or eof")
+        if context.taint:
+            try:
+                await self._runner.taint(job, context.taint)
+            except OSError as error:
+                return failed(
+                    f"not written to {job.state.id}: the record of untrusted text cannot be kept ({error.strerror or error})"
+                )
         refusal = job.write(text.encode("utf-8", "replace"), end=arguments.eof)
         if refusal:
             return failed(f"not written to {job.state.id}: {refusal}")
         await job.wait(1.0, output=True)
-        return _told(job.unread(room) or "(written; nothing new yet)", job)
+        text = job.unread(room)
+        await self._runner.look(job)
+        return _told(text or "(written; nothing new yet)", job)
 
     async def _kill(self, job: Job, *, forget: bool) -> Outcome:
         job.kill()
@@ -167,14 +193,19 @@ def _typed(key: str) -> str:
     return _KEYS.get(name, key)
 
 
-def _standing(job: Job) -> str:
-    state = job.state
+def _standing(state: JobState) -> str:
     return f"running, {duration(state.seconds)}" if state.status == "running" else ending(state)
+
+
+def _listed(state: JobState, *, shown: bool) -> str:
+    """Return the line of a job in the list. A command that was written while other untrusted text was in view is not repeated here."""
+    if shown:
+        return f"{state.id}: {_standing(state)} · {shortened(state.command, _LISTED_CHARS)}"
+    return f"{state.id}: {_standing(without_its_words(state))} · (written while untrusted text was in view; not shown here)"
 
 
 def _told(text: str, job: Job) -> Outcome:
     state = job.state
-    told = f"[{state.id}: {_standing(job)}{'' if state.status == 'running' else where_all_is(state)}]"
-    return Outcome(
-        text="\n".join(filter(None, [text.rstrip("\n"), told])), details=facts(state), sources=state.sources if text else ()
-    )
+    told = f"[{state.id}: {_standing(state)}{'' if state.status == 'running' else where_all_is(state)}]"
+    sources = merged(state.sources if text else (), state.command_sources if state.failure else ())
+    return Outcome(text="\n".join(filter(None, [text.rstrip("\n"), told])), details=facts(state), sources=sources)

@@ -25,19 +25,22 @@ class ToolContext:
 
     ``max_chars`` is the longest result: a tool that can return the rest in another call keeps to it and says how to continue.
     ``taint`` names the sources of untrusted text that the model has been shown in this history, such as "web:example.org",
-    "file:report.pdf", "person:Eve" or "mcp:calendar". ``has_seen`` says whether an address (``agent.urls.normal_url``) was given from
-    outside in this history. ``approved``: the owner approved this very call. ``session`` is the session's id, ``key`` its key, which a
-    reset leaves as it is. ``progress`` shows people the last lines of what a running tool prints.
+    "file:report.pdf", "person:Eve" or "mcp:calendar"; ``newest_sources`` has them in order, where that is known. ``has_seen`` says
+    whether an address (``agent.urls.normal_url``) was given from outside in this history. ``approved``: the owner approved this very
+    call. ``session`` is the session's id, ``key`` its key, which a reset leaves as it is. ``call`` names the call within the turn, and
+    is the same when it is repeated after a crash. ``progress`` shows people the last lines of what a running tool prints.
     """
 
     now: datetime
     session: str
     turn: str
     key: str = ""
+    call: str = ""
     audience: Audience = OWNER
     max_chars: int = MAX_CHARS
     origin: Origin = "owner"
     taint: frozenset[str] = frozenset()
+    newest_sources: tuple[str, ...] = ()
     approved: bool = False
     has_seen: Callable[[str], bool] = field(default=lambda _: False, compare=False)
     progress: Callable[[str], None] | None = field(default=None, compare=False)
@@ -51,7 +54,10 @@ class Act:
     belong to an "exec": ``command`` is the text as the model wrote it; ``argv`` is set only when the command is plain words, and then
     runs without a shell; ``env`` holds the variables that the call sets. ``path`` belongs to a "write" and lies in the workspace, and
     ``details`` is what exactly would be written: new text as it is, or a unified diff (``agent.tools.change_details``). ``url`` belongs
-    to a "url".
+    to a "url". Of a "send" ``details`` is the text, and ``others`` says that others than the owner would read it.
+
+    With ``into`` an "exec" is input that is typed into a running command, which ``into`` is; ``cwd``, ``env``, ``network``, ``pty`` and
+    ``confinement`` ("bwrap", "landlock" or "off") are those of that command then.
     """
 
     kind: Literal["exec", "write", "url", "send", "schedule"]
@@ -65,6 +71,9 @@ class Act:
     path: str = ""
     url: str = ""
     details: str = ""
+    others: bool = False
+    into: str = ""
+    confinement: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from agent.messages import ToolCall, ToolMessage
 from agent.models.protocol import ToolSpec
-from agent.taint import Marks, fenced, merged, random_mark
+from agent.taint import Marks, fenced, newest, random_mark
 from agent.tools.arguments import failed
 from agent.tools.protocol import Act, ActingTool, Effect, Outcome, RememberingTool, Tool, ToolContext
 
@@ -95,7 +95,7 @@ class Toolbox:
             is_error=outcome.is_error,
             images=outcome.images,
             details=outcome.details,
-            taint=merged(outcome.sources),
+            taint=newest(outcome.sources),
         )
 
     async def _outcome(self, call: ToolCall, context: ToolContext, permit: Permit | None) -> Outcome:

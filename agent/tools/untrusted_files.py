@@ -7,19 +7,24 @@ and whoever rewrites a line vouches for it. It lies outside the workspace, so th
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import logging
 import os
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, TypeAlias
 
 from agent.taint import merged, source
+from agent.tools.workspace_changes import GIT
 from memory.audience import INBOX
 
 log = logging.getLogger(__name__)
 
+Marks: TypeAlias = "Mapping[str, tuple[str, ...]]"
+"""What the record says of one file: the digests of lines, ``WHOLE`` or ``NAME``, each with the sources of the untrusted text."""
 WHOLE: Final = "*"
 """Stands for all lines of a file."""
 NAME: Final = "name"
@@ -28,6 +33,8 @@ MOST_LINES: Final = 2000
 """A longer text is recorded as a whole."""
 _TAINT: Final = b'"taint":["'
 """What the line of an entry holds that has untrusted sources (``agent.messages.Taint``)."""
+_RECEIVING: Final = frozenset({INBOX, "memory/peers", "memory/groups"})
+"""Folders of received files, and of notes of guests and groups: they have names of ours."""
 _REWRITE_AT: Final = 2_000_000
 """Bytes from which on the record is written anew when it is read, with each line of a file once."""
 
@@ -44,21 +51,40 @@ class UntrustedFiles:
         self._sessions = sessions
         self._lock = threading.Lock()
         self._marks: dict[str, dict[str, tuple[str, ...]]] | None = None if path else {}
+        self._count = itertools.count()
+        self._times: list[int] = []
+        """When something was recorded by this process."""
+        self._order: dict[str, int] = {}
+        """The files by when something was recorded of them last."""
 
     def mark(self, path: PurePosixPath, text: str, sources: Iterable[str], *, named: bool = False) -> None:
         """Record that ``text`` is written to ``path`` while text from ``sources`` is in view. ``named``: so was its name chosen.
 
         Raises OSError where the record cannot be written.
         """
-        lines = {digest for line in text.splitlines() if (digest := _digest(line))}
-        keys = {WHOLE} if len(lines) > MOST_LINES else lines
+        marks = dict(self.marks_for(text, merged(sources)))
         if named:
-            keys = {*keys, NAME}
-        self._add(str(path), keys, merged(sources))
+            marks[NAME] = merged(sources)
+        self.add([(path, marks)])
 
-    def mark_whole(self, path: PurePosixPath, sources: Iterable[str]) -> None:
+    def mark_whole(self, path: PurePosixPath, sources: Iterable[str], *, named: bool = True) -> None:
         """Record that nothing in a file can be trusted, such as one that a command made. Raises OSError."""
-        self._add(str(path), {WHOLE, NAME}, merged(sources))
+        self.add([(path, dict.fromkeys((WHOLE, NAME) if named else (WHOLE,), merged(sources)))])
+
+    def marks_for(self, text: str, sources: tuple[str, ...]) -> Marks:
+        """Return the marks of a text whose lines are all untrusted."""
+        lines = {digest for line in text.splitlines() if (digest := _digest(line))}
+        return dict.fromkeys({WHOLE} if len(lines) > MOST_LINES else sorted(lines), sources)
+
+    def marks_of(self, path: PurePosixPath) -> Marks:
+        """Return what is known of a file, by the record or by where it lies."""
+        return dict.fromkeys((WHOLE, NAME), self.of(path)) if _lies_outside(path) else dict(self._of(path))
+
+    def holding(self, folders: Iterable[PurePosixPath]) -> list[bool]:
+        """Say of each folder whether it, or its name, is untrusted, or a file is that lies in it and not deeper."""
+        paths = [path for path, marks in list(self._read().items()) if marks]
+        places = {*paths, *(str(PurePosixPath(path).parent) for path in paths)}
+        return [str(folder).casefold() in places or bool(_lies_outside(folder / "any")) for folder in folders]
 
     def vouch(self, path: PurePosixPath, text: str) -> None:
         """Record that the lines of ``text`` are a trusted person's own words, whoever wrote them to ``path`` before. Raises OSError."""
@@ -86,7 +112,9 @@ class UntrustedFiles:
         return (_itself(path), *merged(*found)) if found else ()
 
     def of_name(self, path: PurePosixPath) -> tuple[str, ...]:
-        """Return the sources that may have chosen a file's name."""
+        """Return the sources that may have chosen the name of a file or folder."""
+        if str(path).casefold() in _RECEIVING:
+            return ()
         if kind := _lies_outside(path):
             return (source(kind, str(path)),)
         return self._of(path).get(NAME, ())
@@ -102,10 +130,30 @@ class UntrustedFiles:
         return (source("session", name.removesuffix(".jsonl")),) if tainted else ()
 
     def below(self, folder: PurePosixPath) -> tuple[str, ...]:
-        """Return the files at or below a folder that the record names, as sources."""
+        """Return the files at or below a folder in which the record names something, as sources, the newest first."""
         start = PurePosixPath(str(folder).casefold())
-        known = map(PurePosixPath, list(self._read()))
-        return merged(_itself(path) for path in known if path == start or start in path.parents)
+        known = self._newest(lambda marks: any(key != NAME for key in marks))
+        return tuple(_itself(path) for path in known if path == start or start in path.parents)
+
+    def first_since(self, since: int) -> int | None:
+        """Return when this process first recorded something at or after a time, in nanoseconds; None where it did not."""
+        return next((one for one in self._times if one >= since), None)
+
+    def names(self, folder: PurePosixPath, *, deep: bool) -> tuple[str, ...]:
+        """Return what has an untrusted name, as sources, the newest first: a path, what lies in it, and with ``deep`` all below."""
+        if kind := _lies_outside(folder):
+            return (source(kind, str(folder)),)
+        start = PurePosixPath(str(folder).casefold())
+        known = self._newest(lambda marks: NAME in marks)
+        return tuple(
+            _itself(path)
+            for path in known
+            if path == start or (start in path.parents if deep else path.parent == start and path.name != GIT)
+        )
+
+    def _newest(self, wanted: Callable[[Marks], bool]) -> list[PurePosixPath]:
+        found = [path for path, marks in list(self._read().items()) if wanted(marks)]
+        return [PurePosixPath(path) for path in sorted(found, key=lambda path: -self._order.get(path, 0))]
 
     def trusted(self, path: PurePosixPath, text: str) -> tuple[str, tuple[str, ...]]:
         """Return ``text`` out of a file without its untrusted lines, and the sources of those."""
@@ -124,15 +172,21 @@ class UntrustedFiles:
     def _of(self, path: PurePosixPath) -> dict[str, tuple[str, ...]]:
         return self._read().get(str(path).casefold(), {})
 
-    def _add(self, path: str, keys: Iterable[str], sources: tuple[str, ...]) -> None:
+    def add(self, found: Iterable[tuple[PurePosixPath, Marks]]) -> None:
+        """Record marks of files, all with one write. What is known of a file already stays as it is. Raises OSError."""
         known = self._read()
         with self._lock:
-            marks = known.setdefault(path.casefold(), {})
-            fresh = [key for key in sorted(keys) if key not in marks]
-            if fresh:
-                if self._path is not None:
-                    _append(self._path, _line(path, fresh, sources))
-                marks.update(dict.fromkeys(fresh, sources))
+            fresh: list[tuple[str, dict[str, tuple[str, ...]]]] = []
+            for path, marks in found:
+                name, former = str(path), known.get(str(path).casefold(), {})
+                if new := {key: sources for key, sources in marks.items() if key not in former}:
+                    fresh.append((name, new))
+            if fresh and self._path is not None:
+                _append(self._path, b"".join(line for name, new in fresh for line in _lines(name, new)))
+            self._times += [time.time_ns()] if fresh else []
+            for name, new in fresh:
+                known.setdefault(name.casefold(), {}).update(new)
+                self._order[name.casefold()] = next(self._count)
 
     def _read(self) -> dict[str, dict[str, tuple[str, ...]]]:
         if self._marks is None:
@@ -140,6 +194,7 @@ class UntrustedFiles:
                 if self._marks is None:
                     assert self._path is not None
                     self._marks = _loaded(self._path)
+                    self._order = {path: next(self._count) for path in self._marks}
         return self._marks
 
 
@@ -169,6 +224,14 @@ def _line(path: str, keys: list[str], sources: tuple[str, ...]) -> bytes:
     return json.dumps({"path": path, "lines": keys, "from": sources}, separators=(",", ":")).encode() + b"\n"
 
 
+def _lines(path: str, marks: Marks) -> list[bytes]:
+    """Return the lines of the record that say what is known of a file."""
+    grouped: dict[tuple[str, ...], list[str]] = {}
+    for key, sources in marks.items():
+        grouped.setdefault(sources, []).append(key)
+    return [_line(path, keys, sources) for sources, keys in grouped.items()]
+
+
 def _append(path: Path, line: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -195,7 +258,8 @@ def _loaded(path: Path) -> dict[str, dict[str, tuple[str, ...]]]:
     for line in data.splitlines():
         try:
             entry = json.loads(line)
-            marks, sources = known.setdefault(str(entry["path"]).casefold(), {}), tuple(map(str, entry["from"]))
+            name, sources = str(entry["path"]).casefold(), tuple(map(str, entry["from"]))
+            marks = known[name] = known.pop(name, {})  # the newest stand last
             for key in map(str, entry["lines"]):
                 if sources:
                     marks.setdefault(key, sources)
@@ -211,12 +275,7 @@ def _loaded(path: Path) -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 def _rewrite(path: Path, known: dict[str, dict[str, tuple[str, ...]]]) -> None:
-    lines = []
-    for name, marks in known.items():
-        grouped: dict[tuple[str, ...], list[str]] = {}
-        for key, sources in marks.items():
-            grouped.setdefault(sources, []).append(key)
-        lines += [_line(name, keys, sources) for sources, keys in grouped.items()]
+    lines = [line for name, marks in known.items() for line in _lines(name, marks)]
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     _append(fresh, b"".join(lines))

@@ -14,7 +14,7 @@ FROM_OUTSIDE: Final = frozenset({"web_fetch", "web_search"})
 
 
 def seen_urls(entries: Iterable[Entry]) -> frozenset[str]:
-    """Return the addresses that people wrote and that pages and search results name, in normal form, each with its server's front page.
+    """Return the addresses that people and webhooks wrote and that pages and search results name, in normal form, with their front pages.
 
     One that the model said first does not count when something repeats it: it would carry out whatever the model put into it.
     """
@@ -22,7 +22,7 @@ def seen_urls(entries: Iterable[Entry]) -> frozenset[str]:
     made: set[str] = set()
     for entry in entries:
         match entry.body:
-            case Said(message=UserMessage() as message) if is_of_a_person(message):
+            case Said(message=UserMessage() as message) if is_of_a_person(message) or message.automation == "webhook":
                 seen.update(url for url in urls_in(message.text) if url not in made)
             case Said(message=AssistantMessage() as answer):
                 made.update(url for call in answer.calls for url in urls_in(f"{call.arguments} {call.raw}"))

@@ -54,6 +54,7 @@ class Transcript:
         self._turns: dict[str, list[Entry]] = {}
         self._latest: dict[type[Body], tuple[int, Entry]] = {}
         self._taint: frozenset[str] = frozenset()
+        self._newest: dict[str, None] = {}
         self._last: str | None = None
         self._size = 0
         self._waiting = b""
@@ -132,6 +133,11 @@ class Transcript:
         return self._taint
 
     @property
+    def newest_sources(self) -> tuple[str, ...]:
+        """``taint``, what came last into view first."""
+        return tuple(reversed(self._newest))
+
+    @property
     def size(self) -> int:
         """The file's length in bytes, as far as it was read or written here."""
         return self._size
@@ -172,12 +178,17 @@ class Transcript:
                 self._write(self._waiting)
                 self._waiting = b""
 
+    def _add_taint(self, sources: tuple[str, ...]) -> None:
+        if sources:
+            self._taint = self._taint.union(sources)
+            self._newest = {**{one: None for one in self._newest if one not in sources}, **dict.fromkeys(reversed(sources))}
+
     def _take(self, entry: Entry) -> None:
         turn, _, place = entry.id.rpartition(":")
         self._ids.add(entry.id)
         self._next[turn] = max(self._next.get(turn, 0), int(place) + 1)
         self._last = entry.id
-        self._taint = self._taint.union(taint_of(entry.body))
+        self._add_taint(taint_of(entry.body))
         if isinstance(entry.body, Opened):
             self.opened = entry.body
         if isinstance(entry.body, Compacted):
@@ -261,7 +272,7 @@ class Transcript:
             return
         if only_opened:
             self.opened = entry.body if isinstance(entry.body, Opened) else self.opened
-            self._taint = self._taint.union(taint_of(entry.body))
+            self._add_taint(taint_of(entry.body))
         else:
             self._take(entry)
 

@@ -32,6 +32,7 @@ from channels.slack.catch_up import MOVES, CatchUp, moves, thread_mark
 from channels.slack.inbound import QUOTED, Identity, facts, inbound, is_stamp, order
 from channels.slack.settings import SlackAccount
 from channels.slack.slack_cache import SlackCache
+from channels.slack.store_queue import StoreQueue
 from channels.slack.user_actions import command, edited, press, reaction
 from channels.slack.user_names import People
 
@@ -39,8 +40,11 @@ if TYPE_CHECKING:
     from slack_bolt.context.ack.async_ack import AsyncAck
     from slack_bolt.request.async_request import AsyncBoltRequest
 
+    from channels.slack.catch_up import Found
+
 _OK, _UNHANDLED, _OFFER_AGAIN = 200, 404, 503
 _ANY = re.compile(".*")
+_OFFERED_AGAIN = "an event could not be taken, and Slack is to offer it again"
 
 
 class OwnIds(AsyncAuthorize):
@@ -99,6 +103,7 @@ class Receiver:
         self.in_order = self._missed.in_order
         self._catching_up: asyncio.Task[None] | None = None
         self._aside = BackgroundTasks(log, who.account)
+        self._queue = StoreQueue(sink, self._backoff)
         self.app = AsyncApp(
             client=AsyncWebClient(),
             authorize=OwnIds(who, web.token),
@@ -171,8 +176,30 @@ class Receiver:
                 answer.status, answer.body = _OK, ""
             return answer
 
+    async def message(self, body: dict[str, Any]) -> bool:
+        """Handle a message that came over a socket, without the library; return whether to acknowledge it.
+
+        Only reading keeps the order: the next one is read while this one is stored, and they are stored together.
+        """
+        event = body["event"]
+        self._begin_naming(event)
+        async with self.in_order:
+            await asyncio.sleep(0)  # a burst is not read in one step of the event loop
+            try:
+                stored = self._put(await self._wanted([(event, self._read(body, event))]))
+            except MALFORMED as error:
+                self._guard.pass_over(facts(body), error)
+                return True
+            except Exception as error:  # noqa: BLE001 - whatever it is, Slack must tell it again
+                self._refused(_OFFERED_AGAIN, error, facts(body))
+                return False
+        if stored is not None:
+            await stored
+        return True
+
     async def close(self) -> None:
         """Leave what is not read yet, and what is only for show."""
+        await self._queue.close()
         await self._aside.close()
         if self._catching_up is not None:
             self._catching_up.cancel()
@@ -183,18 +210,20 @@ class Receiver:
         if isinstance(error, MALFORMED):
             self._guard.pass_over(facts(request.body), error)
             return BoltResponse(status=_OK)
-        self._refused("an event could not be taken, and Slack is to offer it again", error, facts(request.body))
+        self._refused(_OFFERED_AGAIN, error, facts(request.body))
         return BoltResponse(status=_OFFER_AGAIN)
 
     # -- what happens ------------------------------------------------------------------------------------------------
 
     async def _message(self, body: dict[str, Any], event: dict[str, Any]) -> None:
+        await self._take([(event, self._read(body, event))])
+
+    def _read(self, body: dict[str, Any], event: dict[str, Any]) -> Inbound | None:
         found = str(body.get("event_id") or "")
         if event.get("subtype") == "message_changed":
-            await self._take([(event, edited(event, self._who, event_id=found))])
-            return
+            return edited(event, self._who, event_id=found)
         quoted = self._known.starters.get((str(event.get("channel")), str(event.get("thread_ts")))) or ""
-        await self._take([(event, inbound(event, self._who, event_id=found, quoted=quoted))])
+        return inbound(event, self._who, event_id=found, quoted=quoted)
 
     async def _reaction(self, body: dict[str, Any], event: dict[str, Any]) -> None:
         wanted, own = self._settings.reaction_notifications, event.get("item_user") == self._who.user
@@ -234,6 +263,7 @@ class Receiver:
         former, present = str(event.get("old_channel_id") or ""), str(event.get("new_channel_id") or "")
         if not former or not present:
             return
+        await self._queue.empty()  # those messages were written before it moved
         try:
             await self._sink.moved(self._group(former), self._group(present))
             self._known.former[present] = former
@@ -252,29 +282,39 @@ class Receiver:
 
     # -- taking ------------------------------------------------------------------------------------------------------
 
-    async def _take(self, found: list[tuple[dict[str, Any], Inbound | None]]) -> bool:
+    async def _take(self, found: Found) -> bool:
         """Pass on the messages that the settings want. Returns whether they are stored."""
-        wanted = [(str(event.get("channel") or ""), one) for event, one in found if one is not None]
-        wanted = [(channel, await self._named(one, channel)) for channel, one in wanted if self._reads(one, channel)]
+        wanted = await self._wanted(found)
+        if self.persistent:
+            stored = self._put(wanted)
+            if stored is not None:
+                await stored
+            return stored is not None
         before = self._marks.written()
         for channel, message in wanted:
             self._note(channel, message)
-        while wanted:
-            try:
+        try:
+            if wanted:
                 await self._sink.accept([one for _, one in wanted], Cursor(name=CURSOR, value=self._marks.written()))
-            except asyncio.CancelledError:  # whoever called went away
-                self._marks, self._gap = ReadMarks(order, before), not self.persistent
-                raise
-            except Exception as error:  # noqa: BLE001 - what could not be stored must be delivered again
-                if not self.persistent:
-                    self._marks = ReadMarks(order, before)
-                    self._refused("messages could not be stored, and Slack is to offer them again", error)
-                    return False
-                await self._backoff.wait("messages could not be stored, and are offered again", str(error))
-            else:
-                self._backoff.over()
-                break
+        except asyncio.CancelledError:  # whoever called went away
+            self._marks, self._gap = ReadMarks(order, before), True
+            raise
+        except Exception as error:  # noqa: BLE001 - what could not be stored must be delivered again
+            self._marks = ReadMarks(order, before)
+            self._refused("messages could not be stored, and Slack is to offer them again", error)
+            return False
         return bool(wanted)
+
+    async def _wanted(self, found: Found) -> list[tuple[str, Inbound]]:
+        """Return the messages that the settings want, with their channels and their senders' names."""
+        wanted = [(str(event.get("channel") or ""), one) for event, one in found if one is not None]
+        return [(channel, await self._named(one, channel)) for channel, one in wanted if self._reads(one, channel)]
+
+    def _put(self, wanted: list[tuple[str, Inbound]]) -> asyncio.Future[None] | None:
+        """Queue messages to be stored; None if there are none."""
+        for channel, message in wanted:
+            self._note(channel, message)
+        return self._queue.put([one for _, one in wanted], self._marks.written()) if wanted else None
 
     def _note(self, channel: str, message: Inbound) -> None:
         place = message.conversation
@@ -302,6 +342,12 @@ class Receiver:
         """Look up the name of a person who may have access; strangers in a channel are not looked up."""
         known = message.conversation.kind == "direct" or self._settings.listed(channel, message.sender.id)
         return await self._people.named(message) if known else message
+
+    def _begin_naming(self, event: dict[str, Any]) -> None:
+        """Begin to look up the name of a writer, so that the messages of several do not wait for each other's."""
+        channel, sender = str(event.get("channel")), str(event.get("user") or "")
+        if sender not in {"", self._who.user} and (channel.startswith("D") or self._settings.listed(channel, sender)):
+            self._people.begin(sender)
 
     def _hears(self, message: Inbound, channel: str) -> bool:
         return not message.from_bot or self._settings.hears_bots(channel)

@@ -9,6 +9,7 @@ from slack_bolt.adapter.socket_mode.async_base_handler import AsyncBaseSocketMod
 from slack_bolt.adapter.socket_mode.async_internals import send_async_response
 from slack_bolt.adapter.socket_mode.internals import build_headers
 from slack_bolt.request.async_request import AsyncBoltRequest
+from slack_sdk.socket_mode.response import SocketModeResponse
 
 from channels.common.log import Log
 from channels.protocol import Clock, InboundSink
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 _HELLO = "hello"
 SHORT = 45.0
 """Seconds of silence after which Slack may have given something up: it offers it again at once, after a minute and after five."""
+
+
+def is_message(payload: object) -> bool:
+    """Return whether an envelope holds a message, which is most of them: it is taken without building a request for slack-bolt."""
+    event = payload.get("event") if isinstance(payload, dict) else None
+    return isinstance(event, dict) and event.get("type") in {"message", "app_mention"}
 
 
 class Listener(AsyncBaseSocketModeHandler):
@@ -68,12 +75,19 @@ class Listener(AsyncBaseSocketModeHandler):
 
     async def handle(self, client: AsyncBaseSocketModeClient, req: SocketModeRequest) -> None:
         """Take one envelope; see the library. One whose connection ended meanwhile comes again on the next."""
-        request = AsyncBoltRequest(mode="socket_mode", body=req.payload, headers=build_headers(req))
-        answer = await self._receiver.dispatch(request)
+        taking = self._message if is_message(req.payload) else self._dispatched
         try:
-            await send_async_response(client, req, answer, 0.0)
+            await taking(client, req)
         except TROUBLE as error:
             self._log.info("an envelope was not acknowledged", error=type(error).__name__)
+
+    async def _message(self, client: AsyncBaseSocketModeClient, req: SocketModeRequest) -> None:
+        if await self._receiver.message(req.payload):
+            await client.send_socket_mode_response(SocketModeResponse(envelope_id=req.envelope_id))
+
+    async def _dispatched(self, client: AsyncBaseSocketModeClient, req: SocketModeRequest) -> None:
+        request = AsyncBoltRequest(mode="socket_mode", body=req.payload, headers=build_headers(req))
+        await send_async_response(client, req, await self._receiver.dispatch(request), 0.0)
 
     async def _alive(self, message: WSMessage) -> None:
         self._sink.alive()

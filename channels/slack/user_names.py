@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from slack_sdk.web.async_client import AsyncWebClient
 
 LONGEST_WAIT = 2.0
-"""Seconds that a message may wait for its writer's name."""
+"""Seconds that Slack may take to return a name, which a message waits for."""
+AT_ONCE = 4
+"""Names that are asked for at once."""
 
 
 class People:
@@ -29,6 +31,8 @@ class People:
         self._rate_limit = rate_limit
         self._names = names
         self._may = True
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._asking: dict[str, asyncio.Task[str]] = {}
 
     async def named(self, message: Inbound) -> Inbound:
         """Return a message with its sender's name, if Slack returns it in time."""
@@ -37,12 +41,20 @@ class People:
         name = await self._name(message.sender.id)
         return replace(message, sender=replace(message.sender, name=name)) if name else message
 
+    def begin(self, person: str) -> None:
+        """Begin to ask for a name, so that messages of several people do not wait for each other's."""
+        if self._names.get(person) is None and self._may and person not in self._asking:
+            task = self._asking[person] = asyncio.ensure_future(self._asked(person))
+            task.add_done_callback(lambda _: self._asking.pop(person, None))
+
     async def _name(self, person: str) -> str:
-        known = self._names.get(person)
-        if known is not None or not self._may:
-            return known or ""
+        self.begin(person)
+        asking = self._asking.get(person)
+        return self._names.get(person) or "" if asking is None else await asyncio.shield(asking)
+
+    async def _asked(self, person: str) -> str:
         try:
-            async with asyncio.timeout(LONGEST_WAIT):
+            async with self._places, asyncio.timeout(LONGEST_WAIT):
                 answer: Any = await self._rate_limit.call(
                     "users.info", "", lambda: self._web.users_info(user=person), for_show=True
                 )

@@ -66,8 +66,7 @@ async def react(bot: Bot, chat: int, message: int, emoji: str | None) -> None:
 class BotActions:
     """A bot, its pacing and its previews. Slow to create (certificates are read): create it in a thread.
 
-    ``chunks`` cuts Markdown into messages; ``moved`` is told when a group turns out to have another id; ``renewed`` when the bot's
-    connections had to be made anew, and how often that was.
+    ``chunks`` cuts Markdown into messages; ``moved`` is told when a group turns out to have another id.
     """
 
     def __init__(
@@ -79,9 +78,8 @@ class BotActions:
         seen: SeenMessages,
         moved: Callable[[ChatAddress, ChatAddress], Awaitable[None]],
         chunks: Callable[[str], list[str]],
-        renewed: Callable[[int], None],
     ) -> None:
-        self.connection = make_bot(settings, renewed)
+        self.connection = make_bot(settings)
         bot = self.connection.bot
         self._bot = bot
         self._pacer = Pacer(clock, on=settings.pacing)

@@ -58,7 +58,6 @@ class TelegramChannel(ChatChannel):
         self._sink: InboundSink | None = None
         self._listener: Listener | None = None
         self._making: asyncio.Task[BotActions] | None = None
-        self._remark = ""
         self._wary = False
         self.trouble = ""
         self.known_as = ""
@@ -157,10 +156,6 @@ class TelegramChannel(ChatChannel):
         """Refuse a call without the secret by its headers alone, so that nothing more of it is read."""
         return None if self.hooked and is_ours(request, self._settings) else HookAnswer(status=401)
 
-    def remarks(self) -> list[str]:
-        """See ``channels.protocol.Remarks``."""
-        return [self._remark] if self._remark else []
-
     async def probe(self) -> str:
         """Ask who the bot is, and return its name, such as ``@my_bot``, with what its settings at @BotFather keep from it.
 
@@ -236,7 +231,6 @@ class TelegramChannel(ChatChannel):
             seen=self._seen,
             moved=self._moved,
             chunks=self.chunks,
-            renewed=self._renewed,
         )
 
     def _signed_in(self, name: str) -> None:
@@ -244,11 +238,6 @@ class TelegramChannel(ChatChannel):
 
     def _in_trouble(self, trouble: str) -> None:
         self.trouble = trouble
-
-    def _renewed(self, times: int) -> None:
-        """Record that the connections to Telegram were replaced."""
-        self._remark = f"The connections to Telegram were stuck and were reopened, {times} times since the start."
-        self._log.warning("the connections to telegram were stuck and were reopened", times=times, account=self.account)
 
     async def _moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """Tell the gateway that a group has another id."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from pathlib import Path
 
-import httpx
 from telegram.constants import FileSizeLimit
-from telegram.error import BadRequest, TelegramError
+from telegram.error import BadRequest, NetworkError, TelegramError
 
 from channels.common.saving import check_size, save
 from channels.errors import NotFetched
@@ -18,7 +18,6 @@ from channels.telegram.settings import OFFICIAL
 
 BLOCK = 256 * 1024
 OWN_SERVER = "a Bot API server of your own has no such limit: channels.telegram.apiRoot"
-_AS_IT_IS = {"Accept-Encoding": "identity"}
 _GONE = {400, 403, 404, 410}
 
 
@@ -62,13 +61,13 @@ async def _source(connection: Connection, handle: str) -> str:
 
 async def _streamed(connection: Connection, address: str) -> AsyncIterator[bytes]:
     try:
-        async with connection.files() as files, files.stream("GET", address, headers=_AS_IT_IS) as answer:
-            if answer.status_code != httpx.codes.OK:
-                text = f"Telegram answered {answer.status_code} when asked for the file"
-                raise NotFetched(text, permanent=answer.status_code in _GONE)
-            async for block in answer.aiter_raw(BLOCK):
+        async with connection.files.stream(address) as answer:
+            if answer.status != HTTPStatus.OK:
+                text = f"Telegram answered {answer.status} when asked for the file"
+                raise NotFetched(text, permanent=answer.status in _GONE)
+            async for block in answer.content.iter_chunked(BLOCK):
                 yield block
-    except httpx.HTTPError as error:
+    except NetworkError as error:
         raise NotFetched(f"the connection was lost: {told(error, connection.bot)}", permanent=False) from error
 
 

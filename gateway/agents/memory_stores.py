@@ -47,6 +47,11 @@ def owner_zone(profile: AgentProfile) -> ZoneInfo:
     """Return the owner's time zone: the one in the settings, or the machine's."""
     if profile.settings.user_timezone:
         return ZoneInfo(profile.settings.user_timezone)
+    return machine_zone()
+
+
+def machine_zone() -> ZoneInfo:
+    """Return the machine's time zone."""
     from tzlocal import get_localzone_name
 
     return ZoneInfo(get_localzone_name() or "UTC")

@@ -17,9 +17,12 @@ from agent.loop.turn import TurnResult
 from agent.transcript.entries import FlushReceipt, Pinned, Unpinned
 from gateway.agents.session_contexts import SessionContexts, fallback_of, main_key
 from gateway.base.errors import HomebodyError, StorageFailed
+from gateway.ledger.rows import Unasked
+from gateway.routing.automation import is_isolated
 from gateway.sessions.freshness import Due, due, next_due
 from gateway.sessions.past_sessions import Archive, repair
 from gateway.sessions.sessions_file import SessionRecord
+from gateway.settings.quiet_hours import UnaskedRule, rule_of
 from gateway.settings.root import AgentProfile, Settings
 from gateway.settings.session import InternalHooksSettings, SessionMemorySettings, SessionSettings
 from memory.audience import Audience
@@ -70,6 +73,15 @@ class RunningAgent:
         """The key of the owner's own session."""
         return main_key(self.id)
 
+    @property
+    def unasked_rule(self) -> UnaskedRule:
+        """When messages are sent that nobody asked for."""
+        return rule_of(self.profile.unasked, self.zone)
+
+    def unasked(self, source: str, name: str, *, counts: bool = True) -> Unasked:
+        """Return what marks a chunk (``NewOutbound.unasked``) as one that nobody asked for. See ``Unasked`` for the arguments."""
+        return Unasked(agent=self.id, source=source, name=name, rule=self.unasked_rule, counts=counts)
+
     def adopt(self, settings: Settings, busy: Collection[str]) -> None:
         """Apply new settings from the next turn of each session on. ``busy`` are the keys of sessions in which a turn runs now."""
         self.conversations.adopt(settings.agent(self.id), busy)
@@ -83,8 +95,12 @@ class RunningAgent:
         """Whether the end of a session is saved as a note when a new one starts."""
         return self._hook.enabled
 
-    async def current(self, key: str, audience: Audience, *, address: str = "", space: str = "") -> SessionRecord:
-        """Return the session of ``key`` for a person's new message; a new session if a reset is due.
+    async def current(
+        self, key: str, audience: Audience, *, address: str = "", space: str = "", spoken: bool = True
+    ) -> SessionRecord:
+        """Return the session of ``key`` for a new message; a new session if a reset is due.
+
+        ``spoken``: a person wrote it, which is noted as the last time that somebody spoke, and where.
 
         Raises:
             StorageFailed: the session could not be written.
@@ -98,7 +114,47 @@ class RunningAgent:
             return record
         if reason := self.due(record, now):
             record = await self.renew(record, audience, reason)
+        if not spoken:
+            return record
         return self.store.note(key, spoken=now, address=address or record.address, space=space or record.space)
+
+    async def current_run(
+        self, key: str, audience: Audience, *, name: str, fresh: bool, address: str = "", space: str = ""
+    ) -> SessionRecord:
+        """Return the session of ``key`` for a message that no person wrote and that has this ``name``.
+
+        An isolated session is never reset; with ``fresh`` it begins anew for each message, without a flush. ``address`` is
+        the conversation that it belongs to, if any.
+
+        Raises:
+            StorageFailed: the session could not be written.
+        """
+        if not is_isolated(key):
+            return await self.current(key, audience, address=address, space=space, spoken=False)
+        now = self._clock.now()
+        await self.store.refresh()
+        record = self.store.get(key)
+        if record is not None and (not fresh or record.made_by == name):
+            return self.store.note(key, spoken=now, address=address or record.address, space=space or record.space)
+        if record is not None:
+            self.conversations.forget(record.session)
+        whose = "" if audience.kind == "owner" else f"{audience.kind}:{audience.key}"
+        record = SessionRecord(
+            session=self._new_id(),
+            key=key,
+            started=now,
+            spoken=now,
+            address=address,
+            space=space,
+            greeted=True,
+            made_by=name,
+            audience=whose,
+            model=record.model if record else None,
+            thinking=record.thinking if record else None,
+            verbose=record.verbose if record else False,
+        )
+        await self.store.put(record)
+        return record
 
     @property
     def triggers(self) -> tuple[str, ...]:
@@ -106,15 +162,15 @@ class RunningAgent:
         return self._session_settings.reset_triggers
 
     def due(self, record: SessionRecord, now: datetime) -> Due | None:
-        """Return whether and why a session is due for a reset. One in which nothing was said since it started is never due."""
-        if record.turns == 0:
+        """Return whether and why a session is due for a reset. One without a turn since it started, or an isolated one, never is."""
+        if record.turns == 0 or is_isolated(record.key):
             return None
         rule = self._session_settings.rule(record.key, record.address)
         return due(rule, started=record.started, spoken=record.spoken, now=now, zone=self.zone)
 
     def next_due(self, record: SessionRecord, now: datetime) -> datetime | None:
         """Return the earliest time from ``now`` on at which a reset can be due if nobody writes, or None."""
-        if record.turns == 0:
+        if record.turns == 0 or is_isolated(record.key):
             return None
         rule = self._session_settings.rule(record.key, record.address)
         return next_due(rule, started=record.started, spoken=record.spoken, now=now, zone=self.zone)
@@ -243,7 +299,11 @@ class RunningAgent:
             StorageFailed: the sessions could not be written.
         """
         limits, now = self._session_settings.maintenance, self._clock.now()
-        left = [record for record in self.store.all() if record.turns == 0 and record.key != self.main_key]
+        left = [
+            record
+            for record in self.store.all()
+            if (record.turns == 0 or is_isolated(record.key)) and record.key != self.main_key
+        ]
         silent = [r for r in left if now - r.spoken > timedelta(seconds=limits.prune_after)]
         surplus = max(0, len(self.store) - len(silent) - limits.max_entries)
         others = [r for r in left if r not in silent]
@@ -337,11 +397,12 @@ class RunningAgent:
     def facts(self) -> dict[str, Any]:
         """The agent's state, as JSON values."""
         sessions = self.store.all()
+        spoken = next((one.spoken for one in sessions if not is_isolated(one.key)), None)
         return {
             "name": self.profile.name,
             "workspace": str(self.workspace.root),
             "sessions": len(sessions),
-            "lastSpoken": sessions[0].spoken.isoformat(timespec="seconds") if sessions else None,
+            "lastSpoken": spoken.isoformat(timespec="seconds") if spoken else None,
         }
 
 

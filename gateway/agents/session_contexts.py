@@ -7,17 +7,26 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from zoneinfo import ZoneInfo
 
+from agent.context import cache_retention
+from agent.context.cache_retention import Ttl
+from agent.context.light_run import LightRun
+from agent.context.prefix import PrefixWatch
+from agent.context.pruning import is_cold
 from agent.context.session_context import SessionContext
 from agent.context.workspace_files import Workspace
 from agent.errors import AgentError
 from agent.loop.turn import TurnResult
 from agent.models.protocol import Model
 from agent.models.thinking import level_of
+from agent.settings import AgentSettings
 from agent.timing import Clock
 from agent.tool_settings import ToolRules
+from agent.tools.protocol import Origin
+from agent.transcript.entries import Opened
 from agent.transcript.transcript import Transcript
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.models.model_registry import AgentModels
+from gateway.routing.automation import Automation, isolated_kind
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import SessionStore
 from gateway.settings.root import AgentProfile
@@ -27,6 +36,8 @@ from memory.protocol import KeptMemory
 
 log = logging.getLogger(__name__)
 
+_SURELY = 0.9
+"""Share of a provider's retention after which a prompt is counted as forgotten: heartbeats come a little late."""
 KEPT_OPEN = 32
 """Sessions kept in memory beside those in which a turn runs; others are read from their transcripts again."""
 
@@ -34,6 +45,22 @@ KEPT_OPEN = 32
 def main_key(agent: str) -> str:
     """Return the key of the owner's own session with an agent."""
     return f"agent:{agent}:main"
+
+
+def audience_of(record: SessionRecord, otherwise: Audience) -> Audience:
+    """Return who may read a session: what its record says, for one whose key does not, or ``otherwise``."""
+    kind, _, key = record.audience.partition(":")
+    return Audience("group" if kind == "group" else "peer", key) if key else otherwise
+
+
+def rules_of(automation: Automation) -> list[ToolRules]:
+    """Return the tool rules of an automation's turn."""
+    allowed = ("*",) if automation.allow is None else automation.allow
+    return (
+        [ToolRules.model_construct(allow=allowed, deny=automation.deny)]
+        if automation.deny or automation.allow is not None
+        else []
+    )
 
 
 class SessionContexts:
@@ -71,6 +98,8 @@ class SessionContexts:
         self._narrowed = narrowed
         self._tell = tell
         self._open: OrderedDict[str, SessionContext] = OrderedDict()
+        self._shared: tuple[str, Opened | None] = ("", None)
+        """The id of the owner's main session, and how it began, for light turns."""
 
     def __iter__(self) -> Iterator[SessionContext]:
         """Iterate over the open contexts."""
@@ -92,29 +121,78 @@ class SessionContexts:
             if conversation.key not in busy:
                 self.equip(conversation, self.store.get(conversation.key))
 
-    async def open(self, record: SessionRecord, audience: Audience, *, model: str | None = None) -> SessionContext:
+    async def open(
+        self,
+        record: SessionRecord,
+        audience: Audience,
+        *,
+        model: str | None = None,
+        origin: Origin | None = None,
+        automation: Automation | None = None,
+    ) -> SessionContext:
         """Return the session context for a turn, with the model that it uses now.
+
+        ``origin``: who or what started the turn; an ``automation`` narrows its tools and may name its model.
 
         Raises:
             TranscriptWriteError: its transcript cannot be used.
             AgentError: its model cannot be used, or ``model``, requested by a person, may not be chosen.
         """
-        wanted = self.models.names(self.profile.settings).resolve(model) if model else record.model
+        model = automation.model if automation is not None and automation.model else model
+        light = automation is not None and automation.light
+        usual = record if not light else self.store.get(main_key(self.profile.id)) or record
+        wanted = self.models.names(self.profile.settings).resolve(model) if model else usual.model
         chosen = await self._model(wanted, record.key)
+        audience = audience_of(record, audience)
         conversation = self._open.get(record.session)
-        if conversation is None:
+        if conversation is None or conversation.audience != audience:
             conversation = await self.of(record, record.session, audience, chosen)
             if self.memory is not None:
                 self.memory.session_began()
         conversation.model = chosen
-        conversation.thinking = level_of(record.thinking) or self.profile.settings.thinking_default
+        conversation.thinking = level_of(record.thinking) or self._settings(record.key).thinking_default
         conversation.thoughts = record.reasoning
-        self.equip(conversation, record)
+        conversation.origin = origin
+        if light:
+            await self._lighten(conversation)
+            conversation.thinking = level_of(automation.thinking if automation else None) or conversation.thinking
+        self.equip(conversation, record, automation)
         conversation.flush_model = await self._flush_model(record.key)
         self._open[record.session] = conversation
         self._open.move_to_end(record.session)
         self._set_aside(conversation)
         return conversation
+
+    async def _lighten(self, conversation: SessionContext) -> None:
+        """Let a session without history share the prompt of the owner's main session, as far as that is the same from turn to turn."""
+        main = self.store.get(main_key(self.profile.id))
+        conversation.private = conversation.audience.kind == "owner"
+        conversation.watch = PrefixWatch()
+        for session in filter(None, (main.session, main.former) if main else ()):
+            if await self._share(session, main.key if main else ""):
+                break
+        shared, opened = self._shared
+        open_ = self._open.get(main.session) if main else None
+        conversation.light = LightRun(opened=opened, shared=shared or conversation.session, ttl=self._light_ttl(open_))
+
+    async def _share(self, session: str, key: str) -> bool:
+        """Find out how a session began, for light turns. Returns False for one that has not begun: then the former one is shared still."""
+        if self._shared[0] != session:
+            open_ = self._open.get(session)
+            transcript = open_.transcript if open_ else await self._transcript(key, session)
+            if transcript.opened is None:
+                return False
+            self._shared = session, transcript.opened
+        return True
+
+    def _light_ttl(self, main: SessionContext | None) -> Ttl | None:
+        """Return how long the prompt is worth keeping between heartbeats; where that is too long, what the main session keeps is used."""
+        every = self.profile.heartbeat.every
+        if every <= cache_retention.SECONDS["1h"] * _SURELY:
+            return "5m" if every <= cache_retention.SECONDS["5m"] * _SURELY else "1h"
+        if main is None or is_cold(main.transcript.entries, self.clock.now(), cache_retention.SECONDS[main.ttl] * _SURELY):
+            return None
+        return main.ttl
 
     def _set_aside(self, present: SessionContext) -> None:
         """Close the contexts that were opened longest ago, except those in which a turn runs: a new reader would miss unwritten entries."""
@@ -134,10 +212,31 @@ class SessionContexts:
             await conversation.prepare()
         return conversation
 
-    def equip(self, conversation: SessionContext, record: SessionRecord | None) -> None:
+    def equip(self, conversation: SessionContext, record: SessionRecord | None, automation: Automation | None = None) -> None:
         """Apply the current settings and tools to a session context. Not during a turn."""
-        conversation.settings = self.profile.settings
-        conversation.toolbox = self.rack.box(conversation.model.name, *(self._narrowed(record) if record else ()))
+        conversation.settings = self._settings(conversation.key)
+        rules = [*(self._rules(record) if record else ()), *(rules_of(automation) if automation else ())]
+        conversation.toolbox = self.rack.box(conversation.model.name, *rules)
+
+    def _settings(self, key: str) -> AgentSettings:
+        """Return the settings of a session: a sub-agent writes no notes, begins with none, and has a time limit of its own."""
+        settings, limits = self.profile.settings, self.profile.subagents
+        if isolated_kind(key) != "sub":
+            return settings
+        flush = settings.compaction.memory_flush.model_copy(update={"enabled": False})
+        changed = {
+            "compaction": settings.compaction.model_copy(update={"memory_flush": flush}),
+            "startup_context": settings.startup_context.model_copy(update={"enabled": False}),
+            "limits": settings.limits.model_copy(update={"timeout_seconds": limits.timeout_seconds}),
+            "thinking_default": limits.thinking or settings.thinking_default,
+        }
+        return settings.model_copy(update=changed)
+
+    def _rules(self, record: SessionRecord) -> Sequence[ToolRules]:
+        """Return the further rules of a session. An isolated one of a group that is not known has no tools."""
+        if record.audience.startswith("group:") and not record.address:
+            return [ToolRules(deny=("*",))]
+        return self._narrowed(record)
 
     async def _model(self, name: str | None, session: str) -> Model:
         budget = None if self.budget_guard is None else (self.budget_guard, session)
@@ -145,6 +244,7 @@ class SessionContexts:
 
     async def of(self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None) -> SessionContext:
         """Read a session, current or ended, without keeping it open."""
+        audience = audience_of(record, audience)
         model = model or await self._model(record.model, record.key)
         return SessionContext(
             agent=self.profile.id,
@@ -152,15 +252,16 @@ class SessionContexts:
             key=record.key,
             audience=audience,
             private=record.key == main_key(self.profile.id) and audience.kind == "owner",
-            settings=self.profile.settings,
+            settings=self._settings(record.key),
             model=model,
-            toolbox=self.rack.box(model.name, *self._narrowed(record)),
+            toolbox=self.rack.box(model.name, *self._rules(record)),
             keeping=self.rack.whole,
             workspace=self.workspace,
             transcript=await self._transcript(record.key, session),
             zone=self.zone,
             clock=self.clock,
             inherited=record.pins,
+            task=isolated_kind(record.key) == "sub",
             calibration=self.models.learnt.calibration(model.name),
         )
 

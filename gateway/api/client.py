@@ -57,6 +57,22 @@ async def ask(state: Path, call: str, **arguments: Any) -> Any:
     raise kind(str(told.get("error", OTHER_VERSION)), where=str(told.get("where", "")), hint=str(told.get("mend", RESTART)))
 
 
+async def post(url: str, headers: Mapping[str, str], body: str) -> tuple[int, dict[str, Any]]:
+    """Send JSON to an address of this machine's gateway on TCP; return the status and the answer, {} for one that is no JSON.
+
+    Raises:
+        HomebodyError: nobody answers there.
+    """
+    given = {"Content-Type": "application/json", **headers}
+    async with httpx.AsyncClient(timeout=30.0, trust_env=False) as client:
+        try:
+            answer = await client.post(url, content=body.encode("utf-8", "replace"), headers=given)
+        except httpx.TransportError as error:
+            hint = "homebody status tells whether the gateway listens."
+            raise HomebodyError(f"nobody answered: {error}", where=url, hint=hint) from error
+    return answer.status_code, answered(answer)
+
+
 def connection(path: Path) -> httpx.AsyncClient:
     """Return a client of the unix socket wanted at ``path``. Each request has a connection of its own, so that none is stale."""
     real = str(unix_socket.locate(path))

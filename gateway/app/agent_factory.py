@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 
 from agent.context.workspace_files import RITUAL, Workspace, workspace_templates
 from agent.errors import WorkspaceFileError
+from agent.tools.protocol import Tool
 from agent.tools.toolbox import Withheld
 from agent.tools.untrusted_files import UntrustedFiles
 from agent.tools.web.fetch_protocol import Fetcher
@@ -99,6 +100,7 @@ class AgentParts:
     formers: Callable[[ChatAddress], tuple[ChatAddress, ...]]
     busy: Callable[[str], bool]
     commands: CommandParts
+    automation_tools: Callable[[str], Sequence[Tool]] = lambda _: ()
 
 
 async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> BuiltAgent:
@@ -155,7 +157,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
                 parts.outgoing_files,
                 shared=profile.settings.shared_paths,
                 commands=commands,
-                web=web_tools(settings.tools.web, parts.fetcher, parts.env),
+                further=[*web_tools(settings.tools.web, parts.fetcher, parts.env), *parts.automation_tools(agent_id)],
             ),
             profile.tools,
             parts.withheld,

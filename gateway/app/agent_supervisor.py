@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from agent.errors import AgentError
@@ -33,7 +33,8 @@ PAUSED_SECONDS = 1.0
 class AgentSupervisor:
     """Owns the agents and their memories, and keeps ``agents`` (by id) up to date.
 
-    ``serving``: sessions are flushed when an agent is removed. ``look_again`` is called when the schedule of sessions may have changed.
+    ``serving``: sessions are flushed when an agent is removed. ``look_again`` is called when the schedule of sessions may have changed,
+    and ``leaving`` with the id of an agent that is removed, before it answers what waits.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class AgentSupervisor:
         *,
         serving: bool,
         look_again: Callable[[], None],
+        leaving: Callable[[str], Awaitable[None]],
     ) -> None:
         self._parts = parts
         self._agents = agents
         self._lanes = lanes
         self._serving = serving
         self._reschedule = look_again
+        self._leaving = leaving
         self._built: dict[str, BuiltAgent] = {}
         self._started = False
         self._changing: dict[str, asyncio.Task[None]] = {}
@@ -170,6 +173,7 @@ class AgentSupervisor:
         """Remove or rebuild one agent until it is as the settings say."""
         while agent_id in self._built and not await self._is_right(agent_id, self._settings):
             if agent_id not in self._settings.agent_ids:
+                await self._leaving(agent_id)
                 await self._answered(agent_id)
                 if agent_id not in self._settings.agent_ids:
                     await self._leave(agent_id)

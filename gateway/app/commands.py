@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from agent.context.workspace_files import Workspace
 from agent.tools.command_runner import JobState
 from agent.tools.command_taint import CommandTaint
-from agent.tools.exec import ending, shortened, where_all_is
+from agent.tools.exec import ending, shortened, where_all_is, without_its_words
 from channels.messages import ChatAddress
 from gateway.agents.running_agent import RunningAgent
 from gateway.app.dependencies import Dependencies
@@ -28,6 +28,16 @@ log = logging.getLogger(__name__)
 
 RECORDS = "commands"
 """Folder of an agent's records of commands."""
+
+
+def announcement(state: JobState) -> tuple[str, str]:
+    """Return what is said of the end of a background command in its chat, and to the model, which may be in another session by then.
+
+    The model is not told the text of a command that was written while untrusted text was in view.
+    """
+    head, file = f"The background command {state.id}", where_all_is(state)
+    people = f"{head} (`{shortened(state.command, 80)}`) has ended: {ending(state)}{file}"
+    return people, people if not state.command_sources else f"{head} has ended: {ending(without_its_words(state))}{file}"
 
 
 class CommandParts:
@@ -85,10 +95,9 @@ class CommandParts:
         for commands in self._commands.values():
             commands.report_lost()
 
-    def stop(self, session: str) -> int:
-        """End the background commands of a session; return how many."""
-        commands = self._commands.get(agent_of(session))
-        return commands.stop_session(session) if commands is not None else 0
+    def stop(self, of: Callable[[str], bool]) -> int:
+        """End the background commands of the sessions that ``of`` selects by their keys; return how many."""
+        return sum(commands.stop_sessions(of) for commands in self._commands.values())
 
     async def close(self) -> None:
         """End every command. What is to be said of them is in the ledger afterwards."""
@@ -112,11 +121,10 @@ class CommandParts:
         if place is None:
             log.warning("no chat is known for the end of the command %s of %s: %s", state.id, key, ending(state))
             return
-        what = f"The background command {state.id} (`{shortened(state.command, 80)}`) has ended: {ending(state)}{where_all_is(state)}"
-        what = self._deps.outgoing.text(what)
+        what, told = map(self._deps.outgoing.text, announcement(state))
         message = NewOutbound(conversation=place, text=f"⚙️ {what}.", key=f"job-{state.id}-{int(state.started.timestamp()):x}")
         try:
-            await self._ledger.context_events.announce(message, f"[{what}.]")
+            await self._ledger.context_events.announce(message, f"[{told}.]")
         except StorageFailed as error:
             log.warning("the end of the command %s could not be announced: %s", state.id, error)
 

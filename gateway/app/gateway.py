@@ -129,6 +129,7 @@ class Gateway(GatewayParts):
     async def close(self) -> None:
         """Close everything and release the lock."""
         self.storage_retry.close()
+        await self.automation.close()
         await self.commands.close()
         await self.agent_supervisor.close()
         await self.model_registry.close()
@@ -162,11 +163,17 @@ class Gateway(GatewayParts):
                 lambda: self.settings.current, lambda: self.router, self.access, self.channel_supervisor.policies
             ).calls(),
             **QueueHandlers(self.ledger, self.inbox.hand_out).calls(),
+            **self.automation.calls(),
         }
         return [
             unix_api(state, calls, status=status, spending=self.ledger.spending, terminal=self.terminal),
             tcp_api(
-                state, self.settings.current.gateway.under(env), status=status, channels=self.channel_supervisor, lock=self.lock
+                state,
+                self.settings.current.gateway.under(env),
+                status=status,
+                channels=self.channel_supervisor,
+                hooks=self.automation.hooks.receiver,
+                lock=self.lock,
             ),
             watch(state, self.deps.clock, pause=self.pause, owner=self.owner, env=env, restart=self.deps.restart_on_stall),
             self.reload.watch(),
@@ -184,11 +191,13 @@ class Gateway(GatewayParts):
     async def _take_up(self) -> None:
         """Queue what the last process left: interrupted turns before waiting messages. Suspended ones wait on, but not too long."""
         self.commands.begin()
+        await self.subagents.service.begin()
         for turn in await self.ledger.turns.unfinished():
             self.lanes.submit(turn.session, InterruptedTurn(turn))
         await self.approvals.decisions.expire()
         for agent in self.agents.values():
             agent.take_up_unsaved(self.router.audience)
+        await self.automation.begin()
         await self.inbox.replay()
 
     async def _drain(self) -> None:

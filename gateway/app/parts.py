@@ -7,23 +7,24 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
 from typing import Any
 
-from agent.tools.protocol import Origin
 from channels.messages import ChatAddress
 from channels.platform import Policy
 from channels.protocol import Channel
+from channels.silent import SilentChannel, is_silent
 from channels.terminal.channel import LOCAL, TerminalChannel
 from gateway.agents.running_agent import RunningAgent
 from gateway.api.handlers.tools import ToolHandlers
 from gateway.app.agent_factory import AgentParts
 from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.app.approvals import ApprovalParts
+from gateway.app.automation_parts import AutomationParts
 from gateway.app.commands import CommandParts
 from gateway.app.dependencies import Dependencies
 from gateway.app.reload import Reload
 from gateway.app.status_handlers import StatusHandlers
+from gateway.app.subagents import SubAgentParts
 from gateway.approvals.rules import Rules
 from gateway.approvals.stored_rules import StoredRules
 from gateway.base.errors import StorageFailed
@@ -46,6 +47,7 @@ from gateway.queue.lanes import Lanes, Pause, Ticket
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn
 from gateway.routing.access import Access
+from gateway.routing.automation import isolated_kind
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import ChatMigrations, router_of
 from gateway.sandbox.service import CommandSandbox
@@ -54,8 +56,9 @@ from gateway.settings.messages import largest_file
 from gateway.settings.root import Settings, SettingsStore
 from gateway.supervision.channel_supervisor import ChannelRunner, ChannelSupervisor
 from gateway.turns.answering import Answering
+from gateway.turns.ending import TurnEndings
 from gateway.turns.storage_retry import StorageRetry
-from gateway.turns.worker import InterruptedTurn, ResetDue, TurnWorker
+from gateway.turns.worker import ResetDue, TurnWorker, go_on
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +71,8 @@ class GatewayParts:
         self.ledger = ledger
         self.model_registry = model_registry
         self.settings = SettingsStore(deps.settings)
-        self.rules = Rules(lambda: self.settings.current, StoredRules(deps.paths.state), self._confined)
         self.sandbox = CommandSandbox(deps.paths, lambda: self.settings.current)
+        self.rules = Rules(lambda: self.settings.current, StoredRules(deps.paths.state), self.sandbox.confined)
         self.agents: dict[str, RunningAgent] = {}
         self.commands = CommandParts(deps, self.settings, self.sandbox, ledger, self.agents)
         self.notices = StartupNotices()
@@ -88,7 +91,7 @@ class GatewayParts:
             owner=self.owner.place,
             wake=self._wake,
             secret_filter=self._secret_filter,
-            tried=self._try_sandbox_of,
+            tried=self.sandbox.tried,
         )
         self._build_inbound()
         self._build_turns()
@@ -98,6 +101,7 @@ class GatewayParts:
     def _build_outbound(self) -> None:
         deps, ledger = self.deps, self.ledger
         self.terminal = TerminalChannel(clock=deps.clock, on_stop=self._stop_terminal)
+        self.silent = SilentChannel()
         self._secret_filter = SecretFilter(deps.outgoing, self._tell_of_secret)
         self.media = MediaService(
             deps.paths.state,
@@ -117,6 +121,8 @@ class GatewayParts:
             listener=listener,
             secret_filter=self._secret_filter,
         )
+        self.delivery.attach(self.silent)
+        self.delivery.ready(self.silent.name, self.silent.account)
         self.channel_supervisor = ChannelSupervisor(self._keeper, self.delivery)
         health, attached = self.delivery.health, self.terminal.attached
         self.owner = OwnerNotifications(
@@ -141,8 +147,14 @@ class GatewayParts:
 
     def _build_queue(self) -> None:
         deps, ledger = self.deps, self.ledger
+        defaults = deps.settings.agents.defaults
         self.lanes: Lanes[Any] = Lanes(
-            self._work, limit=deps.settings.agents.defaults.max_concurrent, broken=self._broken, hold=self._hold
+            self._work,
+            limit=defaults.max_concurrent,
+            pools={"sub": defaults.subagents.max_concurrent},
+            pool_of=isolated_kind,
+            broken=self._broken,
+            hold=self._hold,
         )
         self.queue = MessageQueue(self.lanes, self.settings, self.agents, deps.clock)
         self.acks = AckReactions(lambda: self.settings.current.messages, self.channel)
@@ -152,6 +164,20 @@ class GatewayParts:
 
     def _build_inbound(self) -> None:
         deps, ledger = self.deps, self.ledger
+        self.subagents = SubAgentParts(
+            ledger,
+            self.agents,
+            deps.clock,
+            lanes=self.lanes,
+            queue=self.queue,
+            running=self._running,
+            decisions=self.approvals.decisions,
+            channel=self.channel,
+            owner=self.owner,
+            accounts=self.channel_supervisor.working,
+            end_commands=self.commands.stop,
+            inbox=lambda: self.inbox,
+        )
         self.urgent = UrgentCommands(
             ledger=ledger,
             lanes=self.lanes,
@@ -163,7 +189,9 @@ class GatewayParts:
             rights=self._rights,
             confined=self.sandbox.known,
             decisions=self.approvals.decisions,
-            end_commands=self.commands.stop,
+            stopping=self.subagents.stopping,
+            further=lambda name: self.automation.commands().get(name),
+            status_lines=lambda agent: self.automation.status_lines(agent),  # noqa: PLW0108 (it is built later)
         )
         enqueuer = Enqueuer(
             queue=self.queue,
@@ -191,6 +219,18 @@ class GatewayParts:
 
     def _build_turns(self) -> None:
         deps, ledger = self.deps, self.ledger
+        self.automation = AutomationParts(
+            deps,
+            self.settings,
+            ledger,
+            agents=self.agents,
+            inbox=self.inbox,
+            lanes=self.lanes,
+            owner=self.owner,
+            accounts=self.channel_supervisor.keys,
+            subagents=self.subagents,
+        )
+        self.endings = TurnEndings(ledger.turns, results=self.automation.results, hand_out=self.inbox.hand_out)
         answering = Answering(
             ledger=ledger,
             read=self.inbox.read,
@@ -207,6 +247,7 @@ class GatewayParts:
             asking=self.approvals.asking,
             wake=self._wake,
             resumed_at=self._resumed_at,
+            endings=self.endings,
         )
         self.turns = TurnWorker(
             ledger=ledger,
@@ -218,10 +259,14 @@ class GatewayParts:
             lanes=self.lanes,
             queue=self.queue,
             answering=answering,
+            endings=self.endings,
             rights=self._rights,
             running=self._running,
             decisions=self.approvals.decisions,
         )
+
+    def _build_operations(self) -> None:
+        deps, ledger = self.deps, self.ledger
         self.schedule = Scheduler(
             self.agents,
             deps.clock,
@@ -229,10 +274,9 @@ class GatewayParts:
             sweep=self._sweep,
             backup=ledger.backup,
             expire=self.approvals.decisions.expire,
+            automation=self.automation.tick,
+            jobs=self.automation.jobs,
         )
-
-    def _build_operations(self) -> None:
-        deps, ledger = self.deps, self.ledger
         self.agent_supervisor = AgentSupervisor(
             AgentParts(
                 settings=self.settings,
@@ -251,11 +295,13 @@ class GatewayParts:
                 formers=self.migrations.formers,
                 busy=self.lanes.busy,
                 commands=self.commands,
+                automation_tools=self.automation.tools,
             ),
             self.agents,
             self.lanes,
             serving=deps.serving,
             look_again=self.schedule.look_again,
+            leaving=self.subagents.service.stop_agent,
         )
         self.reload = Reload(
             settings=self.settings,
@@ -287,15 +333,6 @@ class GatewayParts:
         """Tell the owner of a secret that was withheld. Files are looked at in threads, so this may be called from any."""
         self._loop.call_soon_threadsafe(self.owner.say, text)
 
-    async def _try_sandbox_of(self, agent: str, origin: Origin) -> None:
-        if agent in self.settings.current.agent_ids:
-            await self.sandbox.standing(agent, main=origin == "owner")
-
-    def _confined(self, agent: str, origin: Origin) -> bool:
-        """Whether an agent's commands are known to be confined in turns of this origin."""
-        standing = self.sandbox.known(agent, main=origin == "owner")
-        return standing is not None and standing.rung != "off"
-
     def _tell_owner(self, text: str) -> None:
         self.owner.say(text)
 
@@ -310,6 +347,8 @@ class GatewayParts:
 
     def channel(self, place: ChatAddress) -> Channel:
         """Return the channel of a conversation; the terminal's if the channel was removed."""
+        if is_silent(place):
+            return self.silent
         runner = self.channel_supervisor.get(f"{place.channel}:{place.account}")
         return runner.channel if runner else self.terminal
 
@@ -351,16 +390,7 @@ class GatewayParts:
         return manner_of(blocks, settings.channels, agent.profile.blocks, place.channel, place.account)
 
     def _wake(self, turn: Turn) -> None:
-        """Put a turn that may go on at the front of its lane, behind turns that were interrupted in the midst of their work.
-
-        Steps of two turns in one history must not stand among each other.
-        """
-        waiting = self.lanes.waiting(turn.session)
-        begun = list(takewhile(lambda item: isinstance(item, InterruptedTurn) and not item.turn.waited, waiting))
-        self.lanes.take(turn.session, begun)
-        self.lanes.put_first(turn.session, InterruptedTurn(turn))
-        for item in reversed(begun):
-            self.lanes.put_first(turn.session, item)
+        go_on(self.lanes, turn)
 
     async def _resumed_at(self, place: ChatAddress) -> ChatAddress:
         """Return where a turn is answered that had to wait: where it was asked for, unless that was a terminal that is gone."""

@@ -11,21 +11,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-import structlog
-
 from channels.protocol import Hooked
 from channels.terminal.channel import TerminalChannel
 from gateway.api.routes.admin import Call, admin_routes
 from gateway.api.routes.chat_stream import ChatRoutes
 from gateway.api.routes.health import health_routes
+from gateway.api.routes.hooks import HookRoutes
 from gateway.api.routes.webhooks import Webhooks
 from gateway.api.server import Routes, serve_tcp, serve_unix
 from gateway.api.unix_socket import SOCKET
 from gateway.base.api_token import FILE_NAME, token_from_file, token_from_settings
 from gateway.base.clock import SystemClock
 from gateway.base.state_lock import StateLock, describe
+from gateway.base.structured_log import structlog
 from gateway.budget.report import facts
+from gateway.hooks.receiver import HookReceiver
 from gateway.ledger.protocol import SpendingLedger
+from gateway.ledger.spending import UsageBy
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.queue.lanes import Pause
 from gateway.settings.http import GatewaySettings
@@ -41,8 +43,8 @@ async def unix_api(
 ) -> None:
     """Serve the owner's commands (``calls`` by name) and conversations on the unix socket in ``state``."""
 
-    async def usage(since: str) -> dict[str, Any]:
-        return facts(await spending.usage(since))
+    async def usage(since: str, by: UsageBy = "model") -> dict[str, Any]:
+        return facts(await spending.usage(since, by), by)
 
     log = structlog.get_logger("gateway.api")
     chat = ChatRoutes(terminal)
@@ -51,7 +53,13 @@ async def unix_api(
 
 
 async def tcp_api(
-    state: Path, settings: GatewaySettings, *, status: Status, channels: ChannelSupervisor, lock: StateLock
+    state: Path,
+    settings: GatewaySettings,
+    *,
+    status: Status,
+    channels: ChannelSupervisor,
+    hooks: HookReceiver,
+    lock: StateLock,
 ) -> None:
     """Serve what is public over HTTP on TCP, and write the port into the lock."""
     given = settings.auth.token
@@ -70,7 +78,8 @@ async def tcp_api(
         return "unknown" if runner is None else runner.hook
 
     log = structlog.get_logger("gateway.http")
-    await serve_tcp([*_health(status), *Webhooks(hook, log).routes()], settings, token=token, log=log, started=started)
+    webhooks = [*HookRoutes(hooks, log).routes(), *Webhooks(hook, log).routes()]
+    await serve_tcp([*_health(status), *webhooks], settings, token=token, log=log, started=started)
 
 
 async def watch(

@@ -76,6 +76,7 @@ class StatusHandlers:
             "inbox": {"waiting": tally.waiting},
             "turns": {"running": tally.running, "suspended": tally.suspended},
             "outbox": dict(tally.outbox),
+            "unasked": {"held": tally.held, "kept": tally.kept},
             "paused": self._pause.causes,
             "notices": self._notices.told,
         }

@@ -55,7 +55,7 @@ class Asking:
             agent=asked.agent,
             act=act,
             origin=about.origin,
-            taint=frozenset(about.taint),
+            taint=about.taint,
             reason=about.reason,
             why_not_always=why_not,
             minutes=LIFETIME // timedelta(minutes=1),

@@ -10,6 +10,8 @@ from typing import Final, Literal, Protocol
 
 from agent.timing import Clock
 from agent.tools.protocol import Act, Origin
+from gateway.approvals.fingerprint import fingerprint
+from gateway.approvals.named_paths import TooManyFiles
 from gateway.approvals.record import AskedAct, parse_name, public_name
 from gateway.base.errors import StorageFailed
 from gateway.ledger.protocol import Ledger
@@ -37,6 +39,10 @@ class LastingRules(Protocol):
 
     def allow(self, agent: str, origin: Origin, taint: frozenset[str], act: Act, *, now: datetime) -> str:
         """Allow it for good, and return the id of the rule. Raises StorageFailed, and ValueError with the reason why it cannot be."""
+        ...
+
+    def workspace(self, agent: str) -> str:
+        """Return the folder of an agent that exists, without links."""
         ...
 
 
@@ -69,13 +75,22 @@ class Decisions:
         if found.agent not in self._agents:
             await self._settle(found, "denied", by=by)
             return f"The agent {found.agent} was removed. #{public_name(found)} is closed, and nothing was run."
+        return await self._decide_open(found, choice, by)
+
+    async def _decide_open(self, found: Approval, choice: Choice, by: str) -> str:
+        """Decide an open question. One about a command that is not as it was makes no lasting rule; its turn finds out and asks anew."""
+        changed = choice != "deny" and await asyncio.to_thread(self._changed, found)
         rule = ""
-        if choice == "always" and found.expires > self._clock.now():
+        if choice == "always" and found.expires > self._clock.now() and not changed:
             try:
                 rule = await self._lasting(found)
             except ValueError as why:
                 return f"#{public_name(found)} cannot be allowed for good: {why}. Choose once or deny."
-        return self._told(await self._settle(found, "denied" if choice == "deny" else "approved", always=bool(rule), by=by), by)
+        settled = await self._settle(found, "denied" if choice == "deny" else "approved", always=bool(rule), by=by)
+        if changed and settled.state == "approved" and settled.decided_by == by:
+            what = f"🔁 Something changed since I asked #{public_name(settled)}: {_summary(settled)}."
+            return f"{what} I look at it again first, and ask anew unless it is as it was."
+        return self._told(settled, by)
 
     async def open_questions(self) -> str:
         """List the open questions, in words."""
@@ -122,6 +137,14 @@ class Decisions:
         found = await self._ledger.turns.get(turn)
         if found is not None:
             self._wake(found)
+
+    def _changed(self, approval: Approval) -> bool:
+        """Whether a command is not what it was when it was asked about."""
+        act = AskedAct.decoded(approval.payload).act
+        try:
+            return act.kind == "exec" and fingerprint(act, self._rules.workspace(approval.agent)) != approval.fingerprint
+        except TooManyFiles:
+            return True
 
     async def _lasting(self, approval: Approval) -> str:
         asked = AskedAct.decoded(approval.payload)

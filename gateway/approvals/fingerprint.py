@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shlex
 import shutil
 import stat
 from collections import deque
@@ -16,12 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from agent.tools.protocol import Act
+from gateway.approvals.named_paths import NamedPaths, command_words, content
 
 PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/run/current-system/sw/bin"
 """Where commands are looked for, as in their confinement."""
-_PIECE: Final = 1 << 20
-_MOST_FILES: Final = 64
-"""So many files that a command names are compared. A command with more names than that has no file of its own to change."""
 _MOST_ENTRIES: Final = 20_000
 """So many files and folders are compared, those nearest to the working folder first."""
 _HARMLESS: Final = (
@@ -35,20 +32,22 @@ _LEADS_ELSEWHERE: Final = ("..", "~", "$", "`", "cd -")
 
 
 def fingerprint(act: Act, root: str = "/") -> str:
-    """Return the digest of an act: what it says, and for a command its program and the files that it names, by their content.
+    """Return the digest of an act: what it says, and for a command its program and what it names (``gateway.approvals.named_paths``).
 
     Where the files of its folder may lead the command, their digest follows after a dot. ``root`` is the workspace, from which a
-    relative working directory counts. Blocking: it reads files.
+    relative working directory counts. Blocking: it reads files. Raises TooManyFiles.
     """
     said = asdict(act)
-    if not act.details:  # records of versions without details stay as they are
-        del said["details"]
+    for later in ("details", "others", "into", "confinement"):  # records of versions without them stay as they are
+        if not said[later]:
+            del said[later]
     digest = hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace"))
     if act.kind != "exec":
         return digest.hexdigest()
-    for path in _files_of(act, Path(root)):
-        digest.update(f"\0{path}\0{_content(path)}".encode("utf-8", "replace"))
-    around = f".{_Folders.of(act, root).digest()}" if _is_led_by_files(act) else ""
+    folders = _Folders.of(act, root)
+    for known in (*_programs_of(act), *NamedPaths(act, root, folders.changes_by_itself).lines()):
+        digest.update(f"\0{known}".encode("utf-8", "replace"))
+    around = f".{folders.digest()}" if _is_led_by_files(act) else ""
     return digest.hexdigest() + around
 
 
@@ -62,50 +61,12 @@ def _is_led_by_files(act: Act) -> bool:
     return act.argv is None or bool(act.env) or act.argv[0] not in _RUN_NOTHING_ELSE
 
 
-def _files_of(act: Act, root: Path) -> list[str]:
-    """Return the program of a command and the regular files among its words, as far as they can be told."""
-    folder = root / act.cwd
+def _programs_of(act: Act) -> Iterator[str]:
+    """Yield the programs that the words of a command may start, each with its content."""
     search = dict(act.env).get("PATH", PATH)
-    words = list(act.argv) if act.argv is not None else ["/bin/sh", *_words(act.command)]
-    found: list[str] = []
-    for word in words:
-        for name in dict.fromkeys((word, word.partition("=")[2])):
-            program = shutil.which(name, path=search) if name and "/" not in name else None
-            beside = folder / name
-            found += [program] if program else []
-            found += [str(beside)] if name and _is_file(beside) else []
-    return list(dict.fromkeys(found))[:_MOST_FILES]
-
-
-def _words(command: str) -> list[str]:
-    """Return the words of a shell command. It need not be valid: then they are cut at blanks and signs."""
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    try:
-        return list(lexer)
-    except ValueError:
-        return command.replace("'", " ").replace('"', " ").split()
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name that no file can have
-        return False
-
-
-def _content(path: str) -> str:
-    """Return the digest of a file, or why it cannot be read."""
-    digest = hashlib.sha256()
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            while piece := file.read(_PIECE):
-                digest.update(piece)
-    except OSError as error:
-        return f"unreadable: {error.errno}"
-    return digest.hexdigest()
+    for word in dict.fromkeys(command_words(act)):
+        if "/" not in word and (program := shutil.which(word, path=search)):
+            yield f"{program}\0{content(program)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +127,7 @@ class _Folders:
             return [f"unreadable: {error.errno}"], [], 1
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
-            if self._changes_by_itself(folder, entry.name, is_folder=is_folder):
+            if self.changes_by_itself(folder, entry.name, is_folder):
                 continue
             if not is_folder:
                 lines += [entry.name, _facts(entry.path)]
@@ -176,7 +137,7 @@ class _Folders:
             lines.append(_facts(folder, times_of_folders=True))
         return lines, below, len(entries) + 1
 
-    def _changes_by_itself(self, folder: str, name: str, *, is_folder: bool) -> bool:
+    def changes_by_itself(self, folder: str, name: str, is_folder: bool) -> bool:
         """Whether the runtime, or git as it looks, changes what has this name; never where the command mentions it."""
         if name in {"objects", "logs"}:
             return folder.endswith("/.git") and name not in self.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Protocol
@@ -15,8 +15,9 @@ from agent.timing import Clock
 from agent.tools.protocol import Act, Origin, ToolContext
 from channels.messages import ChatAddress
 from gateway.approvals.fingerprint import fingerprint, only_files_around_differ
+from gateway.approvals.named_paths import TooManyFiles
 from gateway.approvals.record import AskedAct, approval_id
-from gateway.approvals.taint_rules import needs_yes
+from gateway.approvals.taint_rules import in_order, needs_yes
 from gateway.ledger.protocol import ApprovalLedger
 from gateway.ledger.rows import IN_DOUBT, Approval, NewApproval
 
@@ -24,7 +25,7 @@ LIFETIME: Final = timedelta(minutes=30)
 """How long a question stays open. Nobody's answer is a no."""
 DENIED: Final = "the owner denied it."
 EXPIRED: Final = f"nobody decided within {LIFETIME // timedelta(minutes=1)} minutes, which counts as a no."
-_CHANGED: Final = "the program, a file that it names, its folder or its environment changed after you were asked"
+_CHANGED: Final = "the program, its environment, or a file or folder that it names changed after you were asked"
 _FOLDER_CHANGED: Final = "a file in its folder changed after you were asked"
 _FILE_CHANGED: Final = "the file that it would change changed after you were asked"
 _LEDGER_LOST: Final = "my database was damaged since I asked you; it may have been done already"
@@ -32,6 +33,9 @@ _NOBODY_TO_ASK: Final = (
     "it needs the owner's approval, and I know no private chat with the owner to ask in. It becomes possible once the owner has written "
     "to me in one."
 )
+
+
+_STRICTNESS: Final[Mapping[str, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 class Judge(Protocol):
@@ -46,7 +50,8 @@ class Judge(Protocol):
 class TurnFacts:
     """The turn that a gate judges for. ``name`` is its name in the transcript, ``transcript`` the id of the session.
 
-    ``workspace`` is the agent's folder, ``conversation`` where the turn was asked for.
+    ``workspace`` is the agent's folder, ``conversation`` where the turn was asked for. ``asked_by`` is the origin of the turn from which
+    this one comes, if of another one: what that may not do, this may not either.
     """
 
     name: str
@@ -55,6 +60,7 @@ class TurnFacts:
     transcript: str
     workspace: str
     conversation: ChatAddress
+    asked_by: Origin | None = None
 
 
 @dataclass(kw_only=True)
@@ -79,16 +85,28 @@ class ApprovalGate:
         former = next((one for one in self.asked if one.id == approval), None)
         if act.kind == "exec" and self.tried is not None:
             await self.tried(self.turn.agent, context.origin)
-        verdict = await asyncio.to_thread(self.rules.judge, self.turn.agent, context.origin, context.taint, act, tool=call.name)
+        verdict = await asyncio.to_thread(self._by_rules, act, context, call.name)
         why = needs_yes(act, context) if verdict.decision == "allow" and act.kind != "exec" else None
         if why is not None:
-            verdict = Verdict(decision="ask" if context.origin == "owner" else "deny", reason=why)
-        asked = AskedAct(call=call, act=act, origin=context.origin, taint=tuple(sorted(context.taint)), reason=verdict.reason)
-        if former is not None:
-            return await self._judge_again(former, key, asked, verdict)
-        if verdict.decision == "ask":
-            return await self._ask(key, asked, await self.ledger.get(approval))  # known only to a ledger that was damaged since
+            asks = context.origin == "owner" or (context.origin == "schedule" and context.audience.kind == "owner")
+            verdict = Verdict(decision="ask" if asks else "deny", reason=why)
+        asked = AskedAct(call=call, act=act, origin=context.origin, taint=in_order(context), reason=verdict.reason)
+        try:
+            if former is not None:
+                return await self._judge_again(former, key, asked, verdict)
+            if verdict.decision == "ask":
+                return await self._ask(
+                    key, asked, await self.ledger.get(approval)
+                )  # known only to a ledger that was damaged since
+        except TooManyFiles as error:
+            return Verdict(decision="deny", reason=f"{error}.")
         return verdict
+
+    def _by_rules(self, act: Act, context: ToolContext, tool: str) -> Verdict:
+        """Return what the rules say for each of the origins that bound the turn; the strictest counts. Blocking."""
+        origins = dict.fromkeys((context.origin, self.turn.asked_by or context.origin))
+        said = [self.rules.judge(self.turn.agent, one, context.taint, act, tool=tool) for one in origins]
+        return max(said, key=lambda one: _STRICTNESS[one.decision])
 
     async def _judge_again(self, former: Approval, key: str, asked: AskedAct, verdict: Verdict) -> Verdict:
         """Decide on a call that was asked about. The rules of now hold too, and a yes holds only for what was asked about."""

@@ -15,7 +15,8 @@ from gateway.approvals.shell_parts import shell_parts
 LONGEST: Final = 1900
 """Characters of a question: one message on every platform."""
 _MOST_PARTS: Final = 12
-_MOST_SOURCES: Final = 5
+_MOST_SOURCES: Final = 3
+_MOST_LETTERS: Final = 5
 _MOST_VARIABLES: Final = 4
 _PART: Final = 100
 _HEAD: Final = 0.7
@@ -27,8 +28,9 @@ _ASKERS: Final[dict[Origin, str]] = {
     "group": "Asked for in a group.",
     "schedule": "Asked for by a scheduled job.",
     "webhook": "Asked for by a webhook.",
-    "agent": "Asked for by another agent.",
+    "agent": "Asked for by a sub-agent, or after the result of one.",
 }
+_CONFINED: Final = {"bwrap": "confined by bubblewrap", "landlock": "confined by Landlock", "off": "not confined"}
 _WORDS: Final = re.compile(r"\S+")
 _RUNS: Final = re.compile("`{11,}")
 """A code block has a fence of more backticks than are in it."""
@@ -38,14 +40,14 @@ _RUNS: Final = re.compile("`{11,}")
 class Question:
     """What an owner is asked. ``name`` is what the question is called; ``why_not_always`` why "always" cannot be the answer, if so.
 
-    ``minutes``: how long it stays open. ``taint``: the sources of untrusted text that the agent has read.
+    ``minutes``: how long it stays open. ``taint``: the sources of untrusted text that the agent has read, the newest first.
     """
 
     name: str
     agent: str
     act: Act
     origin: Origin = "owner"
-    taint: frozenset[str] = frozenset()
+    taint: tuple[str, ...] = ()
     reason: str = ""
     why_not_always: str | None = None
     minutes: int = 30
@@ -120,7 +122,11 @@ def _circumstances(act: Act, home: str) -> list[str]:
         facts.append(f"with the variables {', '.join(shown)}{more}")
     if act.pty:
         facts.append("in a terminal")
-    told = f"It would {'run' if act.summary.startswith('run ') else 'happen'} {', '.join(facts)}."
+    if act.into:
+        facts += [_CONFINED[act.confinement]] if act.confinement in _CONFINED else []
+        told = f"It would be typed into {_code(_one_line(act.into))}, which was started {', '.join(facts)}."
+    else:
+        told = f"It would {'run' if act.summary.startswith('run ') else 'happen'} {', '.join(facts)}."
     unclear = act.argv is not None and shlex.join(act.argv) != " ".join(act.command.split(" "))
     words = " ".join(_code(one) if one else "(empty)" for one in act.argv or ()) if unclear else ""
     return [told, *([f"Word by word: {_shortened(words, 4 * _PART)}"] if words else [])]
@@ -143,7 +149,7 @@ def _target(act: Act) -> list[str]:
 def _why(question: Question) -> list[str]:
     lines = [f"Why I ask: {_bounded(question.reason, 3 * _PART)}."] if question.reason else []
     if question.taint:
-        sources = sorted(question.taint)
+        sources = question.taint
         more = f" and {len(sources) - _MOST_SOURCES} more" if len(sources) > _MOST_SOURCES else ""
         named = ", ".join(_bounded(one, 60) for one in sources[:_MOST_SOURCES])
         lines.append(f"⚠️ This conversation holds text from others, which may be behind this: {named}{more}.")
@@ -178,7 +184,7 @@ def _odd_letters(command: str) -> list[str]:
     }
     if not odd:
         return []
-    named = ", ".join(f"“{char}” is {unicodedata.name(char, 'unknown').lower()}" for char in sorted(odd)[:_MOST_SOURCES])
+    named = ", ".join(f"“{char}” is {unicodedata.name(char, 'unknown').lower()}" for char in sorted(odd)[:_MOST_LETTERS])
     return [f"⚠️ Some letters are not what they look like: {named}."]
 
 

@@ -31,7 +31,7 @@ _SPEAKERS: Final[dict[Origin, str]] = {
     "group": "a group",
     "schedule": "a scheduled job",
     "webhook": "a webhook",
-    "agent": "another agent",
+    "agent": "a sub-agent",
 }
 _RUN_WHAT_LIES_AROUND: Final = frozenset({"git"})
 """Programs that run files of the folder where they start, besides what they are told to do."""
@@ -66,9 +66,15 @@ class Rules:
             return decided
         if act.kind == "exec":
             return self._judge_command(case)
+        if act.kind == "send":
+            return _judge_message(case)
         if act.kind == "schedule" and origin != "owner":
-            return _deny(f"{_SPEAKERS[origin]} cannot schedule work; only the owner can, in a private chat")
+            return Verdict(decision="ask", reason=f"{_SPEAKERS[origin]} asks for it, and it would happen later without you")
         return Verdict(decision="allow")
+
+    def workspace(self, agent: str) -> str:
+        """Return the folder of an agent that exists, without links."""
+        return os.path.realpath(self._settings().agent(agent).workspace)
 
     def why_not(self, agent: str, origin: Origin, taint: frozenset[str], act: Act) -> str | None:
         """Say why a question about an act cannot be answered with "always"; None when it can."""
@@ -251,6 +257,8 @@ class _Case:
         """Why no rule can allow the command; None if one can."""
         if self.act.kind != "exec":
             return "only commands can be allowed for good"
+        if self.act.into:
+            return "it would be typed into a command that is running, which no rule can allow"
         if self.argv is None:
             return "it uses shell syntax, which no rule can allow"
         if self.act.env or self.act.pty:
@@ -315,6 +323,15 @@ class _Case:
     def _names(self) -> Iterator[str]:
         if self.argv and self.program:
             yield from (Path(one).name for one in (self.argv[0], self.program, os.path.realpath(self.program)))
+
+
+def _judge_message(case: _Case) -> Verdict:
+    """Decide on a message to another chat: it is allowed to the owner, and asked about where others would read it."""
+    if case.origin in {"guest", "group"}:
+        return _deny(f"{_SPEAKERS[case.origin]} cannot have messages sent to other chats; answer here")
+    if case.act.others:
+        return Verdict(decision="ask", reason="others than you would read it")
+    return Verdict(decision="allow")
 
 
 def _deny(reason: str) -> Verdict:

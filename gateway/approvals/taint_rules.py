@@ -36,11 +36,16 @@ def needs_yes(act: Act, context: ToolContext, seen: Callable[[str], bool] | None
             return None
     others = act.kind == "write" and not is_standing(PurePosixPath(act.path))
     what = _PUBLISH if others else _WHAT[act.kind]
-    return f"untrusted text is in this conversation ({named(context.taint)}), and it may be what asks {what}"
+    return f"untrusted text is in this conversation ({named(context)}), and it may be what asks {what}"
 
 
-def named(sources: frozenset[str]) -> str:
+def in_order(context: ToolContext) -> tuple[str, ...]:
+    """Return the sources of untrusted text in a conversation, the newest first where that is known."""
+    return tuple(dict.fromkeys((*(one for one in context.newest_sources if one in context.taint), *sorted(context.taint))))
+
+
+def named(context: ToolContext) -> str:
     """Name a few sources for people."""
-    shown = sorted(sources)[:_NAMED]
-    left = len(sources) - len(shown)
+    shown = in_order(context)[:_NAMED]
+    left = len(context.taint) - len(shown)
     return ", ".join(shown) + (f" and {left} more" if left else "")

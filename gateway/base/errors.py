@@ -2,6 +2,7 @@
 
 HomebodyError               1   the command failed
 ├── UsageError              2   wrong usage of a command
+│   └── ScheduleError       2   a time, an interval or a cron expression that cannot be used
 ├── SettingsError           3   invalid settings; lists all errors
 ├── NoModel                 4   no language model is configured, or its key was rejected
 ├── InvalidTransition       1   a ledger row is not in the state that the operation needs (a bug, or the operation was repeated)
@@ -75,6 +76,10 @@ class UsageError(HomebodyError):
     """Raised for wrong usage of a command."""
 
     exit_code = USAGE
+
+
+class ScheduleError(UsageError):
+    """Raised for a schedule that cannot be used. ``hint`` has an example that works."""
 
 
 def unknown_agent(agent: object, known: Iterable[str]) -> UsageError:

@@ -15,10 +15,24 @@ from agent.timing import Clock
 from gateway.base.errors import StorageFailed
 from gateway.budget.report import first_day
 from gateway.ledger.protocol import SpendingLedger
-from gateway.ledger.spending import Limit, NewCall, Reserved, Spent, UsageRow
+from gateway.ledger.spending import Limit, NewCall, Reserved, Spent, UsageBy, UsageRow
 from gateway.settings.budgets import BudgetSettings
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spender:
+    """Who or what the calls of a turn are made for. ``source`` and its ``label`` in words are empty for people.
+
+    ``usd`` and ``tokens`` are the source's own daily budget.
+    """
+
+    origin: str
+    source: str = ""
+    label: str = ""
+    usd: float | None = None
+    tokens: int | None = None
 
 
 class BudgetGuard:
@@ -41,8 +55,9 @@ class BudgetGuard:
         self._agent = agent
         self._zone = zone
         self.price = price
-        self._tell = tell
+        self.tell = tell
         self._released: set[str] = set()
+        self._spenders: dict[str, Spender] = {}
         self._day = BookingDay(clock, zone)
         self._unwritten = Unwritten()
         self._shares: dict[str, float] = {}
@@ -57,14 +72,20 @@ class BudgetGuard:
         await self._spending.allow(session)
 
     @contextlib.asynccontextmanager
-    async def turn(self, session: str, turn: str) -> AsyncIterator[None]:
-        """Assign an allowance to a turn: it lasts until the turn ends, also across a crash."""
-        if await self._is_allowed(session, turn):
+    async def turn(self, session: str, turn: str, spender: Spender | None = None) -> AsyncIterator[None]:
+        """Book a session's calls for a ``spender``, and assign an allowance to a person's turn: it lasts until the turn ends.
+
+        An allowance outlasts a crash.
+        """
+        if (spender is None or not spender.source) and await self._is_allowed(session, turn):
             self._released.add(session)
+        if spender is not None:
+            self._spenders[session] = spender
         try:
             yield
         finally:
             self._released.discard(session)
+            self._spenders.pop(session, None)
 
     async def _is_allowed(self, session: str, turn: str) -> bool:
         try:
@@ -75,16 +96,26 @@ class BudgetGuard:
 
     async def reserve(self, session: str, model: str, *, tokens: int, usd: float | None, background: bool) -> Reserved:
         """Reserve the maximum usage of a call. If the ledger cannot be written, calls are counted in memory."""
-        day = self._day.today()
-        call = NewCall(day=day, agent=self._agent, session=session, model=model, background=background, tokens=tokens, usd=usd)
+        day, spender = self._day.today(), self._spenders.get(session)
+        call = NewCall(
+            day=day,
+            agent=self._agent,
+            session=session,
+            model=model,
+            background=background,
+            tokens=tokens,
+            usd=usd,
+            origin=spender.origin if spender else "",
+            source=spender.source if spender else "",
+        )
         force = not self.settings.enabled or (session in self._released and not background)
-        limits = self._limits(background=background)
+        limits = self._limits(background=background, spender=spender)
         try:
             await self._unwritten.write(self._spending)
             reserved = await self._spending.reserve(call, limits, force=force)
         except StorageFailed as error:
             if not self._unwritten:
-                self._tell(f"💸 The ledger cannot be written, so model costs are counted in memory until it can: {error}")
+                self.tell(f"💸 The ledger cannot be written, so model costs are counted in memory until it can: {error}")
             return self._unwritten.reserve(call, limits, self._shares, force=force)
         self._shares |= reserved.shares
         await self._warn(call, limits, reserved)
@@ -92,7 +123,9 @@ class BudgetGuard:
 
     async def _warn(self, call: NewCall, limits: list[Limit], reserved: Reserved) -> None:
         """Warn the owner once a day per budget that it is nearly used up. No warning if the ledger cannot be read."""
-        for limit in limits if self.settings.enabled else ():
+        for limit in limits:
+            if not (self.settings.enabled or limit.of):
+                continue
             share = reserved.shares[limit.name]
             whose = " ".join([limit.name, *(getattr(call, column) for column in limit.same if column != "background")])
             try:
@@ -100,7 +133,8 @@ class BudgetGuard:
             except StorageFailed:
                 continue
             if due:
-                self._tell(f"💸 {min(share, 1):.0%} of today's budget {whose} is used. `/usage` shows details.")
+                budget = f"the daily budget of {limit.of}" if limit.of else f"today's budget {whose}"
+                self.tell(f"💸 {min(share, 1):.0%} of {budget} is used. `/usage` shows details.")
 
     def settle(self, row: int, spent: Spent) -> None:
         """Book a call's usage without waiting; the ledger thread writes it before any later request."""
@@ -119,11 +153,11 @@ class BudgetGuard:
         except StorageFailed as error:  # the reservation stays spent, which is the careful side
             log.warning("a model call could not be booked: %s", error)
 
-    async def usage(self, days: int) -> list[UsageRow]:
+    async def usage(self, days: int, by: UsageBy = "model") -> list[UsageRow]:
         """Return the usage of all agents in the last ``days`` days, including today."""
-        return await self._spending.usage(first_day(self._clock.now(), self._zone, days))
+        return await self._spending.usage(first_day(self._clock.now(), self._zone, days), by)
 
-    def _limits(self, *, background: bool) -> list[Limit]:
+    def _limits(self, *, background: bool, spender: Spender | None = None) -> list[Limit]:
         budgets = (
             [("budgets.background", ("background",), self.settings.background)]
             if background
@@ -137,7 +171,17 @@ class BudgetGuard:
         for name, same, budget in budgets:
             limits += [Limit(name=f"{name}.usd", same=same, usd=budget.usd)] if budget.usd is not None else []
             limits += [Limit(name=f"{name}.tokens", same=same, tokens=budget.tokens)] if budget.tokens is not None else []
-        return limits
+        return limits if spender is None else [*limits, *_own_limits(spender)]
+
+
+def _own_limits(spender: Spender) -> list[Limit]:
+    """Return the limits of a source's own daily budget."""
+    found = []
+    if spender.source and spender.usd is not None:
+        found.append(Limit(name=f"{spender.source}.usd", of=spender.label, same=("source",), usd=spender.usd))
+    if spender.source and spender.tokens is not None:
+        found.append(Limit(name=f"{spender.source}.tokens", of=spender.label, same=("source",), tokens=spender.tokens))
+    return found
 
 
 WINDOW_SECONDS = 10 * 3600.0
@@ -195,8 +239,8 @@ class Unwritten:
     def reserve(self, call: NewCall, limits: Sequence[Limit], known: Mapping[str, float], *, force: bool) -> Reserved:
         """Reserve a call unless it could exceed a limit. ``known``: the usage of each limit when the ledger was last read."""
         shares = {limit.name: known.get(limit.name, 0.0) + self._share(call, limit) for limit in limits}
-        broken = next((limit for limit in limits if shares[limit.name] > 1), None)
-        if broken is not None and not force:
+        broken = next((limit for limit in limits if shares[limit.name] > 1 and (limit.of or not force)), None)
+        if broken is not None:
             return Reserved(row=None, broken=broken, shares=shares)
         self._last -= 1
         self._calls[self._last] = _Call(call)

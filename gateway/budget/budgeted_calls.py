@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from typing import Literal, cast
+from typing import Final, Literal, cast
 
 from agent.events import Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, FailureKind, Text, Thinking, Usage
@@ -64,6 +64,8 @@ class BudgetMiddleware(ModelMiddleware):
         """Do nothing: the wrapped model is shared and closed by its owner."""
 
 
+USED_UP: Final = "Today's budget is used up"
+"""How the failure of a call begins that a budget does not allow."""
 SESSION = "memory search"
 """The name under which embeddings are booked."""
 LOCAL = frozenset({"local", "fake"})
@@ -152,7 +154,11 @@ def _held(model: str, limit: Limit | None) -> AssistantMessage:
         if limit.usd is not None
         else f"{(limit.tokens or 0) * 2 or 1_000_000}"
     )
-    told = f"Today's budget is used up: the next answer could exceed {name}{used}."
+    if limit is not None and limit.of:
+        told = f"{USED_UP}: the next answer could exceed the daily budget of {limit.of}{used}."
+        hint = "It goes on tomorrow, or when it is given a larger budget."
+        return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, hint=hint))
+    told = f"{USED_UP}: the next answer could exceed {name}{used}."
     hint = f"Send /budget once, then your message again; or raise the budget: homebody config set {name} {more}"
     return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, hint=hint))
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from agent.models.catalog.prices import AS_OF
-from gateway.ledger.spending import UsageRow
+from gateway.ledger.spending import UsageBy, UsageRow
+
+_CAMEL: Final = frozenset({"cache_read", "cache_write"})
+OUTSIDE: Final = "(upkeep)"
+"""What is shown for calls outside of turns: memory flushes, summaries, embeddings."""
 
 
 def first_day(now: datetime, zone: ZoneInfo, days: int) -> str:
@@ -17,11 +21,11 @@ def first_day(now: datetime, zone: ZoneInfo, days: int) -> str:
     return f"{now.astimezone(zone).date() - timedelta(days=days - 1):%Y-%m-%d}"
 
 
-def facts(rows: Sequence[UsageRow]) -> dict[str, Any]:
+def facts(rows: Sequence[UsageRow], by: UsageBy = "model") -> dict[str, Any]:
     """The rows and their total as JSON values. ``cacheHit``: the share of input tokens read from a prompt cache."""
     listed = [
         {
-            **{key: value for key, value in asdict(row).items() if key not in {"cache_read", "cache_write"}},
+            **{by if key == "name" else key: value for key, value in asdict(row).items() if key not in _CAMEL},
             "cacheRead": row.cache_read,
             "cacheWrite": row.cache_write,
             "cacheHit": _hit(row.input, row.cache_read, row.cache_write),
@@ -37,17 +41,17 @@ def facts(rows: Sequence[UsageRow]) -> dict[str, Any]:
     return {"usage": listed, "total": total, "pricesAsOf": AS_OF}
 
 
-def told(found: dict[str, Any]) -> str:
+def told(found: dict[str, Any], by: UsageBy = "model") -> str:
     """The same as a Markdown table."""
     if not found["usage"]:
         return "There were no model calls in these days."
-    lines = ["| day | agent | model | calls | in | out | cache | cost |", "|---|---|---|---:|---:|---:|---:|---:|"]
+    lines = [f"| day | agent | {by} | calls | in | out | cache | cost |", "|---|---|---|---:|---:|---:|---:|---:|"]
     for row in found["usage"]:
         sent = row["input"] + row["cacheRead"] + row["cacheWrite"]
         sign = "≥ " if row["unpriced"] else "~ " if row["estimated"] else ""
         cost = "?" if row["unpriced"] and not row["cost"] else f"{sign}${row['cost']:.2f}"
         lines.append(
-            f"| {row['day']} | {row['agent']} | {row['model']} | {row['calls']} | {sent:,} | {row['output']:,} "
+            f"| {row['day']} | {row['agent']} | {row[by] or OUTSIDE} | {row['calls']} | {sent:,} | {row['output']:,} "
             f"| {row['cacheHit']:.0%} | {cost} |"
         )
     lines += [

@@ -35,6 +35,8 @@ COMMANDS = {
     "channels": ("gateway.cli.channels:channels", "Show the chat platforms and whether they are connected."),
     "pairing": ("gateway.cli.pairing:pairing", "Approve and revoke people who may talk to your agent."),
     "approvals": ("gateway.cli.approvals:approvals", "Decide what agents ask for, and show the rules."),
+    "hooks": ("gateway.cli.hooks:hooks", "Let other programs call your agent by webhooks."),
+    "cron": ("gateway.cli.cron:cron", "Set up and manage reminders and tasks on a schedule."),
     "inbox": ("gateway.cli.waiting_messages:inbox", "Show messages that are waiting or failed."),
     "outbox": ("gateway.cli.waiting_messages:outbox", "Show undelivered replies; retry or drop them."),
     "tools": ("gateway.cli.tools:tools", "Show the tools of an agent and the rules for them."),
@@ -62,6 +64,9 @@ INSTEAD = {
     "help": "homebody --help lists the commands.",
     "version": "The version is shown by: homebody --version",
     "send": 'Send one message: homebody agent -m "..."',
+    "remind": 'Set a reminder: homebody cron add "tomorrow at 9" "Water the plants"',
+    "jobs": "List the jobs: homebody cron list",
+    "schedule": "List the jobs: homebody cron list",
     "run": "Run the gateway with: homebody gateway",
 }
 """Commands of similar programs that do not exist here, and what to do instead."""

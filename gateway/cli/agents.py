@@ -1,4 +1,4 @@
-"""``homebody agents``: lists, adds and removes agents."""
+"""``homebody agents``: lists, adds and removes agents, and shows what works now."""
 
 from __future__ import annotations
 
@@ -90,6 +90,28 @@ def add(
         f"Talk to it: homebody chat --agent {agent_id}. Route a channel to it: {lead}",
         as_json=as_json,
     )
+
+
+@agents.command()
+@_JSON
+@pass_invocation
+def tree(invocation: Invocation, *, as_json: bool) -> None:
+    """Show what works now: conversations with a turn and their sub-agents, with age, tokens and cost."""
+    import asyncio
+
+    from gateway.base.state_lock import describe
+    from gateway.cli.gateway_calls import ask
+    from gateway.subagents.tree_text import NOTHING, tree_text
+
+    holder = describe(invocation.paths.state / "gateway.lock")
+    if holder is None or not holder.socket:
+        nothing: dict[str, Any] = {"agents": [], "sessions": [], "subagents": []}
+        tell(nothing, f"No gateway is running. {NOTHING}", as_json=as_json)
+        return
+    facts = asyncio.run(ask(invocation.paths.state, "agents.tree"))
+    settings = invocation.loaded.settings
+    names = {agent: settings.agent(agent).name for agent in settings.agent_ids}
+    tell(facts, tree_text(facts, names).replace("**", "").replace("`", ""), as_json=as_json)
 
 
 @agents.command()

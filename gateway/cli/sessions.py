@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.messages import AssistantMessage, is_of_a_person
+from agent.messages import AssistantMessage, begins_turn
 from agent.transcript.entries import InvalidEntry, Said, decode
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.cli.invocation import Invocation, pass_invocation, say
@@ -294,7 +294,7 @@ def _last_words(found: Found) -> list[str]:
         message = body.message if isinstance(body, Said) else None
         if isinstance(message, AssistantMessage) and message.text and not answer:
             answer = message.text
-        elif message is not None and is_of_a_person(message) and message.text:
+        elif message is not None and begins_turn(message) and message.text:
             return [f"› {_short(message.text, LINE_CHARS)}", *([_short(answer, SHOWN_CHARS)] if answer else [])]
     return []
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gateway.ledger.protocol import Ledger
+    from gateway.ledger.spending import UsageBy
 
 
 @click.command()
@@ -53,6 +54,7 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     if suspended := facts["turns"].get("suspended"):
         lines.append(f"  {suspended} turns wait for your approval: homebody approvals list")
     lines.append(f"  {facts['turns']['running']} turns running, {facts['inbox']['waiting']} messages waiting, outbox: {outbox}")
+    lines += held_lines(facts["unasked"])
     settings = facts.get("settings") or {}
     if settings.get("complaint"):
         lines.append(f"  ! the settings file has errors, so the previous settings stay in effect: {settings['complaint']}")
@@ -61,6 +63,13 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     lines += [f"  PAUSED: {cause}" for cause in facts["paused"]]
     lines += [f"  ! {notice}" for notice in facts["notices"]]
     return "\n".join(lines)
+
+
+def held_lines(counts: dict[str, int]) -> list[str]:
+    """Say how many unasked messages were not sent, and where to read them."""
+    states = {"held": "held until quiet hours end", "kept": "kept beyond the number of a day"}
+    told = [f"{counts[state]} {words}" for state, words in states.items() if counts[state]]
+    return [f"  unasked messages: {', '.join(told)} (homebody outbox held)"] if told else []
 
 
 def confinement_lines(standing: dict[str, Any] | None) -> list[str]:
@@ -78,9 +87,16 @@ def confinement_lines(standing: dict[str, Any] | None) -> list[str]:
 
 @click.command()
 @click.option("--days", type=click.IntRange(1, 400), default=7, show_default=True, help="Number of days, including today.")
+@click.option(
+    "--by",
+    type=click.Choice(["model", "origin", "source"]),
+    default="model",
+    show_default=True,
+    help="model, origin (owner, guest, group, schedule, webhook, agent), or source (each job, webhook and sub-agent).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
-def usage(invocation: Invocation, days: int, as_json: bool) -> None:
+def usage(invocation: Invocation, days: int, by: UsageBy, as_json: bool) -> None:
     """Show tokens and cost by day, agent and model, with the share read from the provider's prompt cache."""
     from gateway.agents.memory_stores import owner_zone
     from gateway.budget.report import facts, first_day, told
@@ -90,13 +106,13 @@ def usage(invocation: Invocation, days: int, as_json: bool) -> None:
     since = first_day(datetime.now(UTC), owner_zone(settings.agent(settings.default_agent)), days)
 
     def handlers(ledger: Ledger) -> Any:
-        async def look(since: str) -> dict[str, Any]:
-            return facts(await ledger.spending.usage(since))
+        async def look(since: str, by: UsageBy) -> dict[str, Any]:
+            return facts(await ledger.spending.usage(since, by), by)
 
         return {"usage": look}
 
-    found = call_ledger(invocation, handlers, "usage", since=since)
-    tell(found, told(found), as_json=as_json)
+    found = call_ledger(invocation, handlers, "usage", since=since, by=by)
+    tell(found, told(found, by), as_json=as_json)
 
 
 @click.command()

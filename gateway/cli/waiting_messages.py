@@ -98,6 +98,40 @@ def drop(invocation: Invocation, number: int, as_json: bool) -> None:
     tell(facts, f"Message {number} will not be sent. To undo this: homebody outbox retry {number}", as_json=as_json)
 
 
+@outbox.command()
+@_JSON
+@pass_invocation
+def held(invocation: Invocation, as_json: bool) -> None:
+    """List messages that nobody asked for and that were held (quiet hours) or kept (beyond the number of a day)."""
+    rows = _call(invocation, "outbox.held")["held"]
+    if as_json:
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    for row in rows:
+        when = invocation.local_time(row["since"])
+        click.echo(f"{row['id']:>6}  {when}  {row['state']}  {row['name']}  {row['conversation']}  {shown(row['text'])}")
+    click.echo("To send one now: homebody outbox send NUMBER" if rows else "No messages are held or kept.")
+
+
+@outbox.command()
+@click.argument("number", type=int, required=False)
+@click.option("--all", "everything", is_flag=True, help="Send all of them, oldest first.")
+@_JSON
+@pass_invocation
+def send(invocation: Invocation, number: int | None, everything: bool, as_json: bool) -> None:
+    """Send held or kept message NUMBER now (see `homebody outbox held`)."""
+    from gateway.base.errors import UsageError
+
+    if (number is None) != everything:
+        raise UsageError("name one number, or --all", hint="`homebody outbox held` shows the messages with their numbers.")
+    facts = _call(invocation, "outbox.send", row=number)
+    count = len(facts["sent"])
+    done = (
+        f"Message {number} is queued." if number is not None else f"{count} messages are queued." if count else "None are held."
+    )
+    tell(facts, done, as_json=as_json)
+
+
 def shown(text: str) -> str:
     """A text as one line for the terminal, without control characters."""
     line = "".join(filter(str.isprintable, " ".join(text.split())))

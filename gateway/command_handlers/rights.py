@@ -15,11 +15,11 @@ Who = Literal["owner", "members"]
 
 CHANGING: Final = frozenset({"new", "reset", "undo", "compact", "unpin", "reasoning", "verbose", "missed"})
 """Commands that change a conversation for everybody in it."""
-ASKING: Final = frozenset({"pin", "model", "think", "queue"})
+ASKING: Final = frozenset({"pin", "model", "think", "queue", "jobs"})
 """Commands that show a value without an argument and change it with one."""
 COSTLY: Final = frozenset({"model", "think"})
 """Commands that affect the owner's cost; guests may not use them in private either."""
-OWNERS: Final = frozenset({"approve", "resume", "usage", "budget"})
+OWNERS: Final = frozenset({"agents", "approve", "resume", "usage", "budget"})
 """Commands for the owner only; they reject others themselves."""
 _ANYWHERE: Final = "*"
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
 
 from agent.context.context_budget import short
 from agent.transcript.unused_tools import asked_in_vain
 from channels.errors import NotSent, Uncertain
 from channels.live import Done
-from channels.messages import ChatAddress, Inbound, Outbound
+from channels.messages import Button, ChatAddress, Inbound, Outbound
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.approvals.decisions import CHOICES, USAGE, Decisions
 from gateway.base.errors import StorageFailed
 from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.session_commands import choose, counted, flushed
+from gateway.command_handlers.stopping import Stopping
 from gateway.commands.table import COMMANDS, ParsedCommand, says_stop
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import InboxRow, NewOutbound
@@ -32,11 +34,23 @@ from gateway.sessions.sessions_file import SessionRecord
 
 log = logging.getLogger(__name__)
 
-NOTHING = "Nothing is running."
+
+async def _no_lines(agent: RunningAgent) -> Sequence[str]:
+    del agent
+    return ()
+
+
+FurtherCommand: TypeAlias = "Callable[[str, RoutedMessage], Awaitable[tuple[str, Sequence[Button]]]]"
+"""Runs a command with its argument, and returns the reply with its buttons. It may be called twice for one message."""
 
 
 class UrgentCommands:
-    """``/stop``, ``/status``, ``/queue``, ``/missed``, ``/approve``, ``/resume``. All but the last two affect only the sender's session."""
+    """``/stop``, ``/status``, ``/queue``, ``/missed``, ``/approve``, ``/resume``.
+
+    All but the last two, and ``/stop all``, affect only the sender's session.
+
+    ``further`` finds the urgent commands of other parts by name; ``status_lines`` returns what ``/status`` says of them.
+    """
 
     def __init__(
         self,
@@ -51,10 +65,14 @@ class UrgentCommands:
         rights: CommandRights,
         confined: Callable[[str], Standing | None],
         decisions: Decisions,
-        end_commands: Callable[[str], int],
+        stopping: Stopping,
+        further: Callable[[str], FurtherCommand | None] = lambda _: None,
+        status_lines: Callable[[RunningAgent], Awaitable[Sequence[str]]] = _no_lines,
     ) -> None:
+        self._further = further
+        self._status_lines = status_lines
         self._decisions = decisions
-        self._end_commands = end_commands
+        self._stopping = stopping
         self._rights = rights
         self._confined = confined
         self._ledger = ledger
@@ -70,20 +88,24 @@ class UrgentCommands:
         """Run a message if it is an urgent command; return whether it was one. May be called twice for one message after a crash."""
         inbound, actor, route = message.inbound, message.actor, message.route
         self._sessions[inbound.conversation] = route.session
-        is_stop_word = says_stop(inbound.text) and await self._stoppable(route.session)
+        is_stop_word = says_stop(inbound.text) and await self._stopping.possible(route.session)
         command = (COMMANDS["stop"], "") if is_stop_word else message.command
         if command is None or not command[0].urgent:
             return False
         place, stops = inbound.conversation, command[0].name == "stop"
         allowed = (
-            self._rights.may_stop(self._running.get(route.session), place, actor, self._queue.stopped_with(route.session))
+            (actor.owner or command[1].casefold() != "all")
+            and self._rights.may_stop(self._running.get(route.session), place, actor, self._queue.stopped_with(route.session))
             if stops
             else self._rights.may(command[0], command[1], place, actor)
         )
         if not allowed and is_stop_word:  # a mere word, by somebody who cannot stop this: it is a message
             return False
+        buttons: Sequence[Button] = ()
         if not allowed:
             reply = self._rights.refusal(command[0], place)
+        elif further := self._further(command[0].name):
+            reply, buttons = await further(command[1], message)
         elif command[0].name == "queue":
             if self._agents[route.agent].store.get(route.session) is None:  # the lane makes the session first
                 return False
@@ -93,6 +115,7 @@ class UrgentCommands:
         pieces = self._channel(inbound.conversation).chunks(reply)
         uid = message.row.uid
         chunks = [NewOutbound(conversation=place, text=piece, key=f"{uid}.u.{n}") for n, piece in enumerate(pieces)]
+        chunks = [*chunks[:-1], *(replace(one, buttons=tuple(buttons)) for one in chunks[-1:])]
         try:
             await self._ledger.outbox.enqueue(chunks)
         except StorageFailed as error:
@@ -103,7 +126,7 @@ class UrgentCommands:
 
     async def stop_unstored(self, inbound: Inbound, route: Route) -> None:
         """Stop the running turn and reply, although nothing can be stored."""
-        reply = self._stop(route.session)
+        reply = self._stopping.at_once(route.session)
         await self._say_at_once(inbound.conversation, [reply])
         self._done(inbound, route, reply, 1)
 
@@ -129,7 +152,7 @@ class UrgentCommands:
     async def _reply(self, command: ParsedCommand, message: RoutedMessage) -> str:
         name, inbound, route, actor = command[0].name, message.inbound, message.route, message.actor
         if name == "stop":
-            return await self._stopped(message)
+            return await self._stop(command[1], message)
         if name == "missed":
             return await bring_missed(self._ledger, inbound.conversation.address)
         if name == "approve":
@@ -139,6 +162,12 @@ class UrgentCommands:
                 return "Only my owner can use this command."
             return "▶️ Resumed." if (await self._resume())["was"] else "I am not paused."
         return await self._status(inbound, route)
+
+    async def _stop(self, argument: str, message: RoutedMessage) -> str:
+        if argument.casefold() == "all":
+            return await self._stopping.everything()
+        everything = self._rights.may_withdraw(message.inbound.conversation, message.actor)
+        return await self._stopping.session(message.route.session, all_of_it=everything)
 
     async def _decided(self, argument: str, message: RoutedMessage) -> str:
         """Decide a question, for an owner; anybody else is told that they cannot."""
@@ -155,40 +184,10 @@ class UrgentCommands:
         except StorageFailed as error:
             return f"💾 Nothing was decided, because it could not be stored ({error}). Answer again in a moment. {error.hint}".strip()
 
-    async def _stopped(self, message: RoutedMessage) -> str:
-        """Stop what runs in a session, and withdraw its open questions."""
-        session = message.route.session
-        told = self._stop(session)
-        if not self._rights.may_withdraw(message.inbound.conversation, message.actor):
-            return told
-        try:
-            withdrawn = await self._decisions.withdraw(session, "stopped by its owner")
-        except StorageFailed as error:
-            log.warning("open questions could not be withdrawn: %s", error)
-            return told
-        if not withdrawn:
-            return told
-        waited = f"⏹️ Stopped {counted(withdrawn, 'task')} that waited for an approval; nothing of it was run."
-        return waited if told == NOTHING else f"{told} {waited}"
-
     async def stop_at(self, place: ChatAddress) -> None:
-        """Stop the running turn of a conversation, at a client's request without a message."""
+        """Stop what runs in a conversation, at a client's request without a message."""
         if session := self._sessions.get(place):
-            self._queue.stop(session)
-            self._end_commands(session)
-
-    def _stop(self, session: str) -> str:
-        coming, ended = self._queue.stop(session), self._end_commands(session)
-        if coming is None and not ended:
-            return NOTHING
-        also = [f"{counted(len(coming), 'message')} that I had not started to answer"] if coming else []
-        also += [counted(ended, "background command")] if ended else []
-        return f"⏹️ Stopped, including {' and '.join(also)}." if also else "⏹️ Stopped."
-
-    async def _stoppable(self, session: str) -> bool:
-        if self._lanes.busy(session) or self._queue.stopped_with(session):
-            return True
-        return any(one.session == session for one in await self._ledger.approvals.latest(["pending"]))
+            await self._stopping.turn(session)
 
     async def _status(self, inbound: Inbound, route: Route) -> str:
         agent = self._agents[route.agent]
@@ -216,6 +215,8 @@ class UrgentCommands:
         ahead = self._lanes.queued(route.session)
         lines += self._at_work(agent, route)
         lines += self._commands(route.agent)
+        if route.audience.kind == "owner":
+            lines += await self._status_lines(agent)
         lines.append(f"- Queue: {self._queue.told(route.session, inbound.conversation.channel)}")
         waiting = max(tally.waiting - 1, 0)  # the question itself is in the inbox until it is answered
         lines.append(f"- Running: {counted(tally.running, 'turn')}, {ahead} waiting here, {waiting} in total")

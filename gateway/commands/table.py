@@ -29,7 +29,8 @@ COMMANDS = {
     for command in (
         Command("help", "list all commands"),
         Command("status", "show my status: model, context, running and waiting messages", urgent=True),
-        Command("stop", "stop the current task", urgent=True),
+        Command("stop", "stop the current task with what it started; all: everything that works", "[all]", urgent=True),
+        Command("agents", "show what works now: conversations and sub-agents", "[stop ID]", urgent=True),
         Command(
             "queue",
             "what happens to messages you send while I'm busy",
@@ -38,6 +39,7 @@ COMMANDS = {
         ),
         Command("missed", "send replies that could not be delivered earlier", urgent=True),
         Command("approve", "answer a question of mine about what I may do", "<id> <once, always or deny>", urgent=True),
+        Command("jobs", "list reminders and jobs; run, pause or remove one", "[id]", urgent=True),
         Command("resume", "resume after I paused myself", urgent=True),
         Command("new", "start a new conversation; important facts are saved to memory first", "[model]"),
         Command("reset", "same as /new"),

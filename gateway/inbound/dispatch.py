@@ -57,7 +57,7 @@ class Dispatcher:
         except UsageError as error:
             await self._refuse(row, message.inbound, error)
             return
-        if self._unstored.was_run(row) or await self._run_urgent(routed):
+        if message.automation is None and (self._unstored.was_run(row) or await self._run_urgent(routed)):
             await self._end(row, "answered", reason="urgent")
             return
         self._enqueue(routed)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from agent.taint import merged
 from channels.messages import Inbound
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import UsageError
@@ -87,12 +88,15 @@ class MessageRouting:
         return await self._message(inbound, actor, with_context)
 
     def routed(self, row: InboxRow, message: ReceivedMessage) -> RoutedMessage:
-        """Return a stored message with its route and its command. A message of an agent that is gone is routed again.
+        """Return a stored message with its route and its command. A person's message to an agent that is gone is routed again.
 
         Raises:
             UsageError: no agent can get it.
         """
         route = message.route
+        if message.automation is not None and route is not None and route.agent not in self._agents:
+            why = f"“{message.automation.name}” is for the agent {route.agent!r}, which is gone"
+            raise UsageError(why, hint=f"Agents there are: {', '.join(sorted(self._agents))}.")
         if route is None or route.agent not in self._agents:
             route = self._router.resolve(message.inbound, message.actor)
         agent = self._agents.get(route.agent)
@@ -104,8 +108,10 @@ class MessageRouting:
             route=route,
             before=message.before,
             context_events=message.context_events,
+            context_sources=message.context_sources,
+            automation=message.automation,
             triggers=triggers,
-            command=parse_with_triggers(message.inbound.text, triggers),
+            command=None if message.automation is not None else parse_with_triggers(message.inbound.text, triggers),
         )
 
     async def _message(self, inbound: Inbound, actor: Actor, with_context: set[str]) -> list[NewMessage]:
@@ -118,7 +124,12 @@ class MessageRouting:
             before = self._history.before(inbound)
         first, *further = self._routes(inbound, actor)
         message = ReceivedMessage(
-            inbound=inbound, actor=actor, route=first, before=before, context_events=tuple(event.line for event in events)
+            inbound=inbound,
+            actor=actor,
+            route=first,
+            before=before,
+            context_events=tuple(event.line for event in events),
+            context_sources=merged(*(event.sources for event in events)),
         )
         copies = [
             NewMessage(message=replace(message, route=route), copy_for=route.agent) for route in further if route is not None

@@ -21,15 +21,17 @@ from gateway.ledger.protocol import InboxLedger, Ledger
 from gateway.ledger.rows import Arrival, InboxRow
 from gateway.ledger.values import account_of, clean
 from gateway.routing.access import Access
+from gateway.routing.automation import Automation
 from gateway.routing.routed_message import (
     ReceivedMessage,
     RoutedMessage,
     UnreadableMessage,
+    arrival_of,
     decode_received,
     encode_message,
     reworded,
 )
-from gateway.routing.router import ChatMigrations, Router
+from gateway.routing.router import ChatMigrations, Route, Router
 from gateway.settings.root import SettingsStore
 
 log = logging.getLogger(__name__)
@@ -62,6 +64,7 @@ class Inbox:
         alive: Callable[[str, str], None],
     ) -> None:
         history = GroupHistory()
+        self.access = access
         self.ledger = ledger
         self.router = router
         self.settings = settings
@@ -94,6 +97,20 @@ class Inbox:
     async def hand_out(self, row: InboxRow) -> None:
         """Enqueue a message that waits in the ledger."""
         await self.dispatcher.dispatch_row(row)
+
+    async def submit(self, message: Inbound, route: Route, automation: Automation, *, account: str) -> InboxRow | None:
+        """Store a message that no person wrote, and enqueue it; None if one with its alias is known on that account.
+
+        ``account`` is "schedule", "hook" or "agent". ``message.conversation`` is where the reply goes.
+
+        Raises:
+            StorageFailed: it was not stored.
+        """
+        accepted = await self.ledger.inbox.accept(account, [arrival_of(message, route, automation, self.clock.now())])
+        if not accepted.rows:
+            return None
+        await self.finish(self.hand_out(accepted.rows[0]))
+        return accepted.rows[0]
 
     async def read(self, rows: Sequence[int]) -> list[RoutedMessage]:
         """Return messages by the ids of their rows, in the order of arrival, without those that cannot be read any more."""
@@ -209,7 +226,14 @@ def to_arrival(new: NewMessage, received_at: datetime) -> Arrival:
         conversation=inbound.conversation.address,
         session=route.session if route else None,
         sender=inbound.sender.id,
-        payload=encode_message(inbound, new.message.actor, route, before=new.message.before, asides=new.message.context_events),
+        payload=encode_message(
+            inbound,
+            new.message.actor,
+            route,
+            before=new.message.before,
+            asides=new.message.context_events,
+            aside_sources=new.message.context_sources,
+        ),
         received_at=received_at,
         message=inbound.message_id if inbound.event == "message" else None,
         takes=new.event_ids,

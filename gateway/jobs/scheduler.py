@@ -1,7 +1,7 @@
-"""Scheduler of periodic jobs: session resets, ledger cleanup and ledger backups.
+"""Scheduler: jobs at their instants; session resets, ledger cleanup and ledger backups now and then.
 
-APScheduler wakes it; what is due is worked out from the stored instants and the clock at hand each time, so that a machine that
-slept, or a clock that was set, makes no difference.
+APScheduler wakes it, at the next instant of a job or after half a minute; what is due is worked out from the stored instants and the clock
+at hand each time, so that a machine that slept, or a clock that was set, makes no difference.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agent.timing import Clock
 from gateway.agents.running_agent import RunningAgent
@@ -19,24 +19,45 @@ from gateway.base.errors import StorageFailed
 from gateway.sessions.sessions_file import SessionRecord
 
 if TYPE_CHECKING:
-    from apscheduler.schedulers.asyncio import AsyncIOScheduler
+    from gateway.jobs.waking import Waker
 
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 30
+AGAIN_SECONDS = 10
+"""How long to wait after jobs could not be fired, because the disk is full, say."""
 SWEEP_EVERY = timedelta(hours=6)
 BACKUP_EVERY = timedelta(hours=1)
+
+
+Result = TypeVar("Result")
 
 
 async def _nothing() -> None:
     return
 
 
+class DueJobs(Protocol):
+    """The jobs, as far as the scheduler knows them. ``changed`` is called when ``next_due`` may have changed."""
+
+    changed: Callable[[], None]
+
+    @property
+    def next_due(self) -> datetime | None:
+        """When the next job is due."""
+        ...
+
+    async def fire_due(self) -> int:
+        """Fire the jobs that are due."""
+        ...
+
+
 class Scheduler:
-    """Wakes every half minute (``every``, in seconds).
+    """Wakes when a job is due, and at least every half minute (``every``, in seconds).
 
     ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows;
-    ``backup`` copies the ledger, every hour; ``expire`` closes questions whose time is over, at every wake-up.
+    ``backup`` copies the ledger, every hour; ``expire`` closes questions whose time is over, and ``automation`` does what is due of
+    heartbeats and held messages, both at every tick.
 
     Only sessions whose time may have come are looked at, however many there are. A session that cannot be reset now, because
     it is busy, is looked at again with the next tick.
@@ -51,6 +72,8 @@ class Scheduler:
         sweep: Callable[[], Awaitable[object]],
         backup: Callable[[], Awaitable[object]] = _nothing,
         expire: Callable[[], Awaitable[object]] = _nothing,
+        automation: Callable[[], Awaitable[object]] = _nothing,
+        jobs: DueJobs | None = None,
         every: float = TICK_SECONDS,
     ) -> None:
         self._agents = agents
@@ -59,8 +82,14 @@ class Scheduler:
         self._sweep = sweep
         self._backup = backup
         self._expire = expire
+        self._automation = automation
         self._every = every
-        self._scheduler: AsyncIOScheduler | None = None
+        self._jobs = jobs
+        if jobs is not None:
+            jobs.changed = self._wake_earlier
+        self._waker: Waker | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._kept_at: float | None = None
         self._swept: datetime | None = None
         self._backed_up: datetime | None = None
         self._watched: set[str] = set()
@@ -68,22 +97,67 @@ class Scheduler:
         self._heap: list[tuple[datetime, str, str]] = []
 
     async def start(self, later: float = 0) -> None:
-        """Begin to tick, ``later`` seconds from now."""
+        """Begin, ``later`` seconds from now: with the jobs that are due already."""
         await asyncio.sleep(later)
-        self._scheduler = scheduler = await asyncio.to_thread(_scheduler)  # to import it takes a while
-        scheduler.add_job(
-            self.tick, "interval", seconds=self._every, coalesce=True, max_instances=1, misfire_grace_time=None
-        )  # a tick that comes late is due all the same: without the last argument one is dropped after a second
-        scheduler.start()
+        self._waker = await asyncio.to_thread(self._make_waker)  # to import APScheduler takes a while
+        self._waker.start()
+        self._kept_at = asyncio.get_running_loop().time()
+        self._do(self._serve(self._waker))
+
+    def _make_waker(self) -> Waker:
+        from gateway.jobs.waking import Waker
+
+        return Waker(self._next_due, self._clock, self._every)
 
     async def tick(self) -> None:
-        """Do what is due now. Also called by tests, which have a clock of their own."""
+        """Do all that is due now. Also called by tests, which have a clock of their own."""
+        await self._fire()
+        await self._keep_house()
+
+    async def _serve(self, waker: Waker) -> None:
+        """Fire jobs at every wake-up. The rest runs beside that, because a copy of the ledger may take longer than a job can wait."""
+        loop = asyncio.get_running_loop()
+        keeping: asyncio.Task[bool] | None = None
+        while True:
+            if not await self._safely(self._fire):
+                await asyncio.sleep(min(self._every, AGAIN_SECONDS))
+            waker.plan()
+            await waker.woken()
+            due = self._kept_at is None or loop.time() - self._kept_at >= self._every * 0.9
+            if due and (keeping is None or keeping.done()):
+                self._kept_at = loop.time()
+                keeping = self._do(self._safely(self._keep_house))
+
+    async def _safely(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Return whether it worked. What fails is tried again at a later wake-up."""
+        try:
+            await work()
+        except StorageFailed as error:
+            log.warning("work on a schedule has to wait: %s", error)
+        except Exception:  # a defect in one kind of work must not end the others
+            log.exception("work on a schedule failed")
+        else:
+            return True
+        return False
+
+    def _do(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _fire(self) -> None:
+        if self._jobs is not None:
+            await self._jobs.fire_due()
+
+    async def _keep_house(self) -> None:
         now = self._clock.now()
         for agent in self._agents.values():
             if agent.id not in self._watched:
                 self._watch(agent, now)
         self._reset_due(now)
         await self._expire()
+        await self._automation()
         if self._backed_up is None or now - self._backed_up >= BACKUP_EVERY:
             self._backed_up = now
             await self._backup()
@@ -91,6 +165,13 @@ class Scheduler:
             self._swept = now
             await self._sweep()
             await self._maintain()
+
+    def _next_due(self) -> datetime | None:
+        return self._jobs.next_due if self._jobs is not None else None
+
+    def _wake_earlier(self) -> None:
+        if self._waker is not None:
+            self._waker.plan()
 
     def look_again(self) -> None:
         """Work out anew when sessions are due: the rules were changed."""
@@ -135,14 +216,9 @@ class Scheduler:
                 log.warning("the sessions of %s could not be tidied up: %s", agent.id, error)
 
     def stop(self) -> None:
-        """Tick no more."""
-        if self._scheduler is not None:
-            self._scheduler.shutdown(wait=False)
-            self._scheduler = None
-
-
-def _scheduler() -> AsyncIOScheduler:
-    from apscheduler.schedulers.asyncio import AsyncIOScheduler
-    from apscheduler.triggers.interval import IntervalTrigger  # noqa: F401  (found by its name when a job is added)
-
-    return AsyncIOScheduler(timezone="UTC")
+        """Begin nothing more."""
+        if self._waker is not None:
+            self._waker.stop()
+            self._waker = None
+        for task in self._tasks:
+            task.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -44,7 +45,7 @@ class SqliteInbox:
             self._events.changed()
 
         def work(db: apsw.Connection) -> Accepted:
-            taken = [_take(db, account, arrival, now) for arrival in arrivals]
+            taken = [take(db, account, arrival, now) for arrival in arrivals]
             if cursor is not None:
                 db.execute(
                     "INSERT INTO cursor VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
@@ -120,7 +121,7 @@ class SqliteInbox:
         return await self._connection.run(work)
 
 
-def _take(db: apsw.Connection, account: str, arrival: Arrival, now: datetime) -> tuple[InboxRow | None, bool]:
+def take(db: apsw.Connection, account: str, arrival: Arrival, now: datetime) -> tuple[InboxRow | None, bool]:
     """Insert a message unless its alias is known; also return whether an older message had its key."""
     key, alias = clean(arrival.key), clean(arrival.alias)
     if db.execute("SELECT 1 FROM inbox WHERE account = ? AND skey = ?", (account, alias)).fetchone():
@@ -185,6 +186,11 @@ KEPT: Final = 20
 """The most events kept for a conversation; older ones are deleted."""
 
 
+_TAKEN: Final = (
+    "SELECT 1 WHERE EXISTS (SELECT 1 FROM outbox WHERE key = :key) OR EXISTS (SELECT 1 FROM unasked WHERE key = :key)"
+)
+
+
 class SqliteContextEvents:
     """Implements ``ContextEventLedger``. ``known`` caches which conversations have any."""
 
@@ -201,20 +207,26 @@ class SqliteContextEvents:
         self.known.learn(names, as_of)
         return found
 
-    async def announce(self, message: NewOutbound, line: str) -> None:
+    async def announce(
+        self, message: NewOutbound, line: str, *, more: Sequence[NewOutbound] = (), sources: Sequence[str] = ()
+    ) -> bool:
         now, token = self._connection.now(), self._connection.new_id
 
-        def work(db: apsw.Connection) -> None:
-            if enqueue(db, [message], now=now, token=token):
-                add_event(db, clean(current_chat(db, message.conversation).address), line, now)
+        def work(db: apsw.Connection) -> bool:
+            if message.key is not None and db.execute(_TAKEN, {"key": message.key}).fetchone():
+                return False
+            enqueue(db, [message, *more], now=now, token=token)
+            add_event(db, clean(current_chat(db, message.conversation).address), line, now, sources)
+            return True
 
         self.known.changed()
-        await self._connection.run(work, self._connection.notify_outbound)
+        return await self._connection.run(work, self._connection.notify_outbound)
 
 
-def add_event(db: apsw.Connection, conversation: str, line: str, now: datetime) -> None:
+def add_event(db: apsw.Connection, conversation: str, line: str, now: datetime, sources: Sequence[str] = ()) -> None:
     """Store an event for the conversation with this address; the oldest beyond ``KEPT`` are deleted."""
-    db.execute("INSERT INTO aside (conversation, line, noted_at) VALUES (?, ?, ?)", (conversation, clean(line), stamp(now)))
+    values = (conversation, clean(line), stamp(now), clean(listed(sources)) if sources else None)
+    db.execute("INSERT INTO aside (conversation, line, noted_at, sources) VALUES (?, ?, ?, ?)", values)
     db.execute(
         "DELETE FROM aside WHERE conversation = :at AND id <= "
         "(SELECT id FROM aside WHERE conversation = :at ORDER BY id DESC LIMIT 1 OFFSET :kept)",
@@ -224,9 +236,9 @@ def add_event(db: apsw.Connection, conversation: str, line: str, now: datetime) 
 
 def read_events(db: apsw.Connection, conversation: str) -> list[ContextEvent]:
     """Return what is stored, oldest first."""
-    query = "SELECT id, line FROM aside WHERE conversation = ? ORDER BY id"
+    query = "SELECT id, line, sources FROM aside WHERE conversation = ? ORDER BY id"
     found: list[Any] = db.execute(query, (conversation,)).fetchall()
-    return [ContextEvent(id=row, line=line) for row, line in found]
+    return [ContextEvent(id=row, line=line, sources=tuple(json.loads(sources or "[]"))) for row, line, sources in found]
 
 
 def conversations_with_events(db: apsw.Connection) -> frozenset[str]:

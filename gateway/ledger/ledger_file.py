@@ -15,7 +15,7 @@ from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.ledger.backup import copies_of
 from gateway.ledger.recovery import Ending, recover
-from gateway.ledger.schema import APPLICATION_ID, migrate
+from gateway.ledger.schema import APPLICATION_ID, intended_shape, migrate, shape
 from gateway.ledger.thread import storage_error
 from gateway.ledger.wal import Mark, Marking, missing
 
@@ -33,6 +33,9 @@ _AT_ONCE = (
     "SELECT * FROM approved",
     "SELECT * FROM cursor",
     "SELECT * FROM moved",
+    "SELECT * FROM hook",
+    "SELECT * FROM subagent WHERE state = 'open'",
+    "SELECT * FROM job",
 )
 _OPEN_BY_INDEX = (
     ("inbox", "inbox_waiting", "state = 'waiting'"),
@@ -40,6 +43,8 @@ _OPEN_BY_INDEX = (
     ("turn", "turn_running", "state = 'running'"),
     ("turn", "turn_suspended", "state = 'suspended'"),
     ("approval", "approval_pending", "state = 'pending'"),
+    ("subagent", "subagent_open", "state = 'open'"),
+    ("job", "job_due", "state = 'active'"),
 )
 """Tables, the index by which open rows are found, and the condition for such rows."""
 _CLAIMED_BY_NOBODY = """
@@ -202,8 +207,11 @@ def _check(db: apsw.Connection, marked: str | None) -> None:
 def _read_through(db: apsw.Connection) -> None:
     """Read the rows that the gateway is about to work on. Raises CorruptError.
 
-    SQLite's quick check does not notice invalid UTF-8, nor an index that lacks a row of its table: such a message would never be answered.
+    SQLite's quick check notices neither another name of a column, nor invalid UTF-8, nor an index that lacks a row of its table: such a
+    message would never be answered.
     """
+    if shape(db) != intended_shape():
+        raise apsw.CorruptError("its tables are not those of a ledger")
     try:
         for query in _AT_ONCE:
             for _ in db.execute(query):

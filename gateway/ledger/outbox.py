@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition
-from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.expired_notice import queue_notice, revive_expired
-from gateway.ledger.rows import CHAT_TTL, LONGEST_WAIT, NOTICE_TTL, DueChunks, NewOutbound, OutboxRow, OutboxState
+from gateway.ledger.outbox_rows import append
+from gateway.ledger.rows import CHAT_TTL, LONGEST_WAIT, DueChunks, NewOutbound, OutboxRow, OutboxState
 from gateway.ledger.thread import LedgerConnection
+from gateway.ledger.unasked import files_of_unasked, take_unasked
 from gateway.ledger.values import (
     WITHIN,
-    account_of,
     clean,
     instant,
     listed,
     read_conversation,
     read_payload,
     stamp,
-    write_conversation,
-    write_payload,
 )
 
 if TYPE_CHECKING:
@@ -34,10 +32,12 @@ _COLUMNS = (
 )
 _EPOCH = "(SELECT value FROM meta WHERE name = 'epoch')"
 _MAY_GO = "(not_before <= :now OR not_before > :far)"
+_NOT_QUIET = "(quiet_from IS NULL OR quiet_from > :now OR state <> 'ready' OR doubts > 0)"
+"""Unasked chunks that were not sent before quiet hours wait until ``release`` takes them back, and stop nothing behind them."""
 _HEADS = f"""
 SELECT id FROM (
     SELECT id, min(place) FROM outbox
-    WHERE state IN ('ready', 'sending', 'ambiguous') AND epoch = {_EPOCH}
+    WHERE state IN ('ready', 'sending', 'ambiguous') AND epoch = {_EPOCH} AND {_NOT_QUIET}
       AND account IN (SELECT value FROM json_each(:accounts))
     GROUP BY conversation
 )
@@ -145,8 +145,8 @@ class SqliteOutbox:
     async def clock_set_back(self, seconds: float) -> None:
         now = self._connection.now()
         query = (
-            "UPDATE outbox SET not_before = max(:now, not_before - :back) "
-            "WHERE state IN ('ready', 'ambiguous') AND not_before > :now"
+            "UPDATE outbox SET not_before = CASE WHEN not_before > :now THEN max(:now, not_before - :back) ELSE not_before END, "
+            "quiet_from = quiet_from - :back WHERE state IN ('ready', 'ambiguous') AND (not_before > :now OR quiet_from > :now)"
         )
         values = {"now": stamp(now), "back": stamp(now + timedelta(seconds=seconds)) - stamp(now)}
         await self._connection.run(lambda db: db.execute(query, values).fetchone(), self._connection.notify_outbound)
@@ -192,8 +192,13 @@ class SqliteOutbox:
 
     async def files(self) -> list[Path]:
         query = "SELECT extras FROM outbox WHERE extras IS NOT NULL AND state <> 'sent'"
-        found = await self._connection.run(lambda db: db.execute(query).fetchall())
-        return [enclosure.path for (extras,) in found if (enclosure := read_payload(str(extras))[1]) is not None]
+
+        def work(db: apsw.Connection) -> list[Path]:
+            found = db.execute(query).fetchall()
+            queued = [enclosure.path for (extras,) in found if (enclosure := read_payload(str(extras))[1]) is not None]
+            return queued + files_of_unasked(db)
+
+        return await self._connection.run(work)
 
     def _within_reach(self, not_before: datetime) -> int:
         return stamp(min(not_before, self._connection.now() + LONGEST_WAIT))
@@ -202,22 +207,9 @@ class SqliteOutbox:
 def enqueue(
     db: apsw.Connection, chunks: Sequence[NewOutbound], *, now: datetime, token: Callable[[], str], turn: str | None = None
 ) -> list[tuple[int, str]]:
-    """Queue chunks at the end of their conversations; return their ids and keys."""
-    rows: list[tuple[int, str]] = []
-    for chunk in chunks:
-        place = current_chat(db, chunk.conversation)
-        values = (
-            *(chunk.key or token(), turn, account_of(place), clean(place.address)),
-            *(write_conversation(place), clean(chunk.text), chunk.reply_to, write_payload(chunk.buttons, chunk.enclosure)),
-            *(stamp(now), stamp(now), stamp(now + (chunk.ttl or NOTICE_TTL))),
-        )
-        query = (
-            "INSERT INTO outbox (place, key, turn, account, conversation, target, text, reply_to, extras, state, epoch, created_at, "
-            "not_before, expires) VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'outbox'), "
-            f"?, ?, ?, ?, ?, ?, ?, ?, 'ready', {_EPOCH}, ?, ?, ?) ON CONFLICT (key) DO NOTHING RETURNING id, key"
-        )
-        rows += [(int(row), str(key)) for row, key in db.execute(query, values)]
-    return rows
+    """Queue chunks at the end of their conversations; return the ids and keys of those that may be sent now."""
+    rows = append(db, [chunk for chunk in chunks if chunk.unasked is None], now=now, token=token, turn=turn)
+    return rows + take_unasked(db, [chunk for chunk in chunks if chunk.unasked is not None], now=now, token=token, turn=turn)
 
 
 def _due(db: apsw.Connection, accounts: Collection[str], limit: int, now: datetime) -> list[OutboxRow]:
@@ -233,7 +225,7 @@ def _due(db: apsw.Connection, accounts: Collection[str], limit: int, now: dateti
 def _due_in(db: apsw.Connection, conversation: str, now: datetime) -> OutboxRow | None:
     query = (
         f"SELECT {_COLUMNS}, {_MAY_GO} AND expires > :now AND state <> 'sending' FROM outbox "
-        f"WHERE epoch = {_EPOCH} AND conversation = :conversation AND state IN ('ready', 'sending', 'ambiguous') "
+        f"WHERE epoch = {_EPOCH} AND conversation = :conversation AND state IN ('ready', 'sending', 'ambiguous') AND {_NOT_QUIET} "
         "ORDER BY place, id LIMIT 1"
     )
     values = {"conversation": conversation, "now": stamp(now), "far": stamp(now + LONGEST_WAIT)}

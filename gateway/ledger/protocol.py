@@ -6,13 +6,16 @@ disk refuses, ``InvalidTransition`` when a row is not in a state that allows the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from agent.tools.protocol import Effect
 from channels.messages import ChatAddress, Cursor
+from gateway.ledger.heartbeats import HeartbeatLedger
+from gateway.ledger.hooks import HookLedger
+from gateway.ledger.job_rows import JobLedger
 from gateway.ledger.rows import (
     Accepted,
     Approval,
@@ -24,10 +27,13 @@ from gateway.ledger.rows import (
     Decided,
     Decision,
     DueChunks,
+    Finished,
     InboxEnd,
     InboxRow,
     InboxState,
+    KeptMessages,
     NewApproval,
+    NewEvent,
     NewOutbound,
     OutboxRow,
     OutboxState,
@@ -38,8 +44,11 @@ from gateway.ledger.rows import (
     ToolState,
     Turn,
     TurnEnd,
+    UnaskedRow,
 )
-from gateway.ledger.spending import Limit, NewCall, Reserved, Spent, UsageRow
+from gateway.ledger.spending import Limit, NewCall, Reserved, Spent, UsageBy, UsageRow
+from gateway.ledger.subagents import SubAgentLedger
+from gateway.settings.quiet_hours import UnaskedRule
 
 
 class InboxLedger(Protocol):
@@ -98,8 +107,13 @@ class ContextEventLedger(Protocol):
         """Return the events stored for the conversation's next message, oldest first."""
         ...
 
-    async def announce(self, message: NewOutbound, line: str) -> None:
-        """Queue a message and store the event ``line`` for the same conversation; neither where the message's key is known already."""
+    async def announce(
+        self, message: NewOutbound, line: str, *, more: Sequence[NewOutbound] = (), sources: Sequence[str] = ()
+    ) -> bool:
+        """Queue a message and store the event ``line`` for the same conversation; neither where the message's key is known already.
+
+        ``more`` are further chunks of the message, ``sources`` those of untrusted text in the line. Returns whether it was new.
+        """
         ...
 
 
@@ -165,10 +179,14 @@ class TurnLedger(Protocol):
         *,
         reason: str = "",
         returned: Collection[int] = (),
-    ) -> list[str]:
-        """End the turn and its messages and queue the reply, in one transaction; return the keys of the reply's chunks.
+        arrivals: Sequence[tuple[str, Arrival]] = (),
+        events: Sequence[NewEvent] = (),
+    ) -> Finished:
+        """End the turn and its messages and queue the reply, in one transaction; return what was stored.
 
-        Its open questions are withdrawn. The messages ``returned`` (ids) wait again instead, with their attempts counted.
+        Its open questions are withdrawn. The messages ``returned`` (ids) wait again instead, with their attempts counted. ``arrivals``
+        are messages for other sessions, each with its account: those that are new are stored, and their rows returned. ``events`` are
+        context lines for conversations.
 
         Raises InvalidTransition when the turn is not running.
         """
@@ -328,6 +346,37 @@ class OutboxLedger(Protocol):
         ...
 
 
+class UnaskedLedger(Protocol):
+    """Messages that nobody asked for (``NewOutbound.unasked``) and that are not sent yet.
+
+    Where they are queued, each is sent now, held until the quiet hours end, or kept, as its rule says. By the key of its first chunk a
+    message is taken once.
+    """
+
+    async def release(self, rules: Mapping[str, UnaskedRule]) -> int:
+        """Queue the held messages that may be sent now by the rules of their agents, in their order; return how many chunks.
+
+        Messages that were queued, but could not be sent before quiet hours began, are held again first.
+        """
+        ...
+
+    async def waiting(self, *, limit: int = 1000) -> list[UnaskedRow]:
+        """Return the newest messages that are held or kept, oldest first."""
+        ...
+
+    async def send(self, row: int) -> None:
+        """Queue a message now, whatever the rules say. Raises InvalidTransition when it is neither held nor kept."""
+        ...
+
+    async def untold(self, today: Mapping[str, str]) -> list[KeptMessages]:
+        """Return what was kept and the owner was not told of. ``today`` is the owner's date by agent: that day is told of once."""
+        ...
+
+    async def tell(self, kept: KeptMessages, line: NewOutbound) -> None:
+        """Record that the owner was told, and queue the line that tells, in one transaction."""
+        ...
+
+
 class PairingLedger(Protocol):
     """Pairing requests and the senders that were approved."""
 
@@ -379,8 +428,15 @@ class SpendingLedger(Protocol):
         """Record that something happened on a day; return whether it was the first time. Records of other days are deleted."""
         ...
 
-    async def usage(self, since: str) -> list[UsageRow]:
-        """Return the usage from a day (``YYYY-MM-DD``) on, by day, agent and model."""
+    async def of_sessions(self, sessions: Sequence[str]) -> dict[str, tuple[int, float]]:
+        """Return the tokens and the USD that sessions have used in all, by their keys; without those that used nothing."""
+        ...
+
+    async def usage(self, since: str, by: UsageBy = "model") -> list[UsageRow]:
+        """Return the usage from a day (``YYYY-MM-DD``) on, by day, agent and model, or origin or source of the turns.
+
+        For people the source is their origin; outside of turns both are empty.
+        """
         ...
 
 
@@ -418,6 +474,16 @@ class Ledger(Protocol):
         ...
 
     @property
+    def heartbeats(self) -> HeartbeatLedger:
+        """When each agent's last heartbeat was."""
+        ...
+
+    @property
+    def unasked(self) -> UnaskedLedger:
+        """Messages that nobody asked for and that wait."""
+        ...
+
+    @property
     def pairing(self) -> PairingLedger:
         """Pairing requests and approved senders."""
         ...
@@ -425,6 +491,21 @@ class Ledger(Protocol):
     @property
     def spending(self) -> SpendingLedger:
         """Tokens and cost of model calls."""
+        ...
+
+    @property
+    def hooks(self) -> HookLedger:
+        """Webhooks that come in."""
+        ...
+
+    @property
+    def subagents(self) -> SubAgentLedger:
+        """Sessions that other sessions started."""
+        ...
+
+    @property
+    def jobs(self) -> JobLedger:
+        """Jobs and the log of their runs."""
         ...
 
     async def tally(self) -> Tally:

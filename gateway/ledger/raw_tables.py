@@ -26,18 +26,25 @@ SHAPES: Final = {
     "ended_at:i? message:t? attempts:i? edited:i?",
     "cursor": "account:t name:t value:t",
     "outbox": "id:k place:i key:t turn:t? account:t conversation:t target:t text:t reply_to:t? missed:t? state:t attempt:i doubts:i "
-    "firm:i recorded:t? platform_id:t? reason:t? epoch:t created_at:i not_before:i expires:i ended_at:i? extras:t?",
+    "firm:i recorded:t? platform_id:t? reason:t? epoch:t created_at:i not_before:i expires:i ended_at:i? extras:t? "
+    "unasked:i? quiet_from:i?",
+    "unasked": "id:k key:t turn:t? agent:t source:t name:t conversation:t chunks:t state:t counts:i day:t told:i made_at:i ended_at:i?",
     "pairing": "channel:t account:t sender:t name:t code:t target:t requested_at:i expires:i",
     "approved": "channel:t account:t sender:t name:t role:t target:t approved_at:i",
     "spending": "id:k day:t at:i agent:t session:t model:t background:i settled:i tokens:i cost:r? input:i output:i cache_read:i "
-    "cache_write:i",
-    "aside": "id:k conversation:t line:t noted_at:i",
+    "cache_write:i origin:t? source:t?",
+    "aside": "id:k conversation:t line:t noted_at:i sources:t?",
     "approval": "id:t round:i turn:t? session:t transcript:t agent:t target:t call:t payload:t fingerprint:t state:t reason:t? "
     "always:i decided_by:t? asked_at:i expires:i decided_at:i?",
     "moved": "account:t former:t present:t moved_at:i",
+    "subagent": "id:t name:t agent:t session:t parent:t request:t depth:i label:t payload:t state:t reason:t? messages:i "
+    "created_at:i ended_at:i? archived:i usd:r?",
+    "hook": "id:t name:t agent:t state:t token_hash:t? secret:t? rules:t created_at:i changed_at:i",
+    "job": "id:t agent:t name:t state:t schedule:t zone:t asked_in:t reason:t details:t reckoned_in:t created_at:i changed_at:i "
+    "next_at:i? last_at:i? skipped_from:i? skipped_to:i? unsure_until:i?",
 }
 """The tables to recover and their columns: text, integer, real, the row's key (k), and which may be NULL (?)."""
-_LATER: Final = {"inbox": 3, "outbox": 1}
+_LATER: Final = {"inbox": 3, "outbox": 3, "aside": 1, "spending": 2}
 """How many columns at the end rows of earlier versions lack."""
 _SCHEMA: Final = "type:t name:t tbl_name:t rootpage:i sql:t?"
 

@@ -18,8 +18,11 @@ from typing import Any, Final, Literal
 import apsw
 
 from gateway.ledger.backup import newest_copy
+from gateway.ledger.hooks import from_json
+from gateway.ledger.jobs import read_details
 from gateway.ledger.raw_tables import SHAPES, RawPages, RawTables, Row
 from gateway.ledger.rows import IN_DOUBT
+from gateway.ledger.unasked import is_readable
 from gateway.ledger.values import account_of, clean, read_conversation, read_payload, stamp
 
 Ending = Literal["closed", "crashed", "lost"]
@@ -32,6 +35,9 @@ _MOST_DOLLARS: Final = 100_000.0
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _OPEN_APPROVAL = ("pending", "approved")
 """An approved act may have been done or not."""
+_OPEN_SUBAGENT = ("open",)
+_TIMES_OF_JOB: Final = ("created_at", "changed_at", "next_at", "last_at", "skipped_from", "skipped_to", "unsure_until")
+_OPEN_UNASKED = ("held", "kept")
 _OPEN_INBOX, _OPEN_OUTBOX = ("waiting", "claimed"), ("ready", "sending", "ambiguous")
 
 
@@ -39,7 +45,8 @@ _OPEN_INBOX, _OPEN_OUTBOX = ("waiting", "claimed"), ("ready", "sending", "ambigu
 class Recovered:
     """What was recovered. The owner decides about doubtful rows; ``shut_out`` are the people who must pair again.
 
-    ``copy`` is the name of the copy that was used beside the damaged file.
+    ``paused`` are the hooks whose token or rules may have been changed since. ``copy`` is the name of the copy that was used beside the
+    damaged file.
     """
 
     waiting: int = 0
@@ -48,7 +55,12 @@ class Recovered:
     known: int = 0
     doubtful_messages: int = 0
     doubtful_replies: int = 0
+    doubtful_unasked: int = 0
     shut_out: list[str] = field(default_factory=list)
+    hooks: int = 0
+    paused: list[str] = field(default_factory=list)
+    jobs: int = 0
+    unsure_jobs: int = 0
     copy: str = ""
 
     def __str__(self) -> str:
@@ -58,6 +70,8 @@ class Recovered:
                 (self.waiting, _many(self.waiting, "message that waits", "messages that wait")),
                 (self.to_send, _many(self.to_send, "reply to be sent", "replies to be sent")),
                 (self.let_in, _many(self.let_in, "person who was let in", "people who were let in")),
+                (self.hooks, _many(self.hooks, "hook", "hooks")),
+                (self.jobs, _many(self.jobs, "job", "jobs")),
                 (self.known, _many(self.known, "message that was dealt with", "messages that were dealt with")),
             )
             if count
@@ -76,10 +90,21 @@ class Recovered:
                 f"{replies} may have been sent already or not: `homebody outbox list`, `homebody outbox retry NUMBER`, "
                 "or /missed in their conversation."
             )
+        if self.doubtful_unasked:
+            held = _many(self.doubtful_unasked, "message that was held", "messages that were held")
+            lines.append(f"{held} may have been sent already or not: `homebody outbox held`, `homebody outbox send NUMBER`.")
         if self.shut_out:
             lines.append(
                 f"Whether these people may still speak is not sure, so they must ask anew: {', '.join(self.shut_out)}."
             )
+        if self.paused:
+            lines.append(
+                f"These hooks are paused, because they may have been changed or removed since: {', '.join(self.paused)}. "
+                "Let one go on with `homebody hooks resume NAME`, or give it a new token with `homebody hooks rotate NAME`."
+            )
+        if self.unsure_jobs:
+            jobs = _many(self.unsure_jobs, "job", "jobs")
+            lines.append(f"{jobs} may have been changed or removed since, or be missing: `homebody cron list` shows all.")
         lines.append("Other messages and replies may be missing altogether: whoever got no answer should write again.")
         return " ".join(lines)
 
@@ -111,8 +136,13 @@ def _add_copy(tables: dict[str, list[Row]], copy: dict[str, list[Row]]) -> None:
     believed then, if the file is lost altogether.
     """
     lost = not any(row.sure for row in tables["meta"])
-    for table in ("inbox", "outbox", "spending", "approval"):
+    for table in ("inbox", "outbox", "spending", "approval", "hook", "subagent", "unasked"):
         tables[table] += copy[table]
+    known = {row.values["id"] for row in copy["job"]}
+    strays = [row for row in tables["job"] if not row.sure and row.values["id"] not in known]
+    for row in strays:  # it may be on an old page, and have been removed long ago
+        row.values.update(state="paused", reason="the ledger was damaged, and this job may have been removed before")
+    tables["job"] += copy["job"]
     tables["moved"] += [replace(row, sure=True) for row in copy["moved"]]
     if not any(row.sure for row in tables["approved"]):
         tables["approved"] += [replace(row, sure=lost and row.values["role"] == "owner") for row in copy["approved"]]
@@ -134,14 +164,25 @@ class _Recovery:
         for row in _final_first(self._tables["outbox"], _OPEN_OUTBOX):
             self._reply(dict(row.values), believed=self._believed(row))
         self._people()
+        self._hooks()
+        self._jobs()
         self._plain("pairing", lambda row: row.sure and row.values["expires"] > self._now and _placed(row.values))
         self._plain("cursor", lambda row: row.sure and self._ending != "lost")
         self._plain("moved", lambda row: row.sure and _timely(row.values["moved_at"]))
-        self._plain("aside", lambda row: self._believed(row) and _timely(row.values["noted_at"]))
-        self._plain("meta", lambda row: self._believed(row) and row.values["name"].startswith(("noted:", "allowed:")))
+        self._plain(
+            "aside",
+            lambda row: self._believed(row) and _timely(row.values["noted_at"]) and _is_json(row.values["sources"] or "[]"),
+        )
+        self._plain(
+            "meta", lambda row: self._believed(row) and row.values["name"].startswith(("noted:", "allowed:", "heartbeat:"))
+        )
         self._plain("spending", lambda row: _plausible(row.values))
         for row in _final_first(self._tables["approval"], _OPEN_APPROVAL):
             self._approval(dict(row.values))
+        for row in _final_first(self._tables["subagent"], _OPEN_SUBAGENT):
+            self._subagent(dict(row.values), believed=self._believed(row))
+        for row in _final_first(self._tables["unasked"], _OPEN_UNASKED):
+            self._unasked(dict(row.values), believed=self._believed(row))
 
     def _believed(self, row: Row) -> bool:
         return row.sure and self._ending == "closed"
@@ -181,6 +222,16 @@ class _Recovery:
             self.result.to_send += goes_on
             self.result.doubtful_replies += not goes_on and row["created_at"] >= self._young
 
+    def _unasked(self, row: dict[str, Any], *, believed: bool) -> None:
+        """Insert a message that nobody asked for. One that may have been sent since it was held is kept, and its owner decides."""
+        if not (is_readable(row) and _timely(row["made_at"]) and _timely(row["ended_at"])):
+            return
+        doubtful = row["state"] in _OPEN_UNASKED and not believed
+        if doubtful:
+            row |= {"state": "kept", "told": 1}
+        if self._insert("unasked", row | {"turn": None, "id": _number(row["id"])}):
+            self.result.doubtful_unasked += doubtful
+
     def _approval(self, row: dict[str, Any]) -> None:
         """Insert a question as one that cannot be decided any more: its turn is gone, and a yes must not hold for another one."""
         if not all(_timely(row[name]) for name in ("asked_at", "expires", "decided_at")):
@@ -188,6 +239,14 @@ class _Recovery:
         if row["state"] in _OPEN_APPROVAL:
             row |= {"state": "withdrawn", "reason": IN_DOUBT, "always": 0}
         self._insert("approval", row | {"turn": None, "decided_at": row["decided_at"] or self._now})
+
+    def _subagent(self, row: dict[str, Any], *, believed: bool) -> None:
+        """Insert a sub-agent. One that was open goes on only with its messages: nobody knows whether its result was told."""
+        if not (_timely(row["created_at"]) and _timely(row["ended_at"]) and _is_json(row["payload"])):
+            return
+        if row["state"] in _OPEN_SUBAGENT and not believed:
+            row |= {"state": "failed", "reason": IN_DOUBT, "ended_at": self._now}
+        self._insert("subagent", row)
 
     def _people(self) -> None:
         """Insert approved senders. Whoever was revoked must stay so, and an older version of a page may hold a revoked sender."""
@@ -206,6 +265,37 @@ class _Recovery:
                 unsure[who] = values["name"] or values["sender"]
         known = set(self._db.execute("SELECT channel, sender FROM approved").fetchall())
         self.result.shut_out = sorted(name for who, name in unsure.items() if who not in known)
+
+    def _hooks(self) -> None:
+        """Insert hooks. One that may have got another token since, or was removed, is paused: an old token must not open anything."""
+        newest_first = sorted(self._tables["hook"], key=lambda row: (row.sure, row.values["changed_at"]), reverse=True)
+        for row in newest_first:
+            values = dict(row.values)
+            if not (_timely(values["created_at"]) and _timely(values["changed_at"]) and _ruled(values["rules"])):
+                continue
+            believed = row.sure and self._ending != "lost"
+            if self._insert("hook", values if believed else values | {"state": "paused"}):
+                self.result.hooks += 1
+                self.result.paused += [] if believed else [values["name"]]
+
+    def _jobs(self) -> None:
+        """Insert jobs. Instants up to now may have fired already, unless the ledger was closed in order and the row is sure."""
+        newest_first = sorted(
+            self._tables["job"],
+            key=lambda row: (row.sure, row.values["changed_at"], row.values["last_at"] or 0),
+            reverse=True,
+        )
+        for row in newest_first:
+            values = dict(row.values)
+            if not (all(_timely(values[name]) for name in _TIMES_OF_JOB) and _is_job(values)):
+                continue
+            if not self._believed(row):
+                values["unsure_until"] = self._now
+            if values["state"] == "paused":
+                values["next_at"] = None
+            if self._insert("job", values):
+                self.result.jobs += 1
+                self.result.unsure_jobs += not row.sure
 
     def _plain(self, table: str, wanted: Callable[[Row], bool]) -> None:
         for row in sorted(self._tables[table], key=lambda row: not row.sure):
@@ -253,6 +343,24 @@ def _placed(row: dict[str, Any]) -> bool:
     if "conversation" in row:
         return bool(account_of(place) == row["account"] and clean(named) == row["conversation"])
     return bool((place.channel, place.account) == (row["channel"], row["account"]))
+
+
+def _is_job(row: dict[str, Any]) -> bool:
+    """Return whether a job can be read and has an instant if it is active."""
+    try:
+        read_details(row["details"])
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return False
+    return row["state"] != "active" or row["next_at"] is not None
+
+
+def _ruled(rules: str) -> bool:
+    """Return whether the rules of a hook can be read."""
+    try:
+        from_json(rules)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _readable(row: dict[str, Any]) -> bool:

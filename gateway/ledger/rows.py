@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from agent.tools.protocol import Effect
 from channels.messages import Button, ChatAddress, OutboundFile
+from gateway.settings.quiet_hours import UnaskedRule
 
 TurnState = Literal["running", "suspended", "done", "failed", "stopped"]
 """A suspended turn waits for an owner's decision; nothing runs it until then."""
@@ -41,6 +42,8 @@ class Arrival:
     A context event has the line to tell in ``aside``. With ``edits`` (the ``message`` it changes, of the same sender and conversation) the
     line is stored only if that message is not waiting any more; while it waits, ``reword`` makes its new payload from the old one.
     ``reword`` must be pure and may be called twice.
+
+    With ``result_of`` (the id of a sub-agent) it is stored at the end of a turn only if that was the sub-agent's last one for now.
     """
 
     key: str
@@ -55,14 +58,25 @@ class Arrival:
     aside: str | None = None
     edits: str | None = None
     reword: Callable[[str], str] | None = None
+    result_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextEvent:
-    """A line that is told to the model with the next message of its conversation."""
+    """A line that is told to the model with the next message of its conversation. ``sources``: where untrusted text in it comes from."""
 
     id: int
     line: str
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvent:
+    """A context event to store: a line for the next message of a conversation, with the ``sources`` of untrusted text in it."""
+
+    conversation: ChatAddress
+    line: str
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +139,14 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What the end of a turn stored: the keys of the reply's chunks, and the new messages for other sessions."""
+
+    keys: tuple[str, ...]
+    rows: tuple[InboxRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecord:
     """How far one tool call of a turn got. "unknown": it was running when the process died, and must not be repeated blindly."""
 
@@ -181,11 +203,53 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unasked:
+    """What is known of a message that nobody asked for. ``source`` is what it comes from, such as ``job:abcde``; ``name`` is for people.
+
+    ``rule`` decides when it is sent. One that does not ``count`` has no part in the number of a day.
+    """
+
+    agent: str
+    source: str
+    name: str
+    rule: UnaskedRule
+    counts: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnaskedRow:
+    """A message that nobody asked for and that was not sent: ``held`` until quiet hours end, or ``kept`` beyond the number of a day.
+
+    ``chunks`` is how many messages it becomes, ``text`` the beginning of the first, ``since`` when it was made.
+    """
+
+    id: int
+    agent: str
+    source: str
+    name: str
+    conversation: str
+    state: Literal["held", "kept"]
+    text: str
+    chunks: int
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptMessages:
+    """How many messages of one agent were kept on one of the owner's days, beyond the number of a day."""
+
+    agent: str
+    day: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutbound:
     """One chunk to send. After ``ttl`` it is not sent any more but listed in a notice; None means a week.
 
     With an ``enclosure`` the text is its caption, and may be empty. A chunk with a ``key`` (25 characters at most) is queued once, however
-    often that is asked for.
+    often that is asked for. Chunks that are ``unasked`` and are queued together for one conversation are one message, which may be held
+    or kept (see ``UnaskedLedger``).
     """
 
     conversation: ChatAddress
@@ -195,6 +259,7 @@ class NewOutbound:
     key: str | None = None
     buttons: tuple[Button, ...] = ()
     enclosure: OutboundFile | None = None
+    unasked: Unasked | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,4 +330,6 @@ class Tally:
     waiting: int
     running: int
     suspended: int = 0
+    held: int = 0
+    kept: int = 0
     outbox: dict[OutboxState, int] = field(default_factory=dict)

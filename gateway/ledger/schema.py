@@ -208,7 +208,117 @@ CREATE INDEX approval_pending ON approval (expires) WHERE state = 'pending';
 CREATE INDEX approval_of_turn ON approval (turn) WHERE turn IS NOT NULL;
 """
 
-STEPS: Final = (_FIRST, _SPENDING, _RICH, _ATTEMPTS, _EDITED, _APPROVALS)
+_HOOKS = """
+CREATE TABLE hook (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    agent TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('active', 'paused')),
+    token_hash TEXT,
+    secret TEXT,
+    rules TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL
+) STRICT;
+"""
+
+_SUBAGENTS = """
+CREATE TABLE subagent (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    agent TEXT NOT NULL,
+    session TEXT NOT NULL UNIQUE,
+    parent TEXT NOT NULL,
+    request TEXT NOT NULL,
+    depth INTEGER NOT NULL,
+    label TEXT NOT NULL,
+    payload TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('open', 'done', 'failed', 'stopped')),
+    reason TEXT,
+    messages INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    archived INTEGER NOT NULL,
+    usd REAL
+) STRICT;
+CREATE INDEX subagent_of_parent ON subagent (parent);
+CREATE INDEX subagent_of_request ON subagent (request);
+CREATE INDEX subagent_open ON subagent (created_at) WHERE state = 'open';
+CREATE INDEX subagent_ended ON subagent (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX inbox_of_agents ON inbox (session, id) WHERE account = 'agent';
+"""
+
+_JOBS = """
+CREATE TABLE job (
+    id TEXT PRIMARY KEY,
+    agent TEXT NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('active', 'paused', 'done')),
+    schedule TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    asked_in TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    details TEXT NOT NULL,
+    reckoned_in TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL,
+    next_at INTEGER,
+    last_at INTEGER,
+    skipped_from INTEGER,
+    skipped_to INTEGER,
+    unsure_until INTEGER
+) STRICT;
+CREATE INDEX job_due ON job (next_at) WHERE state = 'active';
+CREATE INDEX job_skipped ON job (skipped_to) WHERE skipped_to IS NOT NULL;
+CREATE INDEX job_asked_in ON job (asked_in) WHERE asked_in <> '';
+
+CREATE TABLE job_run (
+    job TEXT NOT NULL,
+    instant INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('fired', 'skipped', 'missed')),
+    reason TEXT NOT NULL,
+    until INTEGER,
+    by_hand INTEGER NOT NULL,
+    inbox INTEGER,
+    message TEXT,
+    PRIMARY KEY (job, instant)
+) STRICT;
+CREATE INDEX job_run_stored ON job_run (at);
+"""
+
+_UNASKED = """
+CREATE TABLE unasked (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL UNIQUE,
+    turn TEXT REFERENCES turn (id) ON DELETE SET NULL,
+    agent TEXT NOT NULL,
+    source TEXT NOT NULL,
+    name TEXT NOT NULL,
+    conversation TEXT NOT NULL,
+    chunks TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('held', 'kept', 'queued')),
+    counts INTEGER NOT NULL,
+    day TEXT NOT NULL,
+    told INTEGER NOT NULL,
+    made_at INTEGER NOT NULL,
+    ended_at INTEGER
+) STRICT;
+CREATE INDEX unasked_open ON unasked (state, id) WHERE state <> 'queued';
+CREATE INDEX unasked_of_day ON unasked (agent, day);
+ALTER TABLE outbox ADD COLUMN unasked INTEGER;
+ALTER TABLE outbox ADD COLUMN quiet_from INTEGER;
+CREATE INDEX outbox_unasked ON outbox (unasked, state) WHERE unasked IS NOT NULL;
+"""
+
+_ORIGINS = """
+ALTER TABLE aside ADD COLUMN sources TEXT;
+ALTER TABLE spending ADD COLUMN origin TEXT;
+ALTER TABLE spending ADD COLUMN source TEXT;
+CREATE INDEX spending_of_source ON spending (day, source) WHERE source IS NOT NULL;
+"""
+
+STEPS: Final = (_FIRST, _SPENDING, _RICH, _ATTEMPTS, _EDITED, _APPROVALS, _HOOKS, _SUBAGENTS, _JOBS, _UNASKED, _ORIGINS)
 """Step n migrates version n to n+1. Released steps are never edited; a change is a new step."""
 
 
@@ -232,3 +342,29 @@ def migrate(db: apsw.Connection, new_epoch: str, where: str) -> None:
         db.execute("INSERT OR IGNORE INTO meta (name, value) VALUES ('epoch', ?)", (new_epoch,))
         db.execute(f"PRAGMA user_version = {len(STEPS)}")
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def shape(db: apsw.Connection) -> frozenset[tuple[object, ...]]:
+    """Return all columns of all tables and indexes, without the text of their definitions, which differs between versions of SQLite."""
+    tables = """
+        SELECT t.name, c.name, c.type, c."notnull", c.pk FROM pragma_table_list AS t, pragma_table_xinfo(t.name) AS c
+        WHERE t.schema = 'main' AND t.name NOT LIKE 'sqlite_%'
+    """
+    indexes = """
+        SELECT s.tbl_name, s.name, i.seqno, i.name FROM sqlite_schema AS s, pragma_index_xinfo(s.name) AS i
+        WHERE s.type = 'index'
+    """
+    return frozenset((*db.execute(tables), *db.execute(indexes)))
+
+
+def intended_shape() -> frozenset[tuple[object, ...]]:
+    """Return the same of an empty ledger of this version."""
+    import apsw
+
+    db = apsw.Connection(":memory:")
+    try:
+        for step in STEPS:
+            db.execute(step)
+        return shape(db)
+    finally:
+        db.close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from gateway.ledger.thread import LedgerConnection, NameCache
-from gateway.ledger.values import clean, stamp
+from gateway.ledger.values import clean, listed, stamp
 
 if TYPE_CHECKING:
     import apsw
@@ -18,7 +18,11 @@ _ALLOWED, _NOTED = "allowed:", "noted:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCall:
-    """A model call about to be made, with the most it can use. ``day`` is the owner's date; ``usd`` is None when no price is known."""
+    """A model call about to be made, with the most it can use. ``day`` is the owner's date; ``usd`` is None when no price is known.
+
+    ``origin`` is who or what started the turn that makes it, and is empty outside of turns; ``source`` is the job, webhook or
+    sub-agent, such as "job:abcde", and is empty for people.
+    """
 
     day: str
     agent: str
@@ -27,14 +31,22 @@ class NewCall:
     background: bool
     tokens: int
     usd: float | None
+    origin: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A limit on one day's calls: those of the same agent or session (``same`` names the columns), those in the background, or all."""
+    """A limit on one day's calls: those of the same agent, session or source (``same`` names the columns), in the background, or all.
+
+    Calls of a session are counted with those of all sub-agents that came of it. With ``within``, a session's key, only those count.
+    ``of`` says in words whose it is, for one that belongs to a job, webhook or sub-agent; such a one cannot be forced.
+    """
 
     name: str
+    of: str = ""
     same: tuple[str, ...] = ()
+    within: str = ""
     tokens: int | None = None
     usd: float | None = None
 
@@ -62,14 +74,14 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow:
-    """What one agent used of one model on one day.
+    """What one agent used on one day of one model, or for one origin or source: that is its ``name``.
 
     ``unpriced`` counts calls without a cost, ``open`` those never settled, ``estimated`` those whose tokens or price are our estimate.
     """
 
     day: str
     agent: str
-    model: str
+    name: str
     calls: int
     input: int
     output: int
@@ -81,6 +93,12 @@ class UsageRow:
     estimated: int = 0
 
 
+UsageBy = Literal["model", "origin", "source"]
+_NAMES: Final[dict[UsageBy, str]] = {
+    "model": "model",
+    "origin": "coalesce(origin, '')",
+    "source": "coalesce(source, origin, '')",
+}
 _TOLD, _ESTIMATED = 1, 2
 """Values of ``settled``: the provider's figures, or our estimate (0: not settled yet)."""
 
@@ -96,29 +114,31 @@ class SqliteSpending:
         at = stamp(self._connection.now())
 
         def work(db: apsw.Connection) -> Reserved:
-            shares = {limit.name: _share(db, call, limit) for limit in limits}
-            broken = next((limit for limit in limits if shares[limit.name] > 1), None)
-            if broken is not None and not force:
+            all_limits = [*limits, *_of_subagents(db, call.session)]
+            shares = {limit.name: _share(db, call, limit) for limit in all_limits}
+            broken = next((limit for limit in all_limits if shares[limit.name] > 1 and (limit.of or not force)), None)
+            if broken is not None:
                 return Reserved(row=None, broken=broken, shares=shares)
             values = (
                 *(call.day, at, call.agent, call.session, call.model),
                 *(int(call.background), call.tokens, call.usd),
+                *(clean(call.origin) or None, clean(call.source) or None),
             )
             query = (
-                "INSERT INTO spending (day, at, agent, session, model, background, tokens, cost) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+                "INSERT INTO spending (day, at, agent, session, model, background, tokens, cost, origin, source) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
             )
             (row,) = db.execute(query, values).fetchall()[0]
             return Reserved(row=int(str(row)), broken=None, shares=shares)
 
-        return await self._connection.run(work)
+        return await self._connection.run(work, synced=False)
 
     async def settle_call(self, row: int, spent: Spent) -> None:
         tokens = spent.input + spent.output + spent.cache_read + spent.cache_write
         settled = _ESTIMATED if spent.estimated else _TOLD
         values = (settled, tokens, spent.cost, spent.input, spent.output, spent.cache_read, spent.cache_write, row)
         query = "UPDATE spending SET settled = ?, tokens = ?, cost = ?, input = ?, output = ?, cache_read = ?, cache_write = ? WHERE id = ?"
-        await self._connection.run(lambda db: db.execute(query, values).fetchone())
+        await self._connection.run(lambda db: db.execute(query, values).fetchone(), synced=False, lazy=True)
 
     async def allow(self, session: str) -> None:
         query = "INSERT INTO meta VALUES (?, '') ON CONFLICT DO UPDATE SET value = ''"
@@ -150,11 +170,12 @@ class SqliteSpending:
 
         return await self._connection.run(work)
 
-    async def usage(self, since: str) -> list[UsageRow]:
+    async def usage(self, since: str, by: UsageBy = "model") -> list[UsageRow]:
+        name = _NAMES[by]
         query = (
-            "SELECT day, agent, model, count(*), sum(input), sum(output), sum(cache_read), sum(cache_write), "
+            f"SELECT day, agent, {name} AS name, count(*), sum(input), sum(output), sum(cache_read), sum(cache_write), "
             "coalesce(sum(cost), 0.0), sum(cost IS NULL), sum(settled = 0), sum(settled = 2) FROM spending WHERE day >= ? "
-            "GROUP BY day, agent, model ORDER BY day, agent, model"
+            "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
         )
         found: list[Any] = await self._connection.run(lambda db: db.execute(query, (since,)).fetchall())
         return [
@@ -162,11 +183,57 @@ class SqliteSpending:
             for row in found
         ]
 
+    async def of_sessions(self, sessions: Sequence[str]) -> dict[str, tuple[int, float]]:
+        query = (
+            "SELECT session, sum(tokens), coalesce(sum(cost), 0.0) FROM spending "
+            "WHERE session IN (SELECT value FROM json_each(?)) GROUP BY session"
+        )
+        found: list[Any] = await self._connection.run(lambda db: db.execute(query, (listed(sessions),)).fetchall())
+        return {session: (tokens, cost) for session, tokens, cost in found}
+
+
+_TREE = (
+    "WITH RECURSIVE tree (session) AS (SELECT ? UNION SELECT subagent.session FROM subagent JOIN tree ON subagent.parent = tree.session) "
+    "SELECT session FROM tree"
+)
+"""A session and those of all sub-agents that came of it."""
+_ABOVE = """
+WITH RECURSIVE above (session, parent) AS (
+    SELECT session, parent FROM subagent WHERE session = ?
+    UNION SELECT subagent.session, subagent.parent FROM subagent JOIN above ON subagent.session = above.parent
+)
+SELECT subagent.id, subagent.label, subagent.session, subagent.parent, subagent.usd FROM above JOIN subagent USING (session)
+ORDER BY subagent.depth
+"""
+"""A sub-agent and those above it, the highest first."""
+
+
+def _of_subagents(db: apsw.Connection, session: str) -> list[Limit]:
+    """Return what a sub-agent and those above it may spend, each with all that came of it."""
+    if ":sub:" not in session:
+        return []
+    found: list[Any] = db.execute(_ABOVE, (clean(session),)).fetchall()
+    return [
+        Limit(name=f"subagent:{name}", of=f"the sub-agent “{label}”", within=key, usd=usd)
+        for name, label, key, _, usd in found
+        if usd is not None
+    ]
+
+
+def _top(db: apsw.Connection, session: str) -> str:
+    """Return the session from which a sub-agent's came; any other session is its own."""
+    found: list[Any] = db.execute(_ABOVE, (clean(session),)).fetchall() if ":sub:" in session else []
+    return str(found[0][3]) if found else session
+
 
 def _share(db: apsw.Connection, call: NewCall, limit: Limit) -> float:
     """Return the share of a limit that is used if this call uses its most."""
-    same = "".join(f" AND {column} = ?" for column in limit.same)
-    values = (call.day, *(getattr(call, column) for column in limit.same))
+    within = limit.within or (_top(db, call.session) if "session" in limit.same else "")
+    same = "".join(f" AND {column} = ?" for column in limit.same if column != "session")
+    values = (call.day, *(getattr(call, column) for column in limit.same if column != "session"))
+    if within:
+        same += f" AND session IN ({_TREE})"
+        values = (*values, clean(within))
     query = f"SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0.0) FROM spending WHERE day = ?{same}"
     found: Any = db.execute(query, values).fetchone()
     tokens, usd = found[0] + call.tokens, found[1] + (call.usd or 0.0)

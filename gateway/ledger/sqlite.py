@@ -13,15 +13,21 @@ from agent.timing import Clock
 from gateway.ledger.approvals import SqliteApprovals
 from gateway.ledger.backup import LedgerBackup
 from gateway.ledger.chat_migrations import SqliteChatMigrations
+from gateway.ledger.heartbeats import SqliteHeartbeats
+from gateway.ledger.hooks import SqliteHooks
 from gateway.ledger.inbox import SqliteContextEvents, SqliteInbox
+from gateway.ledger.jobs import SqliteJobs, forget_jobs
 from gateway.ledger.ledger_file import closing, connect
 from gateway.ledger.outbox import SqliteOutbox
 from gateway.ledger.pairing import SqlitePairing
 from gateway.ledger.rows import Tally
 from gateway.ledger.spending import SqliteSpending
+from gateway.ledger.subagents import SqliteSubAgents
 from gateway.ledger.thread import LedgerConnection, LedgerThread
 from gateway.ledger.turns import SqliteTurns
+from gateway.ledger.unasked import SqliteUnasked, sweep_unasked
 from gateway.ledger.values import stamp
+from gateway.ledger.wal import Marking
 
 if TYPE_CHECKING:
     import apsw
@@ -65,11 +71,16 @@ class SqliteLedger:
         self.context_events = SqliteContextEvents(connection)
         self.inbox = SqliteInbox(connection, self.context_events.known)
         self.chat_migrations = SqliteChatMigrations(connection, self.context_events.known)
-        self.turns = SqliteTurns(connection)
+        self.turns = SqliteTurns(connection, self.context_events.known)
         self.approvals = SqliteApprovals(connection)
         self.outbox = SqliteOutbox(connection)
+        self.heartbeats = SqliteHeartbeats(connection)
+        self.unasked = SqliteUnasked(connection)
         self.pairing = SqlitePairing(connection)
+        self.jobs = SqliteJobs(connection, self.context_events.known)
         self.spending = SqliteSpending(connection)
+        self.hooks = SqliteHooks(connection)
+        self.subagents = SqliteSubAgents(connection, self.context_events.known)
 
     @classmethod
     async def open(cls, path: Path, clock: Clock, *, new_id: Callable[[], str] = _new_id) -> SqliteLedger:
@@ -79,10 +90,10 @@ class SqliteLedger:
         """
         first: list[tuple[int, str | None]] = []
 
-        def opened() -> tuple[apsw.Connection, Callable[[], None]]:
+        def opened() -> tuple[apsw.Connection, Marking]:
             found = connect(path, new_id(), clock.now())
             first.append((-1 if found.changed else found.db.total_changes(), found.warning))
-            return found.db, found.marking.committed
+            return found.db, found.marking
 
         thread = LedgerThread(opened, str(path))
         await thread.start()
@@ -101,7 +112,18 @@ class SqliteLedger:
             )
             found: Any = db.execute(counts).fetchone()
             outbox: Any = db.execute("SELECT state, count(*) FROM outbox GROUP BY state").fetchall()
-            return Tally(waiting=found[0], running=found[1], suspended=found[2], outbox=dict(outbox))
+            query = (
+                "SELECT coalesce(sum(state = 'held'), 0), coalesce(sum(state = 'kept'), 0) FROM unasked WHERE state <> 'queued'"
+            )
+            held, kept = db.execute(query).fetchall()[0]
+            return Tally(
+                waiting=found[0],
+                running=found[1],
+                suspended=found[2],
+                held=int(str(held)),
+                kept=int(str(kept)),
+                outbox=dict(outbox),
+            )
 
         return await self._connection.run(work)
 
@@ -110,7 +132,13 @@ class SqliteLedger:
         heavy, light = stamp(now - KEEP_PAYLOADS), stamp(now - KEEP_KEYS)
 
         def work(db: apsw.Connection) -> int:
-            return _clear_payloads(db, heavy) + _forget_keys(db, light, self.keep_last) + _forget_turns(db, light)
+            return (
+                _clear_payloads(db, heavy)
+                + _forget_keys(db, light, self.keep_last)
+                + _forget_turns(db, light)
+                + forget_jobs(db, light, _SWEEP)
+                + sweep_unasked(db, light, _SWEEP)
+            )
 
         return await self._connection.run(work)
 
@@ -166,6 +194,11 @@ def _forget_turns(db: apsw.Connection, before: int) -> int:
     count += db.changes()
     db.execute(
         "DELETE FROM approval WHERE id IN (SELECT id FROM approval WHERE turn IS NULL AND decided_at < ? LIMIT ?)",
+        (before, _SWEEP),
+    )
+    count += db.changes()
+    db.execute(
+        "DELETE FROM subagent WHERE id IN (SELECT id FROM subagent WHERE state <> 'open' AND ended_at < ? LIMIT ?)",
         (before, _SWEEP),
     )
     count += db.changes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -15,11 +16,18 @@ import apsw
 from agent import fault_injection
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
+from gateway.ledger.wal import Marking
 
 Result = TypeVar("Result")
 
 GROUP = 100
 """The most calls that share a commit."""
+SYNC_SECONDS = 0.5
+"""How long after the last call a commit that was not synced is synced, if no other call does it before."""
+LAZY_SECONDS = 0.05
+"""How long a call that nobody waits for is held back, to share the commit of the next one."""
+_SYNC = "INSERT INTO meta VALUES ('syncs', '1') ON CONFLICT DO UPDATE SET value = value + 1"
+"""A change, whose commit syncs what was written before it: SQLite writes nothing for one that leaves a row as it was."""
 
 _HINTS = {
     apsw.FullError: "Free some space on that disk; nothing that was confirmed is lost.",
@@ -42,12 +50,13 @@ def storage_error(error: apsw.Error, where: str) -> StorageFailed | None:
 
 @dataclass(slots=True)
 class _Call:
-    """A function to run and the future for its result. ``after`` runs on the event loop once the result is durable."""
+    """A function to run and the future for its result. ``after`` runs on the event loop once the result is stored."""
 
     work: Callable[[apsw.Connection], Any]
     answer: asyncio.Future[Any]
     after: Callable[[], None] | None
     outside: bool = False
+    synced: bool = True
     result: Any = None
     error: Exception | None = None
 
@@ -55,32 +64,51 @@ class _Call:
 class LedgerThread:
     """Runs functions on the connection, each in a transaction of its own as far as they can tell.
 
-    Calls that wait at the same time share a commit, whose fsync is the expensive part. Each has a savepoint: one that raises is rolled back
-    without affecting the others. A function may be run twice (the first run is rolled back), so it must change nothing but the database.
+    Calls that wait at the same time share a commit, whose fsync is the expensive part. It is left out where none of them asks for it: such
+    a commit outlives the process, and a loss of power once a later one is synced. Each call has a savepoint: one that raises is rolled
+    back without affecting the others. A function may be run twice (the first run is rolled back), so it must change the database alone.
     A caller that is cancelled before its function starts changes nothing; one that is cancelled later cannot know, and reads the rows.
-    ``connect`` also returns a function that is called after each commit.
+    ``connect`` opens the connection, whose commits are synced, and the mark of its log.
     """
 
-    def __init__(self, connect: Callable[[], tuple[apsw.Connection, Callable[[], None]]], where: str) -> None:
+    def __init__(self, connect: Callable[[], tuple[apsw.Connection, Marking]], where: str) -> None:
         self._connect = connect
         self._where = where
-        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Sequence[_Call] | None] = queue.SimpleQueue()
+        self._held: list[_Call] = []
+        self._sending: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._thread = threading.Thread(target=self._serve, name="ledger", daemon=True)
         self._closed = False
+        self._synced = True
 
     async def start(self) -> None:
         """Open the connection. Raises what opening it raised."""
         self._thread.start()
         await self._opened
 
-    async def run(self, work: Callable[[apsw.Connection], Result], after: Callable[[], None] | None = None) -> Result:
-        """Run ``work`` and return its result once it is durable."""
+    async def run(
+        self,
+        work: Callable[[apsw.Connection], Result],
+        after: Callable[[], None] | None = None,
+        *,
+        synced: bool = True,
+        lazy: bool = False,
+    ) -> Result:
+        """Run ``work`` and return its result once it is durable.
+
+        Without ``synced`` it survives the end of the process, but a loss of power only once a later commit is synced, which happens within
+        a second. It is for what no promise rests on. With ``lazy`` it waits up to ``LAZY_SECONDS`` for another call, and runs before it.
+        """
         if self._closed:
             raise StorageFailed("the ledger is closed", where=self._where, hint="Start the gateway again.")
         answer: asyncio.Future[Result] = self._loop.create_future()
-        self._calls.put(_Call(work, answer, after))
+        self._held.append(_Call(work, answer, after, synced=synced))
+        if not lazy:
+            self._send()
+        elif self._sending is None:
+            self._sending = self._loop.call_later(LAZY_SECONDS, self._send)
         return await answer
 
     async def run_outside(self, work: Callable[[apsw.Connection], Result]) -> Result:
@@ -88,60 +116,91 @@ class LedgerThread:
         if self._closed:
             raise StorageFailed("the ledger is closed", where=self._where, hint="Start the gateway again.")
         answer: asyncio.Future[Result] = self._loop.create_future()
-        self._calls.put(_Call(work, answer, None, outside=True))
+        self._held.append(_Call(work, answer, None, outside=True))
+        self._send()
         return await answer
 
     async def close(self) -> None:
         """Finish pending calls, then close the connection."""
         if not self._closed:
             self._closed = True
+            self._send()
             self._calls.put(None)
         await asyncio.to_thread(self._thread.join)
 
+    def _send(self) -> None:
+        """Hand the calls that are held back to the thread, in one step."""
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
+        if self._held:
+            self._calls.put(self._held)
+            self._held = []
+
     def _serve(self) -> None:
         try:
-            db, committed = self._connect()
+            db, marking = self._connect()
         except Exception as error:  # noqa: BLE001  (whatever kept it from opening is the starter's to hear)
             self._on_loop(lambda error=error: self._opened.set_exception(error))  # type: ignore[misc]
             return
         self._on_loop(lambda: self._opened.set_result(None))
         more = True
         while more:
-            calls, more = self._gather()
+            calls, more = self._gather(SYNC_SECONDS if marking.unsynced else None)
+            if not calls and marking.unsynced:
+                self._sync(db, marking)
             if calls:
                 if inside := [call for call in calls if not call.outside]:
-                    self._perform(db, inside)
-                    committed()
+                    self._perform(db, inside, marking)
                 for call in calls:
                     if call.outside:
                         self._perform_outside(db, call)
                 self._on_loop(lambda done=calls: _answer(done))  # type: ignore[misc]
         db.close()
 
-    def _gather(self) -> tuple[list[_Call], bool]:
+    def _gather(self, seconds: float | None) -> tuple[list[_Call], bool]:
+        """Wait for calls; return those that wait, none where ``seconds`` passed without any, and whether there may be more."""
         calls: list[_Call] = []
-        call = self._calls.get()
-        while call is not None:
-            if not call.answer.cancelled():
-                calls.append(call)
+        try:
+            some = self._calls.get(timeout=seconds)
+        except queue.Empty:
+            return [], True
+        while some is not None:
+            calls += [call for call in some if not call.answer.cancelled()]
             if len(calls) >= GROUP:
                 return calls, True
             try:
-                call = self._calls.get_nowait()
+                some = self._calls.get_nowait()
             except queue.Empty:
                 return calls, True
         return calls, False
 
-    def _perform(self, db: apsw.Connection, calls: Sequence[_Call]) -> None:
+    def _perform(self, db: apsw.Connection, calls: Sequence[_Call], marking: Marking) -> None:
+        synced = any(call.synced for call in calls)
+        self._set_synced(db, synced=synced)
         error = _commit_together(db, calls)
         if error is not None and len(calls) > 1:  # one of them may be to blame: each tries for itself
             for call in calls:
-                self._perform(db, [call])
+                self._perform(db, [call], marking)
             return
+        marking.committed(synced=synced)
         for call in calls:
             call.error = error or call.error
             if isinstance(call.error, apsw.Error):
                 call.error = storage_error(call.error, self._where) or call.error
+
+    def _sync(self, db: apsw.Connection, marking: Marking) -> None:
+        """Sync what was committed before. What the disk refuses is tried again after the next pause."""
+        self._set_synced(db, synced=True)
+        with contextlib.suppress(apsw.Error):
+            db.execute(_SYNC)
+            marking.committed()
+
+    def _set_synced(self, db: apsw.Connection, *, synced: bool) -> None:
+        """Choose whether commits are synced (https://sqlite.org/pragma.html#pragma_synchronous)."""
+        if synced != self._synced:
+            db.pragma("synchronous", "FULL" if synced else "NORMAL")
+            self._synced = synced
 
     def _perform_outside(self, db: apsw.Connection, call: _Call) -> None:
         try:
@@ -218,9 +277,16 @@ class LedgerConnection:
         """Return the current instant, in UTC."""
         return self._clock.now()
 
-    async def run(self, work: Callable[[apsw.Connection], Result], after: Callable[[], None] | None = None) -> Result:
-        """Run ``work`` in a transaction of its own and return its result once it is durable (see ``LedgerThread.run``)."""
-        return await self._thread.run(work, after)
+    async def run(
+        self,
+        work: Callable[[apsw.Connection], Result],
+        after: Callable[[], None] | None = None,
+        *,
+        synced: bool = True,
+        lazy: bool = False,
+    ) -> Result:
+        """Run ``work`` in a transaction of its own and return its result once it is stored (see ``LedgerThread.run``)."""
+        return await self._thread.run(work, after, synced=synced, lazy=lazy)
 
     async def run_outside(self, work: Callable[[apsw.Connection], Result]) -> Result:
         """Run ``work`` between two transactions and return its result. It must not change the database."""

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 from agent.tools.protocol import Effect
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.approvals import ask, close_questions, resume_turn
+from gateway.ledger.chat_migrations import current_chat
+from gateway.ledger.inbox import add_event, take
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.rows import NewApproval, NewOutbound, ToolRecord, ToolState, Turn, TurnEnd
-from gateway.ledger.thread import LedgerConnection
+from gateway.ledger.rows import Arrival, Finished, NewApproval, NewEvent, NewOutbound, ToolRecord, ToolState, Turn, TurnEnd
+from gateway.ledger.subagents import end_subagent
+from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import clean, instant, listed, stamp
 
 if TYPE_CHECKING:
@@ -34,10 +37,11 @@ _END_OF_MESSAGES = {"done": "answered", "stopped": "answered", "failed": "failed
 
 
 class SqliteTurns:
-    """Implements ``TurnLedger``."""
+    """Implements ``TurnLedger``. ``events`` caches which conversations have context events."""
 
-    def __init__(self, connection: LedgerConnection) -> None:
+    def __init__(self, connection: LedgerConnection, events: NameCache) -> None:
         self._connection = connection
+        self._events = events
 
     async def claim(self, session: str, agent: str, inbox_ids: Sequence[int]) -> Turn:
         turn, now = self._connection.new_id(), self._connection.now()
@@ -56,7 +60,9 @@ class SqliteTurns:
                 raise InvalidTransition("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
             return _turn(db, turn)
 
-        return await self._connection.run(work)
+        return await self._connection.run(
+            work, synced=False
+        )  # without the claim the message waits again, and the transcript knows what was done
 
     async def join(self, turn: str, inbox_ids: Sequence[int]) -> Turn:
         def work(db: apsw.Connection) -> Turn:
@@ -141,10 +147,14 @@ class SqliteTurns:
         *,
         reason: str = "",
         returned: Collection[int] = (),
-    ) -> list[str]:
+        arrivals: Sequence[tuple[str, Arrival]] = (),
+        events: Sequence[NewEvent] = (),
+    ) -> Finished:
         now = self._connection.now()
+        if events:
+            self._events.changed()
 
-        def work(db: apsw.Connection) -> list[str]:
+        def work(db: apsw.Connection) -> Finished:
             db.execute(
                 "UPDATE turn SET state = ?, reason = ?, ended_at = ? WHERE id = ? AND state = 'running'",
                 (state, clean(reason) or None, stamp(now), turn),
@@ -157,7 +167,16 @@ class SqliteTurns:
             )
             db.execute(_WAIT_AGAIN, (turn,))
             close_questions(db, turn, reason, now)
-            return [key for _, key in enqueue(db, chunks, now=now, token=self._connection.new_id, turn=turn)]
+            for event in events:
+                add_event(db, clean(current_chat(db, event.conversation).address), event.line, now, event.sources)
+            taken = [
+                take(db, account, arrival, now)[0]
+                if arrival.result_of is None
+                else end_subagent(db, arrival.result_of, state, arrival, reason=reason, now=now)
+                for account, arrival in arrivals
+            ]
+            keys = tuple(key for _, key in enqueue(db, chunks, now=now, token=self._connection.new_id, turn=turn))
+            return Finished(keys=keys, rows=tuple(row for row in taken if row is not None))
 
         return await self._connection.run(work, self._connection.notify_outbound if chunks else None)
 

@@ -134,6 +134,8 @@ def missing(log: Path, mark: Mark | None) -> str | None:
 class Marking:
     """Keeps an open ledger's mark up to date, and checkpoints the log. Runs on the ledger's thread.
 
+    ``unsynced``: there are commits that a loss of power could take back; the mark does not count them.
+
     A mark that cannot be written stops nothing. Each log that SQLite starts gets a new name, so that a missing log is noticed.
     """
 
@@ -145,19 +147,26 @@ class Marking:
         self._frames = self._marked = 0
         self._logs = 0
         self._salts = b""
+        self._wrote = False
+        self.unsynced = False
         db.set_wal_hook(self._written)
 
     def _written(self, _db: apsw.Connection, _name: str, frames: int) -> int:
         self._frames = frames
+        self._wrote = True
         return apsw.SQLITE_OK
 
     def begin(self) -> None:
         """Write the first mark."""
         self._name()
 
-    def committed(self) -> None:
-        """Record a commit. After it a shorter log is one that SQLite has started anew."""
-        if self._frames == self._marked:
+    def committed(self, *, synced: bool = True) -> None:
+        """Record a commit, once it is ``synced``. After it a shorter log is one that SQLite has started anew."""
+        if not self._wrote:
+            return
+        self._wrote = False
+        self.unsynced = not synced
+        if not synced:
             return
         with contextlib.suppress(apsw.Error, OSError):
             if self._frames < self._marked:

@@ -19,10 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-import structlog
-
 from gateway.base.errors import NAME, as_started, program_name
 from gateway.base.paths import Paths
+from gateway.base.structured_log import structlog
 from gateway.logs.redaction import Redactor
 from gateway.settings.root import LoggingSettings
 

@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from channels.messages import ChatAddress
@@ -125,6 +126,24 @@ class OwnerNotifications:
                 if one in self._unsaid and one not in self._waiting:
                     self._unsaid.remove(one)
 
+    async def spoken(self) -> datetime | None:
+        """Return when the owner last wrote to any agent, in whatever conversation of their own; None if never."""
+        approved = await self._ledger.pairing.approved()
+        return max(
+            (
+                record.spoken
+                for name, agent in self._agents.items()
+                for record in agent.store.all()
+                if record.key == agent.main_key
+                or (
+                    (place := read_address(record.address)) is not None
+                    and place.kind == "direct"
+                    and record.key in self._keys(name, place, approved)
+                )
+            ),
+            default=None,
+        )
+
     async def place(self) -> ChatAddress | None:
         """The platform conversation in which the owner last wrote to an agent; else the one in which the owner was paired.
 
@@ -134,6 +153,14 @@ class OwnerNotifications:
         if places := [*await self._places(), *heard]:
             return min(places, key=lambda place: self._failing(account_of(place)))
         return next(iter(await self._let_in()), None)
+
+    async def chats(self) -> list[ChatAddress]:
+        """Return the owner's private conversations on platforms that are on: the latest of each account, latest first."""
+        found: dict[str, ChatAddress] = {}
+        for place in [*await self._places(), *reversed(self._heard.values()), *await self._let_in()]:
+            if self._reachable(place):
+                found.setdefault(account_of(place), place)
+        return list(found.values())
 
     async def _let_in(self) -> list[ChatAddress]:
         """The conversations in which the owner was paired, by platform."""

@@ -209,7 +209,7 @@ class AckReactions:
         if not (settings.ack_reaction and settings.remove_ack_after_reply):
             return
         for one in messages:
-            if is_meant(one.inbound, settings.ack_reaction_scope):
+            if one.automation is None and is_meant(one.inbound, settings.ack_reaction_scope):
                 self._react(one.inbound, None)
 
     async def quiet(self) -> None:

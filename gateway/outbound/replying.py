@@ -52,7 +52,7 @@ async def replies(
     )  # before it is cut, which could cut a secret in two
     pieces = _pieces(channel, said.text) if len(text) < QUICK_CHARS else await asyncio.to_thread(_pieces, channel, said.text)
     mode = getattr(channel, "reply_to_mode", "off") if place.kind == "group" else "off"
-    usual = arrived.inbound.message_id or None if mode != "off" else None
+    usual = arrived.platform_id if mode != "off" else None
     rest = usual if mode == "all" else None
     first = await _target(arrived, said, knows) or (rest if continued else usual)
     rows = [NewOutbound(conversation=place, text=piece, reply_to=rest if n else first) for n, piece in enumerate(pieces)]
@@ -70,7 +70,7 @@ def _pieces(channel: Channel, text: str) -> list[str]:
 async def _target(arrived: RoutedMessage, said: Tagged, knows: Knows | None) -> str | None:
     """Return the message that a tag names, if it belongs to this conversation."""
     if said.current:
-        return arrived.inbound.message_id or None
+        return arrived.platform_id
     if said.target is None or knows is None:
         return None
     return said.target if await knows(arrived.inbound.conversation.address, said.target) else None

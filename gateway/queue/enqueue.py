@@ -49,7 +49,13 @@ class Enqueuer:
         self._channel = channel
 
     def enqueue(self, message: RoutedMessage) -> None:
-        """Put a message in the queue of its session. In mode "interrupt" it cancels the turn that runs in the same conversation."""
+        """Put a message in the queue of its session. In mode "interrupt" it cancels the turn that runs in the same conversation.
+
+        A message that no person wrote only waits: nobody is told how long, and it cancels nothing.
+        """
+        if message.automation is not None:
+            self._queue.join(message)
+            return
         self._owner.heard(message)
         place, session = message.inbound.conversation, message.route.session
         item, ahead = self._queue.join(message)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
 
 Item = TypeVar("Item")
@@ -34,6 +35,9 @@ class _Lane(Generic[Item]):
 class Lanes(Generic[Item]):
     """Runs ``work`` for each item: one at a time and in order within a session, at most ``limit`` at once in all.
 
+    ``pools`` has limits of its own for some sessions, so that these and the others do not take each other's places; ``pool_of`` returns
+    the name of a session's pool, and another name for those without one.
+
     Items should be small (ids of inbox rows). Items that have not started when the gateway closes are dropped here; the inbox still has
     them. ``broken`` is called with what ``work`` raised; a failing item never stops its lane. Each item runs in its own task, which
     ``stop`` and ``drain`` cancel. ``hold(session)`` is awaited before an item starts and may delay an idle lane; a delayed lane uses no
@@ -45,12 +49,16 @@ class Lanes(Generic[Item]):
         work: Callable[[Ticket[Item]], Awaitable[None]],
         *,
         limit: int = 4,
+        pools: Mapping[str, int] = MappingProxyType({}),
+        pool_of: Callable[[str], str] = lambda _: "",
         broken: Callable[[Ticket[Item], Exception], None],
         hold: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         self._work = work
         self._hold = hold
         self._places = asyncio.Semaphore(limit)
+        self._pools = {name: asyncio.Semaphore(most) for name, most in pools.items()}
+        self._pool_of = pool_of
         self._broken = broken
         self._lanes: dict[str, _Lane[Item]] = {}
         self._closed = False
@@ -196,7 +204,8 @@ class Lanes(Generic[Item]):
             stopped, lane.next_stopped = lane.next_stopped, False
             if self._hold is not None and lane.waiting and not self._paused and not stopped:
                 await self._hold(session)
-            async with contextlib.nullcontext() if stopped else self._places:
+            places = self._pools.get(self._pool_of(session), self._places)
+            async with contextlib.nullcontext() if stopped else places:
                 if lane.waiting and not self._paused:
                     lane.running = Ticket(session, lane.waiting.popleft(), "stop" if stopped else None)
                     await self._run(lane.running)

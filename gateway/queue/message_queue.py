@@ -82,6 +82,8 @@ def rule_of(settings: MessagesSettings, choice: QueueChoice, channel: str) -> Ru
 def group_key_of(message: RoutedMessage) -> str:
     """Return the group key of a message; empty for one that is answered alone, such as a command."""
     inbound, actor, audience = message.inbound, message.actor, message.route.audience
+    if message.automation is not None:
+        return f"automation {message.row.id}"
     if inbound.event != "message" or message.command is not None:
         return ""
     if not inbound.text.strip() and not inbound.attachments:
@@ -156,7 +158,7 @@ class MessageQueue:
             group_key=group_key_of(message),
             sender=sys.intern(inbound.sender.id),
             part_of=inbound.part_of,
-            plain=not inbound.attachments,
+            plain=not inbound.attachments and message.automation is None,
             at=self._clock.monotonic(),
             waited=waited,
             message=message if not waited and len(message.row.payload) < SHORT else None,

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -16,7 +16,7 @@ from agent.errors import CommandRefused
 from agent.timing import Clock
 from agent.tool_settings import ExecSettings
 from agent.tools.command_runner import CommandRequest, Job, JobState
-from agent.tools.command_taint import CommandTaint, Watch
+from agent.tools.command_taint import CommandTaint, Watch, is_output
 from gateway.base.errors import HomebodyError
 from gateway.logs.redaction import Redactor
 from gateway.runner import output
@@ -97,7 +97,8 @@ class AgentCommands:
         """Take in the records of earlier processes. Call it once, before the first command, whose record looks like one of theirs."""
         for record in await asyncio.to_thread(self.records.load, self.clock.now()):
             if record.state.status == "unknown" and record.state.taint and self._files is not None:
-                await self._mark(Watch(int(record.state.started.timestamp() * 1e9), frozenset(record.state.taint), {}))
+                since, carried = int(record.state.started.timestamp() * 1e9), frozenset(record.state.taint)
+                await self._mark(Watch(since, carried, {}, record.folders, complete=False))
             self._jobs[record.state.id] = LostJob(record.state, record.audience, record.turn, Path(self.workspace))
             if record.state.status == "unknown" and record.state.background:
                 self._lost.append((record.key, record.state))
@@ -127,15 +128,9 @@ class AgentCommands:
         job = RunningJob(self._new_id(), request, timeout, home=self._home, made=self._new_output(access))
         self._jobs[job.id] = job
         try:
-            await asyncio.to_thread(job.write_record)
-            if self._files is not None and access == "rw":
-                watch = await asyncio.to_thread(
-                    self._files.begin, frozenset(job.state.taint), request.audience, self.clock.now().date()
-                )
-                if watch is not None:
-                    self._watches[job.id] = watch
-                    await asyncio.to_thread(self._files.printed, PurePosixPath(job.record.path), watch.taint)
+            await asyncio.to_thread(self._prepare, job, request.audience, access)
             plan = await self._sandbox.confine(self._confinement(request, settings, access))
+            job.note_confinement(plan.rung)
             process = await self._runner.start(
                 plan,
                 timeout=timeout,
@@ -152,6 +147,43 @@ class AgentCommands:
             raise
         self._do(job.run(process))
         return job
+
+    async def taint(self, job: Job, sources: Collection[str]) -> None:
+        """See ``CommandRunner``."""
+        new = isinstance(job, RunningJob) and not set(sources) <= {*job.state.taint} & {*job.state.sources}
+        if isinstance(job, RunningJob) and new and job.state.status == "running":
+            job.add_sources(sources)
+            await asyncio.to_thread(self._prepare, job, job.audience, self.facts.access())
+
+    async def look(self, job: Job) -> None:
+        """See ``CommandRunner``."""
+        if isinstance(job, RunningJob) and not job.state.sources:
+            await asyncio.to_thread(self._look, job)
+
+    def _look(self, job: RunningJob) -> None:
+        """Find what has come within reach of a command that had nothing untrusted there. Blocks."""
+        found = self._files.sources_of(job.act) if self._files is not None else ()
+        if self._files is None or all(map(is_output, found)):  # a command does not know the names of files of later output
+            return
+        job.add_sources(found)
+        if (watch := self._watches.get(job.id)) is not None:
+            self._watches[job.id] = self._files.tainted(watch, found)
+            self._files.printed(PurePosixPath(job.record.path), frozenset(found))
+
+    def _prepare(self, job: RunningJob, audience: Audience, access: Access) -> None:
+        """Write down what is known of a command that is about to start or to be given input. Blocks; raises OSError."""
+        taint = frozenset(job.state.taint)
+        if self._files is not None and access == "rw":
+            former = self._watches.get(job.id)
+            if former is not None and former.taint:
+                watch = replace(former, taint=taint)
+            else:
+                watch = self._files.begin(taint, audience, self.clock.now().date())
+            self._watches[job.id] = watch
+            if taint:
+                job.folders = self._files.folders_to_keep(watch)
+                self._files.printed(PurePosixPath(job.record.path), taint)
+        job.write_record()
 
     def jobs(self, audience: Audience) -> Sequence[RunningJob | LostJob]:
         """See ``CommandRunner``."""
@@ -177,9 +209,9 @@ class AgentCommands:
         if state.path:
             output.remove(Path(self.workspace), state.path)
 
-    def stop_session(self, key: str) -> int:
-        """End the background commands of a session; return how many."""
-        found = [one for one in self._jobs.values() if isinstance(one, RunningJob) and one.key == key]
+    def stop_sessions(self, of: Callable[[str], bool]) -> int:
+        """End the background commands of the sessions that ``of`` selects by their keys; return how many."""
+        found = [one for one in self._jobs.values() if isinstance(one, RunningJob) and of(one.key)]
         stopped = [job for job in found if job.state.status == "running" and job.state.background]
         for job in stopped:
             job.kill()
@@ -201,8 +233,12 @@ class AgentCommands:
 
     async def written(self, job: RunningJob) -> None:
         """Record which files a command changed that may have put untrusted text into them."""
+        try:
+            await self.look(job)
+        except OSError as error:
+            log.warning("it cannot be recorded that the output of a command is untrusted: %s", error)
         watch = self._watches.pop(job.id, None)
-        if watch is not None:
+        if watch is not None and watch.taint:
             await self._mark(watch)
 
     async def _mark(self, watch: Watch) -> None:

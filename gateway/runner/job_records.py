@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
 from agent.tools.command_runner import JobState
+from agent.tools.workspace_changes import FolderId
 from gateway.base.atomic_file import write_atomically
 from memory.audience import Audience
 
@@ -26,12 +28,16 @@ MOST: Final = 200
 
 
 class JobRecord(NamedTuple):
-    """What a record says: the job, the audience that may see it, the key of its session, and its turn."""
+    """What a record says: the job, the audience that may see it, the key of its session, and its turn.
+
+    ``folders`` are those that held untrusted files when the command was started.
+    """
 
     state: JobState
     audience: Audience
     key: str
     turn: str
+    folders: Mapping[FolderId, PurePosixPath]
 
 
 class JobRecords:
@@ -40,9 +46,18 @@ class JobRecords:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def write(self, state: JobState, *, audience: Audience, key: str, turn: str) -> None:
+    def write(
+        self,
+        state: JobState,
+        *,
+        audience: Audience,
+        key: str,
+        turn: str,
+        folders: Mapping[FolderId, PurePosixPath] | None = None,
+    ) -> None:
         """Write a record. One that cannot be written is missed after a crash only, so it is logged and no more."""
         facts = {**asdict(state), "started": state.started.isoformat(), "audience": asdict(audience), "key": key, "turn": turn}
+        facts["folders"] = [(*one, str(path)) for one, path in (folders or {}).items()]
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomically(self._folder / f"{state.id}.json", json.dumps(facts))
@@ -62,7 +77,10 @@ class JobRecords:
                 facts: dict[str, Any] = json.loads(path.read_text())
                 audience = Audience(**facts.pop("audience"))
                 turn, key = facts.pop("turn"), facts.pop("key")
-                facts |= {name: tuple(facts.get(name, ())) for name in ("sources", "taint")}
+                folders = {(int(device), int(inode)): PurePosixPath(path) for device, inode, path in facts.pop("folders", ())}
+                facts.setdefault("command_sources", facts.get("taint", ()))
+                facts |= {name: tuple(facts.get(name, ())) for name in ("sources", "taint", "command_sources")}
+                facts["env"] = tuple((str(name), str(value)) for name, value in facts.get("env", ()))
                 state = JobState(**{**facts, "started": datetime.fromisoformat(facts["started"])})
             except (OSError, ValueError, TypeError, KeyError) as error:
                 log.warning("the record %s cannot be read: %s", path, error)
@@ -70,7 +88,7 @@ class JobRecords:
                 continue
             if state.status == "running":
                 state = replace(state, status="unknown", seconds=0.0)
-            found.append(JobRecord(state, audience, key, turn))
+            found.append(JobRecord(state, audience, key, turn, folders))
         found.sort(key=lambda one: one.state.started, reverse=True)
         kept = [one for one in found[:MOST] if now - one.state.started <= KEPT_FOR]
         for one in found:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
 from agent.taint import merged
 from agent.timing import Clock
+from agent.tools.command_line import plain_words
 from agent.tools.command_runner import CommandRequest, JobState
+from agent.tools.protocol import Act
+from agent.tools.workspace_changes import FolderId
 from gateway.runner import output
 from gateway.runner.client import NotStarted, Process, Reason
 from gateway.runner.job_records import JobRecords
@@ -54,6 +57,8 @@ class RunningJob:
         self.key = request.key
         self.turn = request.turn
         self.ended_at: datetime | None = None
+        self.folders: Mapping[FolderId, PurePosixPath] = {}
+        """The folders with untrusted files when it was started, for its record."""
         self.told = False
         """Whether the model knows of the end already, so that nobody need be told."""
         self._waiting = 0
@@ -65,6 +70,11 @@ class RunningJob:
             command=request.command,
             started=home.clock.now(),
             timeout=timeout,
+            cwd=request.cwd or str(home.workspace),
+            env=tuple(sorted(request.env.items())),
+            network=request.network,
+            pty=request.pty,
+            command_sources=request.taint,
             sources=request.sources,
             taint=merged(request.taint, request.sources),
         )
@@ -81,6 +91,24 @@ class RunningJob:
         """See ``Job``."""
         seconds = self._state.seconds if self._over.is_set() else self._home.clock.monotonic() - self._began
         return replace(self._state, seconds=seconds, printed=self._output.total, path=self._output.path, kept=self._output.kept)
+
+    def note_confinement(self, rung: str) -> None:
+        """Note how it is confined, before it starts."""
+        self._state = replace(self._state, confinement=rung)
+
+    def add_sources(self, sources: Collection[str]) -> None:
+        """Note that it is given input from there: what it prints and writes may hold it."""
+        state = self._state
+        self._state = replace(state, sources=merged(state.sources, sources), taint=merged(state.taint, sources))
+
+    @property
+    def act(self) -> Act:
+        """What it does, as it was asked for."""
+        state = self._state
+        argv = plain_words(state.command)
+        return Act(
+            kind="exec", summary="", command=state.command, argv=argv, cwd=state.cwd, env=state.env, network=state.network
+        )
 
     @property
     def record(self) -> JobState:
@@ -183,7 +211,8 @@ class RunningJob:
 
     def write_record(self) -> None:
         """Write down what is known of it now. Blocks."""
-        self._home.records.write(self.record, audience=self.audience, key=self.key, turn=self.turn)
+        folders = {} if self._over.is_set() else self.folders
+        self._home.records.write(self.record, audience=self.audience, key=self.key, turn=self.turn, folders=folders)
 
     def to_background(self) -> None:
         """See ``Job``."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.tool_settings import ExecSettings
+from agent.tools.protocol import Origin
 from gateway.base.paths import Paths
 from gateway.sandbox import command, explain, places
 from gateway.sandbox.bubblewrap import Bubblewrap
@@ -63,6 +64,16 @@ class CommandSandbox:
         if choice == "auto" and not self._tried["bwrap"].works and "landlock" not in self._tried:
             return None
         return self._judge(choice)
+
+    def confined(self, agent: str, origin: Origin) -> bool:
+        """Return whether an agent's commands are known to be confined in turns of this origin."""
+        standing = self.known(agent, main=origin == "owner")
+        return standing is not None and standing.rung != "off"
+
+    async def tried(self, agent: str, origin: Origin) -> None:
+        """Wait until it is known how an agent's commands are confined in turns of this origin."""
+        if agent in self._settings().agent_ids:
+            await self.standing(agent, main=origin == "owner")
 
     async def confine(self, request: Request) -> Confined:
         """Say how to start one command. Raises CannotConfine where that is not possible as the settings ask."""

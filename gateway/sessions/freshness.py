@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from gateway.base.wall_time import instant_of
 from gateway.settings.session import ResetSettings
 
 Due = Literal["daily", "idle"]
@@ -44,30 +45,7 @@ def boundary(now: datetime, hour: int, zone: ZoneInfo, *, following: bool = Fals
     An hour that occurs twice counts the first time; one that does not occur counts at the first instant after the gap.
     """
     day = now.astimezone(zone).date() - timedelta(days=1)
-    instants = [_instant(day + timedelta(days=offset), hour, zone) for offset in range(4)]
+    instants = [instant_of(day + timedelta(days=offset), time(hour), zone) for offset in range(4)]
     if following:
         return min(instant for instant in instants if instant > now)
     return max(instant for instant in instants if instant <= now)
-
-
-def _instant(day: date, hour: int, zone: ZoneInfo) -> datetime:
-    local = datetime(day.year, day.month, day.day, hour, tzinfo=zone)
-    instant = local.astimezone(UTC)
-    back = instant.astimezone(zone)
-    if back.replace(tzinfo=None) == local.replace(tzinfo=None):
-        return instant
-    return _after_gap(local, zone)
-
-
-def _after_gap(local: datetime, zone: ZoneInfo) -> datetime:
-    """Return the instant at which clocks jump over ``local``: found by halving, to the second."""
-    low = (local - timedelta(hours=6)).astimezone(UTC)
-    high = (local + timedelta(hours=6)).astimezone(UTC)
-    wanted = local.replace(tzinfo=None)
-    while high - low > timedelta(seconds=1):
-        middle = low + (high - low) / 2
-        if middle.astimezone(zone).replace(tzinfo=None) >= wanted:
-            high = middle
-        else:
-            low = middle
-    return high.replace(microsecond=0) + timedelta(seconds=high.microsecond > 0)

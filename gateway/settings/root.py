@@ -21,10 +21,13 @@ from gateway.settings.approvals import ApprovalsSettings
 from gateway.settings.auth import AuthSettings
 from gateway.settings.block_streaming import BlockStreaming
 from gateway.settings.budgets import BudgetSettings
+from gateway.settings.heartbeat import HeartbeatSettings, WithHeartbeat
 from gateway.settings.http import GatewaySettings
 from gateway.settings.messages import CallSettings, MessagesSettings
+from gateway.settings.quiet_hours import UnaskedSettings
 from gateway.settings.routing import Binding, Broadcast
 from gateway.settings.session import HooksSettings, SessionSettings
+from gateway.settings.subagents import SubAgentSettings
 from gateway.settings.web import AllToolsSettings
 from memory.settings import MemorySettings
 
@@ -53,11 +56,13 @@ class LoggingSettings(Section):
     """Number of rotated log files to keep."""
 
 
-class AgentDefaults(AgentSettings, BlockStreaming):
+class AgentDefaults(AgentSettings, BlockStreaming, UnaskedSettings, WithHeartbeat):
     """Defaults for all agents."""
 
     memory_search: MemorySettings = MemorySettings()
     """Search in the agent's memory."""
+    subagents: SubAgentSettings = SubAgentSettings()
+    """Limits of the sub-agents that it starts."""
 
 
 class AgentEntry(AgentDefaults):
@@ -105,7 +110,8 @@ class PluginsSettings(Section):
 class AgentProfile:
     """The effective settings of one agent: its entry merged over the defaults. ``workspace`` is absolute.
 
-    ``tools``: layers of tool rules; each can only restrict further. ``exec``: how its commands run.
+    ``tools``: layers of tool rules; each can only restrict further. ``exec``: how its commands run. ``subagents``: limits of those that
+    it starts.
     """
 
     id: str
@@ -114,8 +120,11 @@ class AgentProfile:
     settings: AgentSettings
     memory: MemorySettings
     blocks: BlockStreaming
+    unasked: UnaskedSettings
+    heartbeat: HeartbeatSettings
     tools: tuple[ToolRules, ...] = ()
     exec: ExecSettings = field(default_factory=ExecSettings)
+    subagents: SubAgentSettings = field(default_factory=SubAgentSettings)
 
 
 class PluginChannel(Section):
@@ -257,8 +266,11 @@ class Settings(Section):
             settings=resolved,
             memory=resolved.memory_search,
             blocks=resolved,
+            unasked=resolved,
+            heartbeat=resolved.heartbeat,
             tools=self._tool_rules(entry),
             exec=self._exec(entry),
+            subagents=resolved.subagents,
         )
 
     def _exec(self, entry: AgentEntry | None) -> ExecSettings:

@@ -7,7 +7,6 @@ from importlib.metadata import entry_points
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from pydantic import SecretStr, ValidationError
 
 from channels.built_in import BUILT_IN
@@ -17,6 +16,7 @@ from channels.platform import GroupRule, Platform, Policy
 from channels.protocol import Channel, InboundSink
 from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError
+from gateway.base.structured_log import structlog
 from gateway.config.secrets import revealed
 from gateway.routing.access import rules_of
 from gateway.settings.root import Settings

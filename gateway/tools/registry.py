@@ -29,13 +29,13 @@ def tools_of(
     outgoing: Outgoing | None = None,
     *,
     shared: Sequence[str] = SHARED,
-    web: Iterable[Tool] = (),
+    further: Iterable[Tool] = (),
     commands: CommandRunner | None = None,
 ) -> list[Tool]:
     """Make all tools that an agent could have. A new tool is listed here. ``outgoing`` takes the files that it sends.
 
-    ``commands`` runs commands. ``web`` are those of ``gateway.tools.web_tools``. ``shared`` is what groups and guests may read besides
-    their own folder.
+    ``commands`` runs commands. ``further`` are made elsewhere, such as those of ``gateway.tools.web_tools``. ``shared`` is what groups
+    and guests may read besides their own folder.
     """
     files = FileToolContext(
         sandbox=workspace.sandbox, memory=memory, agent=agent, shared=tuple(shared), untrusted=workspace.untrusted
@@ -47,7 +47,7 @@ def tools_of(
         tools.append(SendFile(files, outgoing))
     if commands is not None:
         tools += [Exec(commands, CommandTaint(workspace.untrusted, workspace.sandbox.root).sources), ProcessTool(commands)]
-    return [*tools, *web]
+    return [*tools, *further]
 
 
 class ToolRegistry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from agent.timing import Clock
 from channels.live import Done
 from channels.messages import Button, ChatAddress
 from channels.protocol import Channel
+from channels.silent import SilentChannel
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import with_asides
 from gateway.approvals.asking import Asking
@@ -23,6 +24,8 @@ from gateway.approvals.gate import ApprovalGate, TurnFacts
 from gateway.approvals.record import asked_call, public_name
 from gateway.base import errors
 from gateway.base.wait import finish_despite_cancel, run_despite_cancel
+from gateway.budget.budget_guard import Spender
+from gateway.budget.budgeted_calls import USED_UP
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Approval, NewApproval, NewOutbound, Turn, TurnEnd
 from gateway.media.media_service import MediaService
@@ -33,13 +36,17 @@ from gateway.outbound.secret_filter import SecretFilter
 from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn, Steering
+from gateway.routing.automation import is_isolated, to_say
 from gateway.routing.routed_message import RoutedMessage
 from gateway.sessions.store import SessionRecord
 from gateway.settings.block_streaming import Manner
+from gateway.turns.ending import TurnEndings
+from gateway.turns.quoting import label_of
 from gateway.turns.result_summary import DEFECT, exit_of, in_words, turn_facts
 from gateway.turns.tool_call_log import LedgerCallLog
 from gateway.turns.turn_log import bound
-from gateway.turns.user_message import user_message
+from gateway.turns.unasked_replies import as_question, asked_when_awake, marked, unasked_of
+from gateway.turns.user_message import sources_of, user_message
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +80,7 @@ class TurnContext:
             transcript=self.record.session,
             workspace=str(self.agent.workspace.root),
             conversation=self.message.inbound.conversation,
+            asked_by=self.message.automation.asked_by if self.message.automation is not None else None,
         )
 
 
@@ -81,7 +89,8 @@ class Answering:
 
     ``answered`` is called with messages whose turn is over; ``signature`` returns what a reply begins with; ``manner`` returns how an
     agent's replies are sent in a conversation. ``gate`` makes the gate of a turn, ``asking`` the chunks of its questions, and ``wake`` gets
-    a turn that has nothing to wait for. ``resumed_at`` returns where a turn is answered that had to wait for its owner.
+    a turn that has nothing to wait for. ``endings`` ends turns. ``resumed_at`` returns where a turn is answered that had to wait for its
+    owner.
     """
 
     def __init__(
@@ -96,6 +105,7 @@ class Answering:
         media: MediaService,
         gate: Callable[[TurnFacts, Sequence[Approval]], ApprovalGate],
         asking: Asking,
+        endings: TurnEndings,
         wake: Callable[[Turn], None],
         resumed_at: Callable[[ChatAddress], Awaitable[ChatAddress]],
         answered: Callable[[Iterable[RoutedMessage]], None] = lambda _: None,
@@ -113,6 +123,7 @@ class Answering:
         self._media = media
         self._gate = gate
         self._asking = asking
+        self._endings = endings
         self._wake = wake
         self._resumed_at = resumed_at
         self._answered = answered
@@ -129,6 +140,10 @@ class Answering:
         settings = context.agent.profile.settings
         mode, seconds = typing_mode(settings, context.message.inbound), settings.typing_interval_seconds
         channel, manner, signature = self._channel(place), self._manner(place, context.agent), self._signature(context.message)
+        if (
+            context.message.automation is not None
+        ):  # nobody waits, and what comes of it may be nothing: it is shown once it is whole
+            channel, manner, mode = SilentChannel(), Manner(), "never"
         sign = TypingIndicator(channel, place, self._clock, mode, seconds)
         blocks = Blocks(
             self._ledger,
@@ -176,7 +191,13 @@ class Answering:
 
     async def _run(self, context: TurnContext, showing: ProgressDisplay, blocks: Blocks, gate: ApprovalGate) -> TurnResult:
         inbound, audience, name = context.message.inbound, context.message.route.audience, context.message.row.uid
-        conversation = await context.agent.conversations.open(context.record, audience, model=inbound.hints.get("model"))
+        conversation = await context.agent.conversations.open(
+            context.record,
+            audience,
+            model=inbound.hints.get("model"),
+            origin=context.message.origin,
+            automation=context.message.automation,
+        )
         intake = self._media.intake
         self._media.begin(name, inbound.conversation)
         first = await user_message(conversation, context.message, intake)
@@ -194,10 +215,19 @@ class Answering:
         budget_guard = context.agent.budget_guard
         async with (
             blocks.sending(conversation.transcript, showing.emit) as emit,
-            contextlib.nullcontext() if budget_guard is None else budget_guard.turn(context.record.key, context.turn.id),
+            contextlib.nullcontext()
+            if budget_guard is None
+            else budget_guard.turn(context.record.key, context.turn.id, _spender(context.message)),
         ):
             turn = AgentTurn(
-                context=conversation, id=name, emit=emit, journal=journal, arrivals=steering, speaker=blocks.speaker, gate=gate
+                context=conversation,
+                id=name,
+                emit=emit,
+                journal=journal,
+                arrivals=steering,
+                speaker=blocks.speaker,
+                gate=gate,
+                background=is_isolated(context.record.key),
             )
             context.running.turn = turn
             return await turn.run([first], further, [asked_call(one) for one in context.asked])
@@ -216,9 +246,11 @@ class Answering:
     ) -> None:
         """Ask the owner, and leave the turn until the answer comes. Clients that wait are told so; the answer comes later."""
         message, place = context.message, context.message.inbound.conversation
+        unasked, now = unasked_of(context.agent, message), self._clock.now()
+        questions = [asked_when_awake(one, unasked, now) for one in questions]
         chunks = await self.chunks(message, "" if blocks.begun else context.greeting)
-        asked = [await asyncio.to_thread(self._asking.chunks, one) for one in questions]
-        if any(one.place != place for one in questions):
+        asked = [marked(await asyncio.to_thread(self._asking.chunks, one), as_question(one, unasked)) for one in questions]
+        if any(one.place != place for one in questions) and message.automation is None:
             chunks += await self.chunks(message, ASKED_ELSEWHERE)
         turn = await self._ledger.turns.suspend(context.turn.id, questions, [*chunks, *(one for rows in asked for one in rows)])
         if turn is not None:
@@ -235,8 +267,11 @@ class Answering:
     async def _finish(
         self, context: TurnContext, blocks: Blocks, state: TurnEnd, text: str, result: TurnResult | None, *, exit_code: int
     ) -> None:
+        held = result is not None and result.failure == "billing" and USED_UP in text
+        came, text = text, _shown(context.message, state, text, held=held)
         greeting = await self.chunks(context.message, context.greeting if text and not blocks.begun else "")
-        buttons = after_turn(result.failure if result else None, text, context.message.actor)
+        asked = context.message.automation is None
+        buttons = after_turn(result.failure if result else None, text, context.message.actor) if asked else ()
         left, continued = blocks.left_of(text)
         said = with_asides(left, context.record, result, continued=continued)
         chunks = greeting + await self.chunks(context.message, said, buttons, continued=continued, before=blocks.said)
@@ -244,7 +279,8 @@ class Answering:
         if context.asked:
             there = await self._resumed_at(context.message.inbound.conversation)
             chunks = [replace(chunk, conversation=there) for chunk in chunks]
-        keys = await self._ledger.turns.finish(context.turn.id, state, chunks)
+        chunks = marked(chunks, unasked_of(context.agent, context.message))
+        keys = await self._endings.end(context.turn.id, state, context.message, chunks, text=came, taint=_taint(context))
         record = context.record
         facts = turn_facts(context.agent.id, record.key, record.session, text, result, keys=keys, exit_code=exit_code)
         self.all_done((context.message, *context.further, *context.running.steered), facts)
@@ -269,7 +305,7 @@ class Answering:
                 AgentError
             ):  # the history then says that the call waits, and nobody can decide it any more
                 await context.running.turn.withdraw(f"withdrawn, because the turn was {reason}.")
-        await self._ledger.turns.finish(context.turn.id, "stopped", reason=reason)
+        await self._endings.end(context.turn.id, "stopped", context.message, taint=_taint(context), reason=reason)
         facts = turn_facts(context.agent.id, context.record.key, context.record.session, "")
         self.all_done((context.message, *context.further, *context.running.steered), facts)
 
@@ -300,5 +336,41 @@ class Answering:
 
     def done(self, message: RoutedMessage, facts: dict[str, Any]) -> None:
         """Send a message's result to a client that waits for it."""
+        if message.automation is not None:
+            return
         place = message.inbound.conversation
         show_frame(self._channel(place), place, Done(message.row.uid, message.inbound.message_id, facts))
+
+
+def _spender(message: RoutedMessage) -> Spender:
+    """Return for whom or what the calls of a message's turn are made."""
+    automation = message.automation
+    if automation is None:
+        return Spender(origin=message.origin)
+    return Spender(
+        origin=automation.origin,
+        source=automation.source,
+        label=label_of(automation),
+        usd=automation.daily_usd,
+        tokens=automation.daily_tokens,
+    )
+
+
+def _shown(message: RoutedMessage, state: TurnEnd, text: str, *, held: bool) -> str:
+    """Return what people are sent of a turn's reply: of an automation's, nothing where there is nothing to say, and whose failure it is.
+
+    ``held``: a budget did not allow it, of which the owner is told once a day already.
+    """
+    automation = message.automation
+    if automation is None or not text:
+        return text
+    if state == "failed":
+        log.warning("%s failed: %s", label_of(automation), text)
+        return "" if automation.quiet_failure or held else f"{label_of(automation)}: {text}"
+    return to_say(automation, text)
+
+
+def _taint(context: TurnContext) -> Collection[str]:
+    """Return the sources of untrusted text that a turn's session has seen."""
+    running = context.running.turn
+    return sources_of(context.message) if running is None else running.context.taint

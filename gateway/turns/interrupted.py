@@ -16,11 +16,14 @@ from agent.transcript.entries import Entry, Said, Unanswered
 from agent.transcript.history_view import UNANSWERED
 from gateway.ledger.rows import Turn, TurnEnd
 from gateway.routing.routed_message import RoutedMessage
+from gateway.turns.quoting import label_of
 from gateway.turns.user_message import sources_of
 
 MAX_ATTEMPTS = 3
 FRESH = timedelta(minutes=30)
 """A turn that was begun longer ago is not simply gone on with: its owner may have moved on."""
+LATE = timedelta(hours=2)
+"""The same for a turn that no person started."""
 QUOTED_CHARS = 60
 UNSEEN_CHARS = 2000
 """Characters quoted to the model of a message that the transcript does not hold."""
@@ -87,6 +90,9 @@ def given_up(
     if zone is None:
         over = "and the conversation it belongs to cannot be found any more"
         return _ended(found, lambda _: True, "failed", "the conversation is gone", f"⚠️ I was interrupted over {{}}, {over}.")
+    if first.automation is not None:
+        began = turn.started_at.astimezone(zone)
+        return _automation_over(first, label_of(first.automation), began, late=now - turn.started_at > LATE)
     if times >= MAX_ATTEMPTS:
         told = f"⚠️ I was interrupted {times} times over {{}} and gave it up."
         return _ended(
@@ -101,6 +107,17 @@ def given_up(
             "interrupted long ago",
             told,
         )
+    return None
+
+
+def _automation_over(one: RoutedMessage, label: str, began: datetime, *, late: bool) -> GivenUp | None:
+    """Judge the turn of an automation, which is alone in it and waits for nobody's word."""
+    if (times := one.row.attempts) >= MAX_ATTEMPTS:
+        text = f"⚠️ I was interrupted {times} times over {label} and gave it up."
+        return GivenUp("failed", "interrupted too often", text, (one,))
+    if late:
+        text = f"I was interrupted over {label} ({began:%a %H:%M}). It is a while ago, so I did not go on."
+        return GivenUp("stopped", "interrupted long ago", text, (one,))
     return None
 
 

@@ -7,6 +7,7 @@ import unicodedata
 from typing import Final
 
 from agent.taint import Marks, fenced, random_mark, source
+from gateway.routing.automation import Automation
 from gateway.routing.routed_message import RoutedMessage
 
 LONGEST_NAME: Final = 60
@@ -20,7 +21,7 @@ _MARKS: Final = re.compile(
     r"^(?=[ \t>*_#-]*(?:"
     r"\[\s*(?:in reply to|said in this group|the message\]|edited:|pressed:|pinned|unpinned|forwarded|owner|system|summary|your owner"
     r"|[a-z]{3} \d{4}-\d\d-\d\d|[^\]\n]{0,120}\bto you\s*\]|[^\]\n]{0,120}\b(?:edited:|put )"
-    r"|the answer above|not answered|no longer pinned)"
+    r"|the answer above|not answered|no longer pinned|(?:scheduled )?job\b|webhook\b|from sub-?agent|sub-?agent\b|task\s*[“\"]|heartbeat\b)"
     r"|</?(?:said|file|forwarded|quoted|untrusted)\b))",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -37,13 +38,27 @@ def name_of(name: str, otherwise: str) -> str:
 def head_of(arrived: RoutedMessage) -> str:
     """Return who speaks, for the head of a message: the name they chose in quotation marks, the platform's id, the role.
 
-    Nothing for the owner in private, where nobody else speaks.
+    Nothing for the owner in private, where nobody else speaks. For a message that no person wrote: what it comes from.
     """
+    if arrived.automation is not None:
+        label = label_of(arrived.automation)
+        return f"from {label}" if label.startswith("sub-agent") else label
     if arrived.route.audience.kind == "owner":
         return ""
     inbound, actor = arrived.inbound, arrived.actor
     role = "owner" if actor.owner else "member" if inbound.conversation.kind == "group" else "guest"
     return f"“{name_of(inbound.sender.name, '?')}” {inbound.conversation.channel}:{name_of(inbound.sender.id, '?')}, {role}"
+
+
+def label_of(automation: Automation) -> str:
+    """Return what a message comes from that no person wrote, such as ``job “water the plants”``."""
+    kind = automation.source.partition(":")[0]
+    if kind == "heartbeat" and automation.origin != "agent":
+        return kind
+    what = {"schedule": "job", "webhook": "webhook"}.get(automation.origin)
+    if what is None:
+        what = "sub-agent" if automation.result_of or automation.parent is None else "task"
+    return f"{what} “{name_of(automation.name, 'unnamed')}”"
 
 
 def unmarked(text: str) -> str:

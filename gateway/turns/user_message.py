@@ -10,6 +10,7 @@ from agent.models import token_estimate
 from agent.taint import QUOTE, Marks, fenced, merged, neutralised, random_mark, source
 from agent.transcript.entries import Said
 from gateway.media.incoming import IncomingFiles, StoredFiles
+from gateway.routing.automation import Automation
 from gateway.routing.routed_message import RoutedMessage
 from gateway.turns.quoting import body, forwarded_from, head_of, quoted, unmarked
 
@@ -18,6 +19,8 @@ SHARE = 4
 """A message may fill this part of the window: a quarter."""
 ENOUGH = 20
 """Of a very long message so many characters a token are looked at: no text has more, and looking at it all would take seconds."""
+WEBHOOK_CHARS = 8000
+"""The body of a webhook may have so many characters: nobody chose how many there are, and each call costs them."""
 LOOKED_BACK = 200
 """Entries of the history in which a quoted message is looked for."""
 _NO_LETTERS = re.compile(r"[\W_]+")
@@ -33,22 +36,41 @@ async def user_message(
     Words of others than its sender are fenced. Its taint names them, and the sender unless it is the owner.
     """
     inbound = message.inbound
-    text = with_context(message, body(await _shortened(conversation, inbound.text, message.row.uid), marks), marks)
+    if message.automation is not None:
+        return await _automated(conversation, message, message.automation, marks)
+    shown, cut = await _shortened(conversation, inbound.text, message.row.uid)
+    text = with_context(message, body(shown + (f"\n\n{cut}" if cut else ""), marks), marks)
     taken = await intake.take(conversation, message, marks) if intake is not None and inbound.attachments else StoredFiles()
     text = "\n".join(filter(None, [text, *taken.lines]))
     taint = merged(sources_of(message), _quoted_source(conversation, inbound.quoted), taken.sources)
     return UserMessage(content=(Text(text=text), *taken.pictures), at=inbound.at, sender=head_of(message), taint=taint)
 
 
+async def _automated(conversation: SessionContext, message: RoutedMessage, automation: Automation, marks: Marks) -> UserMessage:
+    """Return the message of an automation. Text with sources is fenced; the instruction stands before the fence."""
+    inbound, taint = message.inbound, sources_of(message)
+    most = WEBHOOK_CHARS if automation.origin == "webhook" else None
+    shown, cut = await _shortened(conversation, inbound.text, message.row.uid, taint, most)
+    text = unmarked(shown)
+    if automation.sources and text:
+        text = fenced(text, automation.sources, marks)
+    text = "\n".join(filter(None, [*message.context_events, automation.instruction, text, cut]))
+    return UserMessage(
+        content=(Text(text=text),), at=inbound.at, sender=head_of(message), taint=taint, automation=automation.origin
+    )
+
+
 def sources_of(message: RoutedMessage) -> tuple[str, ...]:
     """Return the sources of untrusted words that a message brings, apart from its files and what it replies to."""
-    inbound = message.inbound
+    inbound, automation = message.inbound, message.automation
+    if automation is not None:
+        return merged(automation.sources, () if automation.owner else (source("guest", automation.name),))
     found = {*forwarded_from(inbound.text)}
     if not message.actor.owner or inbound.from_bot:
         found.add(source("person", inbound.sender.name or inbound.sender.id))
     if message.before or (message.context_events and message.route.audience.kind != "owner"):
         found.add(source("group", inbound.conversation.id))
-    return merged(found)
+    return merged(found, message.context_sources)
 
 
 def _quoted_source(conversation: SessionContext, quoted_text: str) -> tuple[str, ...]:
@@ -82,20 +104,25 @@ def with_context(message: RoutedMessage, text: str, marks: Marks = random_mark) 
     return "\n".join([*lines, "[The message]", text])
 
 
-async def _shortened(conversation: SessionContext, text: str, name: str) -> str:
-    """Return ``text``, or where it is too long its beginning and where the whole of it now lies.
+async def _shortened(
+    conversation: SessionContext, text: str, name: str, sources: tuple[str, ...] = (), most: int | None = None
+) -> tuple[str, str]:
+    """Return ``text`` and nothing, or where it is too long its beginning and a line that says where the whole of it now lies.
 
-    The same ``name`` always gives the same file, so that a repeat after a crash changes nothing.
+    It is too long beyond ``most`` characters, by default beyond a share of the window. The same ``name`` always gives the same file, so
+    that a repeat after a crash changes nothing. ``sources``: where the text comes from, if it is untrusted.
     """
     limit = conversation.window.size // SHARE
-    if len(text) <= limit or token_estimate.estimate(text[: limit * ENOUGH]) <= limit:
-        return text
+    fits = len(text) <= limit or token_estimate.estimate(text[: limit * ENOUGH]) <= limit
+    if fits and (most is None or len(text) <= most):
+        return text, ""
     parts = [text[at : at + PART_CHARS] for at in range(0, len(text), PART_CHARS)]
     paths = [f"{conversation.audience.inbox}/{name}{f'.{n}' if n else ''}.txt" for n in range(len(parts))]
     trouble = ""
     for path, part in zip(paths, parts, strict=True):
         call = ToolCall(id="shelve", name="write", arguments={"path": path, "content": part, "mode": "create"})
-        result = await conversation.keep(call, "shelving")
+        result = await conversation.keep(call, "shelving", conversation.taint | {*sources})
         trouble = trouble or (result.text if result.is_error else "")
     lies = trouble or f"The whole of it is in {', '.join(paths)}: read it in parts, or search it with grep."
-    return f"{text[:SHOWN_CHARS]}\n\n[cut: this message has {len(text):,} characters, too many for my window. {lies}]"
+    why = "too many for my window" if not fits else f"of which the first {SHOWN_CHARS:,} are shown"
+    return text[:SHOWN_CHARS], f"[cut: this message has {len(text):,} characters, {why}. {lies}]"

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from agent.errors import AgentError
@@ -22,6 +23,7 @@ from agent.timing import Clock
 from channels.live import Activity, Rejected
 from channels.messages import Button, ChatAddress
 from channels.protocol import Channel
+from channels.silent import is_silent
 from gateway.agents.running_agent import RunningAgent
 from gateway.approvals.decisions import Decisions
 from gateway.approvals.record import asked_call
@@ -40,9 +42,11 @@ from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
 from gateway.sessions.store import SessionRecord
 from gateway.turns.answering import Answering, TurnContext
+from gateway.turns.ending import TurnEndings
 from gateway.turns.interrupted import GivenUp, given_up, worked_on
 from gateway.turns.result_summary import in_words, turn_facts
 from gateway.turns.turn_log import bound
+from gateway.turns.unasked_replies import marked, unasked_of
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +76,19 @@ class ResetDue:
     key: str
 
 
+def go_on(lanes: Lanes[Any], turn: Turn) -> None:
+    """Put a turn that may go on at the front of its lane, behind turns that were interrupted in the midst of their work.
+
+    Steps of two turns in one history must not stand among each other.
+    """
+    waiting = lanes.waiting(turn.session)
+    begun = list(takewhile(lambda item: isinstance(item, InterruptedTurn) and not item.turn.waited, waiting))
+    lanes.take(turn.session, begun)
+    lanes.put_first(turn.session, InterruptedTurn(turn))
+    for item in reversed(begun):
+        lanes.put_first(turn.session, item)
+
+
 class TurnWorker:
     """Handles items of lanes, and keeps ``running`` (by session) up to date.
 
@@ -90,6 +107,7 @@ class TurnWorker:
         lanes: Lanes[Any],
         queue: MessageQueue,
         answering: Answering,
+        endings: TurnEndings,
         rights: CommandRights,
         running: dict[str, RunningTurn],
         decisions: Decisions,
@@ -105,6 +123,7 @@ class TurnWorker:
         self._lanes = lanes
         self._queue = queue
         self._answering = answering
+        self._endings = endings
         self._running = running
 
     async def work(self, ticket: Ticket[Any]) -> None:
@@ -176,14 +195,14 @@ class TurnWorker:
     async def _messages(self, ticket: Ticket[Any], found: Sequence[RoutedMessage], running: RunningTurn) -> None:
         message, route = found[0], found[0].route
         agent = self._agents[route.agent]
-        with bound(agent=agent.id, session=route.session, channel=message.inbound.conversation.channel):
-            if not message.inbound.text.strip() and not message.inbound.attachments:
+        with bound(**_names(message)):
+            told = message.inbound.text.strip() or (message.automation is not None and message.automation.instruction)
+            if not told and not message.inbound.attachments:
                 await self._ledger.inbox.settle([message.row.id], "ignored", reason="empty")
                 self._answering.done(message, turn_facts(agent.id, route.session, "", ""))
                 return
-            place = message.inbound.conversation
             former = agent.store.get(route.session)
-            record = await agent.current(route.session, route.audience, address=place.address, space=place.space or "")
+            record = await self._session(agent, message)
             if former is not None and former.session != record.session:
                 await self._decisions.withdraw(route.session, LEFT)
             command = message.command_for(agent.triggers)
@@ -192,7 +211,26 @@ class TurnWorker:
                 return
             turn, (message, *further) = await finish_despite_cancel(self._claimed(agent, found))
             self._running[route.session] = running
-            await self._answering.answer(ticket, TurnContext(agent, message, further, record, turn, _greeting(record), running))
+            greeting = _greeting(record) if message.automation is None else ""
+            await self._answering.answer(ticket, TurnContext(agent, message, further, record, turn, greeting, running))
+
+    async def _session(self, agent: RunningAgent, message: RoutedMessage) -> SessionRecord:
+        """Return the session for a message that begins a turn or is a command; a new one if a reset is due."""
+        route, place, automation = message.route, message.inbound.conversation, message.automation
+        if automation is None:
+            return await agent.current(route.session, route.audience, address=place.address, space=place.space or "")
+        home = automation.made_in or ("" if is_silent(place) else place.address)
+        waits = automation.fresh and any(
+            one.session == route.session for one in await self._ledger.approvals.latest(["pending"])
+        )
+        return await agent.current_run(
+            route.session,
+            route.audience,
+            name=message.row.uid,
+            fresh=automation.fresh and not waits,  # a run that waits for its owner's decision goes on in its own session
+            address=home,
+            space=place.space or "",
+        )
 
     async def _claimed(self, agent: RunningAgent, found: Sequence[RoutedMessage]) -> tuple[Turn, Sequence[RoutedMessage]]:
         """Begin the turn for messages. Those that their senders edited while they waited are read again."""
@@ -205,12 +243,12 @@ class TurnWorker:
     async def _resume(self, ticket: Ticket[Any], turn: Turn) -> None:
         found = await self._read(turn.inbox)
         if ticket.ending == "stop":
-            await self._ledger.turns.finish(turn.id, "stopped", reason="stopped by its owner")
+            await self._endings.end(turn.id, "stopped", found[0] if found else None, reason="stopped by its owner")
             if found:
                 self._answering.all_done(found, turn_facts(turn.agent, turn.session, "", ""))
             return
         if not found:
-            await self._ledger.turns.finish(turn.id, "failed", reason="its message cannot be read any more")
+            await self._endings.end(turn.id, "failed", reason="its message cannot be read any more")
             return
         message = found[0]
         agent = self._agents.get(turn.agent)
@@ -231,8 +269,8 @@ class TurnWorker:
         turn = await finish_despite_cancel(self._ledger.turns.retry(turn.id))
         items = [self._queue.item(one) for one in found]
         running = self._running[turn.session] = RunningTurn(turn.session, items[0].group_key, items)
-        with bound(agent=agent.id, session=turn.session, channel=message.inbound.conversation.channel):
-            greeting = "(I was restarted and went on.)" if turn.attempt > 1 else ""
+        with bound(**_names(message)):
+            greeting = "(I was restarted and went on.)" if turn.attempt > 1 and message.automation is None else ""
             try:
                 await self._answering.answer(
                     ticket, TurnContext(agent, message, found[1:], record, turn, greeting, running, asked)
@@ -252,7 +290,7 @@ class TurnWorker:
                 await withdraw(transcript, found[0].row.uid, calls, f"withdrawn ({reason}).", self._clock.now())
             except AgentError as error:
                 log.warning("the transcript does not tell that a call was withdrawn: %s", error)
-        await self._ledger.turns.finish(turn.id, "stopped", reason=reason)
+        await self._endings.end(turn.id, "stopped", found[0], reason=reason)
         self._answering.all_done(found, turn_facts(turn.agent, turn.session, "", ""))
 
     async def _record_given_up(
@@ -274,8 +312,12 @@ class TurnWorker:
     async def _give_up(self, ticket: Ticket[Any], turn: Turn, over: GivenUp) -> None:
         """End the messages that are given up, and put the others back in the lane."""
         chunks = await self._answering.chunks(over.ended[0], over.text)
+        if (agent := self._agents.get(turn.agent)) is not None:
+            chunks = marked(chunks, unasked_of(agent, over.ended[0]))
         returned = [one.row.id for one in over.returned]
-        keys = await self._ledger.turns.finish(turn.id, over.state, chunks, reason=over.reason, returned=returned)
+        keys = await self._endings.end(
+            turn.id, over.state, over.ended[0], chunks, text=over.text, reason=over.reason, returned=returned
+        )
         self._answering.all_done(
             over.ended, turn_facts(turn.agent, turn.session, "", over.text, keys=keys, exit_code=errors.FAILED)
         )
@@ -316,6 +358,18 @@ def _pointless(asked: Sequence[Approval], record: SessionRecord) -> str:
     if withdrawn is not None:
         return withdrawn.reason or LEFT
     return LEFT if asked and asked[0].transcript != record.session else ""
+
+
+def _names(message: RoutedMessage) -> dict[str, str]:
+    """Return what every log line of a message's turn is marked with."""
+    route = message.route
+    names = {
+        "agent": route.agent,
+        "session": route.session,
+        "channel": message.inbound.conversation.channel,
+        "origin": message.origin,
+    }
+    return names if message.automation is None else names | {"source": message.automation.source}
 
 
 def _greeting(record: SessionRecord) -> str:

@@ -254,3 +254,28 @@ async def test_what_is_paused_while_it_waits_for_a_place_begins_only_when_it_goe
     lanes.resume()
     await lanes.quiet()
     assert {session: numbers for session, numbers in work.begun.items() if numbers} == {"a": [1], "b": [2], "c": [3], "d": [4]}
+
+
+async def test_sessions_with_a_pool_of_their_own_take_no_places_from_the_others() -> None:
+    work = Work()
+    work.gate = asyncio.Event()
+    lanes: Lanes[Any] = Lanes(
+        work,
+        limit=2,
+        pools={"sub": 3},
+        pool_of=lambda session: session[:3],
+        broken=lambda ticket, error: work.broken.append(str(error)),
+    )
+    for n in range(20):
+        lanes.submit(f"sub{n}", (n, 0))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert len(lanes.running()) == 3
+    lanes.submit("person", (99, 0))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert work.begun["person"] == [99], "it waits for none of the twenty"
+    assert len(lanes.running()) == 4
+    work.gate.set()
+    await lanes.quiet()
+    assert len(work.ended) == 21

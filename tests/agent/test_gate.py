@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,6 +87,37 @@ async def test_who_judges_knows_who_asks_and_what_was_read_before(room: Callable
     assert before[0] != after[0], "two calls have two names"
     fresh = await r.open()
     assert fresh.taint == {"web:example.org"}, "a restart knows it too"
+
+
+class Naming:
+    """A tool that keeps what its calls are named."""
+
+    spec = ToolSpec(name="light", description="", parameters={"type": "object"})
+    effect = "idempotent"
+
+    def __init__(self, breaks: int = 0) -> None:
+        self.names: list[str] = []
+        self.breaks = breaks
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> Outcome:
+        del arguments
+        self.names.append(context.call)
+        if len(self.names) == self.breaks:
+            raise asyncio.CancelledError  # what a crash looks like to the turn
+        return Outcome(text="done")
+
+
+async def test_a_call_has_a_name_of_its_own_and_keeps_it_when_it_is_repeated(room: Callable[..., Room]) -> None:
+    r = room([switch("on", "c")], [switch("off", "c")], "done")
+    tool = Naming(breaks=2)
+    (await r.open()).toolbox = Toolbox([tool])
+    with pytest.raises(asyncio.CancelledError):
+        await r.say("go")
+    (await r.open()).toolbox = Toolbox([tool])
+    await r.say("go")
+    first, second, again = tool.names
+    assert first != second, "a model that reuses ids made two calls"
+    assert again == second, "the second one was repeated"
 
 
 @pytest.mark.sec(58)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +15,7 @@ from tests.peers.wire import Wire
 from tests.queueing.conftest import Town, newest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from agent.models.protocol import Request
@@ -85,11 +84,9 @@ class Farm(Town):
         self.calls += 1
         return [ToolCall(id=f"c{self.calls}", name="plough", arguments={"command": one}) for one in wanted.split(" and ")]
 
-    @contextlib.asynccontextmanager
-    async def house(self, *wires: Wire, policy: Policy = OWNER_AND_GUEST, stop: bool = True) -> AsyncIterator[Gateway]:
-        async with super().house(*wires, policy=policy, stop=stop) as house:
+    def prepare(self, house: Gateway) -> None:
+        if "main" in house.agents:
             house.agents["main"].conversations.rack = ToolRegistry([self.tool])
-            yield house
 
 
 def question(wire: Wire, place: str = "anna") -> Outbound:

@@ -86,6 +86,22 @@ async def test_always_holds_for_exactly_this_command_also_after_a_restart(tmp_pa
     assert not (street.workspace / "other").exists()
 
 
+@pytest.mark.sec(26)
+async def test_always_allows_nothing_that_changed_since_the_question(tmp_path: Path) -> None:
+    street = Street(tmp_path)
+    script = street.workspace / "s.py"
+    script.write_text("print('shown')")
+    wire = street.wire()
+    async with street.house(wire, policy=OWNER_AND_GUEST):
+        question = await asked(wire, "run python3 s.py")
+        script.write_text("open('evil', 'w')")
+        before = len(wire.said())
+        await wire.say(value(question, "always"), event="button")
+        await wire.until(lambda: any("changed after you were asked" in one for one in wire.said()[before:]))
+        assert not any(one.startswith("✅") for one in wire.said())
+    assert not (street.workspace / "evil").exists()
+
+
 async def test_shell_syntax_is_asked_about_and_not_offered_for_good(tmp_path: Path) -> None:
     street = Street(tmp_path)
     wire = street.wire()

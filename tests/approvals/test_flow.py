@@ -267,6 +267,9 @@ async def test_a_changed_file_of_the_folder_is_asked_about_again_and_a_note_is_n
         await wire.until(lambda: question(wire) is not ask)
         await settled(house)
         assert "Why I ask: a file in its folder changed after you were asked." in question(wire).text
+        said = wire.said()
+        assert not any(text.startswith("✅") for text in said)
+        assert any(text.startswith("🔁 Something changed since I asked #") for text in said)
         assert farm.tool.done == []
         (workspace / "memory").mkdir(exist_ok=True)
         (workspace / "memory" / "2026-01-01.md").write_text("a note")
@@ -328,7 +331,7 @@ async def test_a_removed_agent_does_nothing_any_more(farm: Farm) -> None:
             )
         }
     )
-    async with super(Farm, farm).house(second) as house:
+    async with farm.house(second) as house:
         await second.say(value(ask, "once"), event="button")
         await second.until(lambda: any("was removed" in text for text in second.said()))
         await settled(house)

@@ -52,9 +52,9 @@ def test_it_names_variables_a_terminal_and_who_asked():
 
 
 def test_it_names_untrusted_sources():
-    told = _text("make x", taint=frozenset({"web:example.org", "file:report.pdf"}))
-    assert "holds text from others, which may be behind this: file:report.pdf, web:example.org." in told
-    assert "and 4 more" in _text("make x", taint=frozenset(f"web:{n}.example" for n in range(9)))
+    told = _text("make x", taint=("web:example.org", "file:report.pdf"))
+    assert "holds text from others, which may be behind this: web:example.org, file:report.pdf." in told
+    assert "web:2.example and 6 more" in _text("make x", taint=tuple(f"web:{n}.example" for n in range(9)))
 
 
 def test_words_that_are_not_quoted_as_usual_are_told_one_by_one():
@@ -148,7 +148,7 @@ def test_letters_of_other_alphabets_within_a_word_are_named():
         st.integers(1, 300).map(lambda n: "ls;" * n),
         st.integers(1, 60).map(lambda n: "a\n" * n),
     ),
-    taint=st.frozensets(st.text(max_size=80), max_size=8),
+    taint=st.lists(st.text(max_size=80), max_size=8).map(tuple),
     whys=st.tuples(st.text(max_size=2000), st.none() | st.text(max_size=900)),
     env=st.lists(st.tuples(st.text(min_size=1, max_size=300), st.text(max_size=300)), max_size=20),
     folder=st.text(max_size=600),
@@ -156,7 +156,7 @@ def test_letters_of_other_alphabets_within_a_word_are_named():
 @pytest.mark.sec(51)
 def test_any_question_fits_shows_the_command_and_hides_nothing(
     command: str,
-    taint: frozenset[str],
+    taint: tuple[str, ...],
     env: list[tuple[str, str]],
     folder: str,
     whys: tuple[str, str | None],
@@ -190,9 +190,17 @@ def test_other_acts_are_asked_about_too():
 
 
 def test_input_to_a_running_command_is_asked_about_as_what_it_is():
-    typed = Act(kind="exec", summary="type `rm x` into `bash`", command="rm x", cwd=CWD, pty=True)
+    summary = "type `rm x` into the background command ab2c"
+    typed = Act(kind="exec", summary=summary, command="rm x", cwd=CWD, network=True, into="bash", confinement="bwrap")
     told = question_text(Question(name="k7f2m3qa", agent="main", act=typed), home=HOME)
-    assert told.startswith("🔐 main wants to type `rm x` into `bash`:\n```\nrm x\n```\n")
+    assert told.startswith("🔐 main wants to type `rm x` into the background command ab2c:\n```\nrm x\n```\n")
+    assert "typed into `bash`, which was started in the folder" in told
+    assert ", with the network, confined by bubblewrap.\n" in told
+    assert "terminal" not in told
+    told = question_text(
+        Question(name="k7f2m3qa", agent="main", act=replace(typed, network=False, pty=True, confinement="off")), home=HOME
+    )
+    assert ", without the network, in a terminal, not confined.\n" in told
 
 
 DETAILS = Question(name="k7f2m3qa", agent="main", reason="r", act=Act(kind="write", summary="change TOOLS.md", path="TOOLS.md"))
@@ -212,13 +220,13 @@ def test_a_question_about_a_change_shows_what_would_be_written():
         st.text(alphabet="a`~\n\r\t\u202e*_<", min_size=1, max_size=300),
         st.tuples(st.sampled_from(["`", "a", "+`x`\n", "\u200b"]), st.integers(1, 5000)).map(lambda pair: pair[0] * pair[1]),
     ),
-    taint=st.frozensets(st.text(max_size=80), max_size=8),
+    taint=st.lists(st.text(max_size=80), max_size=8).map(tuple),
     summary=st.text(max_size=900),
     whys=st.tuples(st.text(max_size=2000), st.none() | st.text(max_size=900)),
 )
 @pytest.mark.sec(51)
 def test_any_question_about_a_change_fits_and_says_where_all_of_it_is(
-    details: str, taint: frozenset[str], summary: str, whys: tuple[str, str | None]
+    details: str, taint: tuple[str, ...], summary: str, whys: tuple[str, str | None]
 ):
     act = replace(DETAILS.act, details=details, summary=summary)
     question = replace(DETAILS, act=act, taint=taint, reason=whys[0], why_not_always=whys[1])

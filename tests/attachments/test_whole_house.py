@@ -255,6 +255,7 @@ async def test_a_webhook_call_arrives_over_http_and_a_forged_one_does_not(villag
                 house.settings.current.gateway,
                 status=house.status.status,
                 channels=house.channel_supervisor,
+                hooks=house.automation.hooks.receiver,
                 lock=house.lock,
             )
         )

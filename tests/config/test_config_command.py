@@ -252,7 +252,7 @@ def test_a_disk_that_takes_nothing_leaves_the_file_as_it_was(file):
 def test_an_interruption_ends_with_130(file):
     script = (
         "import signal, sys; from gateway.cli import main; signal.signal(signal.SIGALRM, signal.default_int_handler); "
-        f"signal.setitimer(signal.ITIMER_REAL, 0.5); sys.exit(main(['--home', {str(file.parent)!r}, 'config', 'set', 'logging.level']))"
+        f"signal.setitimer(signal.ITIMER_REAL, 3); sys.exit(main(['--home', {str(file.parent)!r}, 'config', 'set', 'logging.level']))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script], cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True

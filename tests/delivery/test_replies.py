@@ -16,6 +16,7 @@ from gateway.commands.table import COMMANDS, parse
 from gateway.ledger.rows import InboxRow
 from gateway.outbound.replying import LONGEST_VALUE, MOST, after_command, after_turn, may_end, replies, shown, untagged
 from gateway.routing.access import Actor
+from gateway.routing.automation import Automation
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import Route
 from memory.audience import OWNER
@@ -92,6 +93,13 @@ async def test_a_reply_is_shown_as_an_answer_to_what_its_tag_or_its_channel_says
 ) -> None:
     rows = await replies(Paper(mode), arrived(kind), text, knows=knows)  # type: ignore[arg-type]
     assert [(row.text, row.reply_to) for row in rows] == told
+
+
+@pytest.mark.parametrize("text", ["one\n\ntwo", "[[reply_to_current]] one\n\ntwo"])
+async def test_an_answer_to_a_message_that_no_platform_has_refers_to_none(text: str) -> None:
+    result = Automation(origin="agent", name="survey", source="subagent:x1")
+    rows = await replies(Paper("all"), replace(arrived(), automation=result), text, knows=knows)  # type: ignore[arg-type]
+    assert [(row.text, row.reply_to) for row in rows] == [("one", None), ("two", None)]
 
 
 async def test_buttons_go_under_the_last_piece() -> None:

@@ -76,7 +76,9 @@ STEPS = {
     "sent": 3,
 }
 """The durable steps, by the names of ``agent.fault_injection``, and about how often they are taken in one life."""
-PLACES = tuple(f"{moment}-{step}" for step in STEPS for moment in ("before", "after"))
+STEPS_BY_ITSELF = {"step": 3, "start": 1, "announce": 1, "accept": 6, "claim": 6, "finish": 6, "transcript": 24}
+"""The same for what a house does by itself, besides or instead."""
+PLACES = tuple(f"{moment}-{step}" for step in STEPS | STEPS_BY_ITSELF for moment in ("before", "after"))
 OUTAGES = ("telegram", "slack", "discord")
 """Platforms that go away for some seconds in one run of each scenario, in which nobody is killed."""
 UNKILLED = Kill("after-never", 1)
@@ -150,7 +152,10 @@ class Fire:
         youth = self.youths[scenario.name] if scenario.youth else None
         peer = (platform or PLATFORMS[scenario.platform])()
         how += f"  # with {peer.outage}" if peer.outage else ""
-        async with World(root, self._nursery, settings=self._settings(scenario), platform=peer, grown_from=youth) as world:
+        acts = {"prepare": scenario.prepare, "posts": dict(scenario.posts), "caller": scenario.caller}
+        async with World(
+            root, self._nursery, settings=self._settings(scenario), platform=peer, grown_from=youth, **acts
+        ) as world:
             world.decides = scenario.decides
             world.meanwhile, world.files, world.corrections = dict(scenario.meanwhile), scenario.files, scenario.corrections
             await world.say(*(text for text in scenario.says if text not in world.meanwhile))
@@ -226,7 +231,7 @@ def sample(
                 tuple(Kill(f"before-{dice.choice(('transcript', 'settle_call', 'finish'))}", 1) for _ in range(MAX_ATTEMPTS)),
             )
             continue
-        kills = [_drawn(dice, scenario) if calls and dice.random() < 0.8 else _drawn_by_name(dice) for _ in range(2)]
+        kills = [_drawn(dice, scenario) if calls and dice.random() < 0.8 else _drawn_by_name(dice, scenario) for _ in range(2)]
         yield scenario, tuple(kills if dice.random() < 0.25 else kills[:1])
 
 
@@ -252,9 +257,10 @@ def _drawn(dice: random.Random, scenario: Scenario) -> Kill:
     return Kill(call, dice.randint(1, 6 if near else REACH[call]), after)
 
 
-def _drawn_by_name(dice: random.Random) -> Kill:
-    (step,) = dice.choices(list(STEPS), list(STEPS.values()))
-    return Kill(f"{dice.choice(('before', 'after'))}-{step}", dice.randint(1, STEPS[step]))
+def _drawn_by_name(dice: random.Random, scenario: Scenario) -> Kill:
+    steps = STEPS | STEPS_BY_ITSELF if scenario.acts else STEPS
+    (step,) = dice.choices(list(steps), list(steps.values()))
+    return Kill(f"{dice.choice(('before', 'after'))}-{step}", dice.randint(1, steps[step]))
 
 
 def seed_of_the_day() -> int:
@@ -265,7 +271,11 @@ def seed_of_the_day() -> int:
 def moments(scenario: Scenario) -> list[tuple[str, int]]:
     """When peers are asked during a scenario that is left alone."""
     kind = PLATFORMS[scenario.platform].kind
-    asked = {"model": 3 * len(scenario.says), kind: len(scenario.answers), "file": len(scenario.files)}
+    asked = {
+        "model": 3 * len(scenario.says) + 2 * len(scenario.acts),
+        kind: len(scenario.answers) + len(scenario.acts),
+        "file": len(scenario.files),
+    }
     return [(peer, count) for peer, most in asked.items() for count in range(1, most + 1)]
 
 

@@ -6,6 +6,8 @@ It keeps no state between calls, so that a gateway which was killed and asks aga
                                      or ``could not do <name>`` with what the tool answered
 ``change <name>``                    the same with TOOLS.md, which needs its owner's approval; says ``denied <name>`` where that was refused
 ``run <name>``                       the same by the command ``echo "- <name>" >> TOOLS.md``
+``spawn <name>``                     starts a sub-agent that is to ``do <name>``, and says ``spawned <name>``
+a sub-agent's result                 says ``heard from <name>``
 ``[Memory flush]``                   appends the facts that it was told to the day's note, then NO_REPLY
 a summary is asked for               writes one
 ``tell me <word>``                   says ``heard <word>``; so it does of the last word where nothing is asked
@@ -34,7 +36,10 @@ MOST_CALLS = 12
 FACT = re.compile(r"fact-\w+")
 _NOTE = re.compile(rf"{re.escape(UNANSWERED)}.*?below\.\]", re.DOTALL)
 """What a transcript says of messages that were given up; it may stand in one message with others."""
-_ASKED = re.compile(r"\b(do|change|run|tell me) (\w+)")
+_ASKED = re.compile(r"\b(do|change|run|spawn|tell me) (\w+)")
+_RESULT = re.compile(r"from sub-agent “(\w+)”")
+_EARLIER = re.compile(r"\[(?:job|webhook) “\w+” said here.*?(?=\[The message\])", re.DOTALL)
+"""What a chat is told of runs elsewhere: it asks for nothing."""
 _APPROVAL = re.compile(r"\[Approval #(\w+): (.*)", re.DOTALL)
 _WAITS = re.compile(r"approval #(\w+)\.")
 
@@ -107,6 +112,10 @@ def predicted(body: dict[str, Any]) -> tuple[dict[str, Any], str]:
             if verb == "do"
             else _changed(verb, name, messages)
             if verb in {"change", "run"}
+            else f"heard from {name}"
+            if verb == "result"
+            else _spawned(name, messages)
+            if verb == "spawn"
             else f"heard {name}"
         )
         if not isinstance(told, str):
@@ -178,8 +187,20 @@ def _after_last_answer(messages: list[dict[str, Any]]) -> int:
     return ends[-1] + 1 if ends else 0
 
 
+def _spawned(name: str, messages: list[dict[str, Any]]) -> tuple[dict[str, Any], str] | str:
+    """Return the call that starts a sub-agent, or what to say once it was started."""
+    last = _last_result(name, messages)
+    if last and "Not run" not in last:
+        return f"spawned {name}"
+    count = sum(call["id"].endswith(f"-{name}") for message in messages for call in message.get("tool_calls") or ())
+    return _call(f"s{count}-{name}", "spawn", {"task": f"please do {name}", "label": name})
+
+
 def _asked(text: str) -> list[tuple[str, str]]:
     """Return what a message asks for, as verb and name; one that asks for nothing is heard by its last word."""
+    if (result := _RESULT.search(text)) is not None:
+        return [("result", result[1])]
+    text = _EARLIER.sub("", text)
     words = text.split()
     return _ASKED.findall(text) or [("tell me", words[-1] if words else "nothing")]
 

@@ -28,7 +28,7 @@ HEAVY = (
     "agent.models.adapters.openai_chat",
     "apsw",
     "apscheduler.schedulers.asyncio",
-    "apscheduler.triggers.interval",
+    "gateway.jobs.waking",
     "channels.telegram.update_loop",
     "channels.telegram.sending",
     "gateway.cli.attached",

@@ -16,6 +16,7 @@ from agent.transcript.entries import Compacted, Entry, InvalidEntry, Said, Unans
 from channels.common.repeats import MARKS
 from gateway.base.clock import SystemClock
 from gateway.sessions.store import SessionStore
+from tests.fire.acting import call_hooks, each_once, jobs_and_hooks
 from tests.fire.model import DEEDS
 from tests.fire.platforms import Document
 from tests.fire.world import STATE
@@ -64,7 +65,8 @@ class Scenario:
     What is in ``meanwhile`` too is not said at the beginning, but when a peer is asked, such as the model for the second time; what
     waits for ``NEVER`` is said when all else is over. ``files`` come with what is said. ``corrections`` are no messages, but what an
     earlier one (their value) was changed to; ``besides`` are answers that may be given too, once. ``decides`` is what the person answers
-    to each question about ``changes``, which are deeds that need an approval.
+    to each question about ``changes``, which are deeds that need an approval. ``prepare`` adds jobs and hooks, ``caller`` calls the hooks
+    with ``posts``; ``acts`` are answers by what they come from that no person asks for, in any order.
     """
 
     name: str
@@ -81,6 +83,10 @@ class Scenario:
     decides: str = ""
     changes: tuple[str, ...] = ()
     also: Callable[[World, Verdict], Awaitable[None]] | None = None
+    prepare: Callable[[Path], Awaitable[None]] | None = None
+    posts: dict[str, dict[str, str]] = field(default_factory=dict)
+    caller: Callable[[World], Awaitable[None]] | None = None
+    acts: dict[str, str] = field(default_factory=dict)
 
 
 async def judge(scenario: Scenario, world: World, *, refused: bool = False) -> Verdict:
@@ -92,6 +98,7 @@ async def judge(scenario: Scenario, world: World, *, refused: bool = False) -> V
     if refused:
         scenario = _without_told_failures(scenario, world)
     scenario = _without_given_up(scenario, world, verdict)
+    scenario = _without_acts_given_up(scenario, world, verdict)
     _judge_answers(scenario, world, verdict)
     entries = _judge_transcripts(world, verdict)
     _judge_deeds(scenario, world, entries, verdict)
@@ -147,6 +154,26 @@ def _without_given_up(scenario: Scenario, world: World, verdict: Verdict) -> Sce
     return replace(scenario, says=tuple(scenario.says[index] for index in kept), answers=answers, deeds=deeds, changes=changes)
 
 
+def _without_acts_given_up(scenario: Scenario, world: World, verdict: Verdict) -> Scenario:
+    """Leave out what comes of jobs, hooks and sub-agents that are given up, or whose asker was. Their deeds may be done or not."""
+    if not scenario.acts:
+        return scenario
+    told = [text for text in world.said() if _GIVEN_UP in text]
+    entries = [decode(line) for path in world.transcripts() for line in path.read_bytes().splitlines()]
+    told += [
+        m.text for entry in entries if isinstance(m := _message(entry), UserMessage) and m.automation and _GIVEN_UP in m.text
+    ]
+    over = {what for what in scenario.acts if any(what.rpartition(" ")[2] in one for one in told)}
+    verdict.given_up += len(over)
+    deeds = tuple(deed for deed in scenario.deeds if not any(deed in one for one in told))
+    for deed in set(scenario.deeds) - set(deeds):
+        if world.deeds().count(deed) > 1:
+            verdict.wrong("effect twice", deed)
+    acts = {what: answer for what, answer in scenario.acts.items() if what not in over}
+    besides = (*scenario.besides, *(scenario.acts[what] for what in over))
+    return replace(scenario, acts=acts, besides=besides, deeds=deeds)
+
+
 def unmarked(text: str) -> str:
     """Return a text without the mark of a repeated one."""
     return next((text.removeprefix(mark) for mark in MARKS if text.startswith(mark)), text)
@@ -158,7 +185,7 @@ def _judge_answers(scenario: Scenario, world: World, verdict: Verdict) -> None:
         _judge_questions(said, verdict)
         said = [text for text in said if not unmarked(text).startswith(_OF_QUESTIONS)]
     verdict.strays = world.said().count("…")
-    for answer in (*scenario.answers, *scenario.besides):
+    for answer in (*scenario.answers, *scenario.acts.values(), *scenario.besides):
         plain = [text for text in said if answer in text and unmarked(text) == text]
         marked = [text for text in said if answer in text and unmarked(text) != text]
         verdict.marked += len(marked)
@@ -167,7 +194,7 @@ def _judge_answers(scenario: Scenario, world: World, verdict: Verdict) -> None:
         if len(plain) > 1 or len(marked) > 2:
             verdict.wrong("doubled", f"{answer!r}: {plain + marked}")
     for text in said:
-        if not any(answer in text for answer in (*scenario.answers, *scenario.besides)):
+        if not any(answer in text for answer in (*scenario.answers, *scenario.acts.values(), *scenario.besides)):
             verdict.wrong("strange", repr(text))
     firsts = [next((i for i, text in enumerate(said) if answer in text), -1) for answer in scenario.answers]
     if firsts != sorted(firsts) and not scenario.decides:
@@ -377,6 +404,26 @@ SCENARIOS = {
         Scenario("asked and approved", **_ASKED, answers=("done alpha", "heard plum", "done beta"), decides="once"),
         Scenario("asked to run", **_RUN, answers=("done alpha", "heard plum", "done beta"), decides="once"),
         Scenario("asked and denied", **_ASKED, answers=("denied alpha", "heard plum", "denied beta"), decides="deny"),
+        Scenario(
+            "by itself",
+            youth=("tell me nut",),
+            says=("please spawn cedar", "tell me plum"),
+            answers=("spawned cedar", "heard plum"),
+            besides=("heard nut",),
+            deeds=("alpha", "cedar"),
+            prepare=jobs_and_hooks,
+            posts={"quince": {"said": "tell me quince"}, "pear": {"said": "the pear is ripe"}},
+            caller=call_hooks,
+            acts={
+                "job “alpha”": "done alpha",
+                "job “fig”": "heard fig",
+                "job “plants”": "water the plants",
+                "webhook “quince”": "heard quince",
+                "webhook “pear”": "the pear is ripe",
+                "sub-agent “cedar”": "heard from cedar",
+            },
+            also=each_once,
+        ),
         Scenario(
             "flush and compaction",
             youth=_YOUTH,

@@ -107,7 +107,7 @@ async def test_forgetting_that_a_send_was_begun_is_seen_as_a_double(fire: Fire) 
 
 async def test_forgetting_that_a_tool_was_begun_is_seen_as_a_second_deed(fire: Fire) -> None:
     forget = meddling("DELETE FROM tool_call")
-    assert "effect twice" in await found(fire, "three with effects", "write", ("model", 2), between=forget)
+    assert "effect twice" in await found(fire, "three with effects", "before-transcript", between=forget)
 
 
 async def found_on_a_bad_disk(fire: Fire, name: str, kill: str, broken: str) -> set[str]:
@@ -160,3 +160,25 @@ async def test_a_decision_that_is_forgotten_is_seen(fire: Fire) -> None:
 async def test_forgetting_that_an_approved_act_was_begun_is_seen_as_a_second_deed(fire: Fire) -> None:
     forget = meddling("DELETE FROM tool_call")
     assert "effect twice" in await found(fire, "asked and approved", "before-transcript", between=forget)
+
+
+@pytest.mark.parametrize(
+    ("statements", "kinds"),
+    [
+        (
+            (
+                "UPDATE job SET state = 'active', next_at = coalesce(last_at, next_at)",
+                "DELETE FROM job_run",
+                "UPDATE inbox SET skey = skey || 'again', pkey = pkey || 'again' WHERE account = 'schedule'",
+            ),
+            {"automation"},
+        ),
+        (("DELETE FROM job WHERE state = 'active'", "DELETE FROM inbox WHERE account = 'schedule'"), {"lost", "automation"}),
+    ],
+    ids=["forgotten", "never"],
+)
+async def test_jobs_that_fire_again_or_never_are_seen(fire: Fire, statements: tuple[str, ...], kinds: set[str]) -> None:
+    scenario = SCENARIOS["by itself"]
+    await fire.grow([scenario])
+    assert await fire.run(scenario, (Kill("after-step", 3),), between=meddling("PRAGMA foreign_keys = OFF", *statements))
+    assert kinds <= set(fire.rows["by itself"].verdict.problems)

@@ -22,7 +22,7 @@ from tests.fire.model import CHANGES, DEEDS, PredictableModel
 from tests.fire.platforms import Document, Platform, WatchedTelegram
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
 QUIET_SECONDS = 120.0
 STOP_SECONDS = 60.0
@@ -175,10 +175,18 @@ class World:
     """What comes with something that the person says."""
     corrections: dict[str, str] = field(default_factory=dict)
     """What the person says not anew, but by changing what they had said."""
+    prepare: Callable[[Path], Awaitable[None]] | None = None
+    """What is changed in the folder before the first house lives in it."""
+    posts: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Bodies with which hooks are called, by the hook."""
+    caller: Callable[[World], Awaitable[None]] | None = None
+    """Calls the hooks, from the first life on until each was taken."""
+    posted: set[str] = field(default_factory=set, init=False)
     decides: str = ""
     """What the person answers to each question about what the agent may do: ``once`` or ``deny``."""
     asked: dict[str, int] = field(default_factory=dict, init=False)
     """The names of the questions that the person was asked, and how many changes had been made when they were asked it."""
+    _calling: asyncio.Future[None] | None = field(default=None, init=False)
     said_since_quiet: bool = field(default=False, init=False)
     """Whether the person said something after a gateway was last found to be quiet, such as while it closed."""
 
@@ -194,9 +202,16 @@ class World:
             for name in (DEEDS, CHANGES):
                 (self.root / "person" / "homebody" / name).write_text("# Deeds\n\n<end>\n")
         self.furnish()
+        if self.prepare is not None:
+            await self.prepare(self.root)
+        if self.caller is not None:
+            self._calling = asyncio.ensure_future(self.caller(self))
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        if self._calling is not None:
+            self._calling.cancel()
+            await asyncio.gather(self._calling, return_exceptions=True)
         await self.platform.__aexit__(*error)
         await self.model.__aexit__(*error)
 
@@ -301,8 +316,17 @@ class World:
             return False
         if not self.platform.tells_all and any(channel["state"] != "connected" for channel in facts["channels"].values()):
             return False
+        if self.posts and (len(self.posted) < len(self.posts) or await self._jobs_are_due()):
+            return False
         under_way = [count for state, count in facts["outbox"].items() if state in {"ready", "sending", "ambiguous"}]
         return not (facts["inbox"]["waiting"] or facts["turns"]["running"] or any(under_way))
+
+    async def _jobs_are_due(self) -> bool:
+        """Whether a job is still to fire; those of these houses fire once."""
+        try:
+            return bool((await client.ask(self.root / STATE, "jobs.list"))["jobs"])
+        except (HomebodyError, OSError, ValueError):
+            return True
 
     async def live(self, kill: Kill | None = None) -> bool:
         """Let a gateway work until it is done and told to end. Returns whether it ended before, or the kill hit it."""

@@ -36,7 +36,7 @@ def test_what_costs_an_unknown_amount_is_not_told_as_free() -> None:
         return UsageRow(
             day="2026-11-22",
             agent="main",
-            model="nas/m",
+            name="nas/m",
             calls=3,
             input=9,
             output=1,

@@ -13,12 +13,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 ALLOWED = {
-    "tests/channels/test_telegram_connections.py": {
-        "_client": "of python-telegram-bot: it has no public way to the client of a request",
-        "_transport": "of httpx: it has no public way to its connection pool",
-        "_pool": "of httpx, the same",
-        "_connections": "of httpcore: the test makes the pool lose its connections, as a defect in httpcore does",
-    },
     "tests/fire/nursery.py": {
         "_exit": "of os, and public all the same",
         "_lock": "a sabotage: without its lock the product must be found wanting",

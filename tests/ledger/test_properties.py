@@ -25,7 +25,7 @@ from gateway.ledger.rows import Arrival, NewApproval, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
 
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import OutboxRow, Turn
@@ -172,21 +172,34 @@ class LedgerMachine(RuleBasedStateMachine):
             under.tools[call] = "done"
 
     @precondition(lambda self: self.turns)
-    @rule(data=st.data(), pieces=st.integers(0, 2), state=st.sampled_from(["done", "failed", "stopped"]))
-    def finish(self, data: st.DataObject, pieces: int, state: Any) -> None:
-        self.end(data.draw(st.sampled_from(sorted(self.turns))), pieces, state)
+    @rule(
+        data=st.data(),
+        pieces=st.integers(0, 2),
+        state=st.sampled_from(["done", "failed", "stopped"]),
+        results=st.lists(st.integers(0, len(CHATS) - 1), max_size=2),
+    )
+    def finish(self, data: st.DataObject, pieces: int, state: Any, results: list[int]) -> None:
+        self.end(data.draw(st.sampled_from(sorted(self.turns))), pieces, state, results)
 
-    def end(self, turn: str, pieces: int, state: Any) -> None:
+    def end(self, turn: str, pieces: int, state: Any, results: Sequence[int] = ()) -> None:
+        """End a turn. ``results`` are the sessions that are told of it, each by a message that is stored with the end."""
         under = self.turns.pop(turn)
+        told = [(chat, f"m:result:{turn}:{chat}") for chat in dict.fromkeys(results)]
+        arrivals = [("agent", self.arrival(*one)) for one in told] * 2
         for one in self.asked.values():
             if one.turn == turn and one.state == "pending":
                 one.state = "withdrawn"
         texts = [f"{'+'.join(under.messages)}/{piece}" for piece in range(pieces)]
-        self.do(
-            self.ledger.turns.finish(turn, state, [NewOutbound(conversation=CHATS[under.chat], text=text) for text in texts])
-        )
+        chunks = [NewOutbound(conversation=CHATS[under.chat], text=text) for text in texts]
+        finished = self.do(self.ledger.turns.finish(turn, state, chunks, arrivals=arrivals))
+        assert [row.alias for row in finished.rows] == [alias for _, alias in told]
+        assert len(finished.keys) == pieces
+        self.waiting += told
         self.out[under.chat] += [Chunk(text, not_before=self.clock.now()) for text in texts]
-        for again in (self.ledger.turns.finish(turn, state, []), self.ledger.turns.retry(turn)):
+        for again in (
+            self.ledger.turns.finish(turn, state, [], arrivals=[("agent", self.arrival(0, "m:late"))]),
+            self.ledger.turns.retry(turn),
+        ):
             try:
                 self.do(again)
             except InvalidTransition:

@@ -139,7 +139,6 @@ class Original:
         self.people = table(path, "SELECT sender, role FROM approved")
         self.questions = table(path, "SELECT id, state FROM approval")
         self.spent = table(path, "SELECT id, tokens, cost FROM spending")
-        self.pages = len(self.files["ledger.sqlite"]) // PAGE
 
     def put(self, folder: Path) -> Path:
         for name, data in self.files.items():
@@ -176,7 +175,7 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Original:
     original.people = table(path, "SELECT sender, role FROM approved")
     original.questions = table(path, "SELECT id, state FROM approval")
     original.spent = table(path, "SELECT id, tokens, cost FROM spending")
-    original.files, original.pages = keep, len(keep["ledger.sqlite"]) // PAGE
+    original.files = keep
     assert "ledger.sqlite-wal" in keep
     assert "ledger.sqlite-open" in keep
     return original
@@ -248,12 +247,20 @@ DAMAGE = st.lists(
 )
 
 
-def harmed(was: Original, folder: Path, damage: list[tuple[Callable[..., None], int, int]], cut: int | None) -> Path:
-    path = was.put(folder)
+def damaged(path: Path, damage: list[tuple[Callable[..., None], int, int]]) -> Path:
+    """Damage pages of a closed ledger in place."""
     data = bytearray(path.read_bytes())
     for harm, page, seed in damage:
-        harm(data, page % was.pages * PAGE, seed)
-    path.write_bytes(data if cut is None else data[: max(PAGE, cut % len(data))])
+        harm(data, page % (len(data) // PAGE) * PAGE, seed)
+    path.write_bytes(data)
+    return path
+
+
+def harmed(was: Original, folder: Path, damage: list[tuple[Callable[..., None], int, int]], cut: int | None) -> Path:
+    path = damaged(was.put(folder), damage)
+    if cut is not None:
+        data = path.read_bytes()
+        path.write_bytes(data[: max(PAGE, cut % len(data))])
     return path
 
 

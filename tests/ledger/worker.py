@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from channels.messages import ChatAddress, Cursor
@@ -31,7 +32,7 @@ class House:
         self.ledger = await SqliteLedger.open(self.folder / "ledger.sqlite", self.clock)
         for turn in await self.ledger.turns.unfinished():
             await self.turn(await self.ledger.turns.retry(turn.id))
-        await asyncio.gather(self.receive(), *(self.answer(chat) for chat in range(CHATS)), self.deliver())
+        await asyncio.gather(self.receive(), *(self.answer(chat) for chat in range(CHATS)), self.hear_results(), self.deliver())
         await self.ledger.close()
         print("done", flush=True)  # noqa: T201
 
@@ -72,15 +73,29 @@ class House:
                     return
                 await asyncio.sleep(0.001)
 
+    async def hear_results(self) -> None:
+        """The session that each turn's end is told to."""
+        while True:
+            rows = [row for row in await self.ledger.inbox.waiting() if row.account == "agent"]
+            for row in rows:
+                await self.turn(await self.ledger.turns.claim("boss", "main", [row.id]))
+            if not rows and len(await self.ledger.inbox.latest(["answered"], limit=100_000)) == 2 * self.messages:
+                return
+            await asyncio.sleep(0.001)
+
     async def turn(self, turn: Turn) -> None:
         (row,) = await self.ledger.inbox.rows(turn.inbox)
         if await self.ledger.turns.begin_call(turn.id, "call", "effect", "hash", "effect") is None:
             self.line("effects", row.alias)
             await asyncio.sleep(MOMENT)
             await self.ledger.turns.end_call(turn.id, "call")
+        if turn.session == "boss":
+            await self.ledger.turns.finish(turn.id, "done")
+            return
         chat = int(turn.session[1:])
         chunks = [NewOutbound(conversation=conversation(chat), text=f"{row.alias}/{piece}") for piece in range(2)]
-        await self.ledger.turns.finish(turn.id, "done", chunks)
+        result = replace(self.arrival(0), key=f"result:{row.alias}", alias=f"result:{row.alias}", session="boss")
+        await self.ledger.turns.finish(turn.id, "done", chunks, arrivals=[("agent", result)])
 
     async def deliver(self) -> None:
         sent = 0

@@ -300,7 +300,7 @@ async def test_embeddings_of_a_provider_are_booked_and_held(tmp_path: Path) -> N
     await purse.settled()
     (row,) = await ledger.spending.usage("2026-01-01")
     await ledger.close()
-    assert (row.model, row.calls, row.input) == (
+    assert (row.name, row.calls, row.input) == (
         "openai/text-embedding-3-small",
         within.sent,
         within.sent * (len(LONG) // 3 + 1),

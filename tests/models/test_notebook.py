@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.models.notebook.intents import Ask, File, Forget, Show, Talk, understand
+from agent.models.notebook.reminders import Remind
+from agent.models.notebook.time_words import NOTHING
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_this_is_a_question(text: str) -> None:
         ("what did I tell you yesterday?", Show("yesterday")),
         ("read MEMORY.md", Show("file", "MEMORY.md")),
         ("forget the spare key", Forget("the spare key")),
-        ("remind me to call mom", File(("To call mom",), wish="remind")),
+        ("remind me to call mom", Remind("Call mom", NOTHING, "to call mom")),
         ("remind me what the code is", Ask("remind me what the code is")),
         ("Hello there!", Talk("greeting")),
         ("Danke!", Talk("thanks")),

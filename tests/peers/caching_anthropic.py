@@ -1,9 +1,10 @@
 """An Anthropic Messages API on loopback that keeps a prompt cache as the real one does, and writes the bill.
 
-After the published rules (prompt caching, read 2026-11-20): a prefix is tools, system, messages in this order; what is kept is what
-ends at a mark, from 1,024 tokens on; a request finds what was kept at its own marks or up to twenty blocks before one of them;
-each use renews the five minutes or the hour. Prices are multiples of the input price: reading 0.1, writing 1.25 (five minutes)
-or 2 (an hour), output 5; the input price is that of Claude Opus 4.5 as published, 5 dollars for a million tokens.
+After the published rules (prompt caching, read 2026-11-20): a prefix is tools, system, messages in this order; what is kept is
+what ends at a mark, from 1,024 tokens on (or ``least``: newer models want 4,096); a request finds what was kept at its own
+marks or up to twenty blocks before one of them; each use renews the five minutes or the hour. Prices are multiples of the
+input price: reading 0.1, writing 1.25 (five minutes) or 2 (an hour), output 5; the input price is that of Claude Opus 4.5 as
+published, 5 dollars for a million tokens.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class PromptCache:
     """The kept prefixes, by the hash of all that is in them."""
 
     on: bool = True
+    least: int = LEAST_TOKENS
     _kept: dict[str, tuple[datetime, str]] = field(default_factory=dict)
 
     def take(self, body: dict[str, Any], now: datetime) -> Bill:
@@ -84,7 +86,7 @@ class PromptCache:
         bill = Bill(calls=1, read=read)
         at = read
         for index, ttl in sorted(marks.items()):
-            if sizes[index] < LEAST_TOKENS:
+            if sizes[index] < self.least:
                 continue
             if sizes[index] > at:
                 bill.written_5m += (sizes[index] - at) * (ttl == "5m")
@@ -117,8 +119,9 @@ class CachingPeer:
         window: int = 200_000,
         caching: bool = True,
         label: Callable[[dict[str, Any]], str] = lambda _: "all",
+        least: int = LEAST_TOKENS,
     ) -> None:
-        self.cache = PromptCache(on=caching)
+        self.cache = PromptCache(on=caching, least=least)
         self.bills: dict[str, Bill] = {}
         self.each: list[tuple[datetime, str, Bill]] = []
         self.overflows = 0

@@ -141,7 +141,9 @@ class Village:
         self.clock = ManualClock(datetime(2026, 3, 1, 9, 30, tzinfo=UTC))
         self.model = ScriptedModel()
         self.workspace = root / "workspace"
-        defaults = {"workspace": str(self.workspace), "userTimezone": "UTC", "model": "scripted/model"}
+        defaults = {"workspace": str(self.workspace), "userTimezone": "UTC", "model": "scripted/model"} | settings.pop(
+            "agent", {}
+        )
         given: dict[str, Any] = {"agents": {"defaults": defaults}, "messages": {"queue": {"mode": "followup", "debounceMs": 0}}}
         given["messages"] |= settings.pop("messages", {})
         self.settings = Settings.model_validate(given | settings)

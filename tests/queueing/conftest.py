@@ -104,6 +104,7 @@ class Town:
         house.model_registry.put("scripted/model", self.model)
         for wire in wires:
             house.channel_supervisor.keep(wire, policy)
+        self.prepare(house)
         started = asyncio.Event()
         running = asyncio.ensure_future(house.run(started.set))
         try:
@@ -114,6 +115,9 @@ class Town:
                 house.stop()
             await running
             await house.close()
+
+    def prepare(self, house: Gateway) -> None:
+        """Change a house before it takes up what an earlier one left."""
 
     async def steps(self, count: int = 200) -> None:
         """Let what can go on go on."""

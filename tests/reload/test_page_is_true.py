@@ -36,6 +36,8 @@ NEEDED: dict[str, dict[str, Any]] = {
     "bindings[]": {"agentId": "main", "match": {"channel": "telegram", "peer": {"kind": "group", "id": "1"}}},
     "agents.defaults.model": {"primary": "a/b"},
     "approvals.rules[]": {"decision": "ask"},
+    "agents.defaults.quietHours": {"start": "22:00", "end": "07:00"},
+    "agents.defaults.heartbeat.activeHours": {"start": "08:00", "end": "22:00"},
 }
 """What else a section must say before anything can be said there."""
 NAMES = {"groups": "*", "channels": "*", "guilds": "*", "topics": "1"}
@@ -69,8 +71,19 @@ TRIED: dict[str, tuple[Any, ...]] = {
         {"*": "members"},
         *BY_CHANNEL,
     ),
-    "section": ({"kind": "group", "id": "2"},),
-    "text": ("x", "y/z", "12h", "Europe/Paris", "/x", "a-token-of-the-house-0123456789", "https://x.example/hook", "1:x"),
+    "section": ({"kind": "group", "id": "2"}, {"start": "21:00", "end": "06:00"}),
+    "text": (
+        "x",
+        "y/z",
+        "12h",
+        "Europe/Paris",
+        "/x",
+        "a-token-of-the-house-0123456789",
+        "https://x.example/hook",
+        "1:x",
+        "none",
+        "20:00",
+    ),
 }
 """Values by what the page calls them: the first that may stand there, and is a change, is the one."""
 

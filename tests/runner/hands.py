@@ -80,10 +80,19 @@ class Hands:
     def tools(self) -> tuple[Exec, ProcessTool]:
         return Exec(self.commands), ProcessTool(self.commands)
 
-    def context(self, *, audience: Audience = OWNER, key: str = "agent:main:main", max_chars: int = 16_000) -> ToolContext:
+    def context(
+        self, *, audience: Audience = OWNER, key: str = "agent:main:main", max_chars: int = 16_000, taint: tuple[str, ...] = ()
+    ) -> ToolContext:
         now = datetime(2026, 2, 3, 9, 0, tzinfo=UTC)
         return ToolContext(
-            now=now, session="s", turn="t", key=key, audience=audience, max_chars=max_chars, progress=self.shown.append
+            now=now,
+            session="s",
+            turn="t",
+            key=key,
+            audience=audience,
+            max_chars=max_chars,
+            taint=frozenset(taint),
+            progress=self.shown.append,
         )
 
     async def call(self, name: str, *, context: ToolContext | None = None, **arguments: Any) -> ToolMessage:

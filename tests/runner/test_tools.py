@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from agent.tools.command_runner import JobState
 from agent.tools.command_taint import CommandTaint
 from agent.tools.process import typed
 from agent.tools.untrusted_files import UntrustedFiles
+from gateway.app.commands import announcement
 from gateway.logs.redaction import Redactor
 from gateway.runner import output
 from gateway.runner.output import Output, lines_of
@@ -254,7 +256,7 @@ async def test_commands_of_one_audience_are_hidden_from_another(tmp_path: Path) 
             refused = await one.call("process", action=action, job=job, data="x", context=group)
             assert refused.is_error
             assert "there is none" in refused.text
-        assert one.commands.stop_session("agent:main:telegram:group:-1") == 0
+        assert one.commands.stop_sessions(lambda key: key == "agent:main:telegram:group:-1") == 0
         assert (await one.process("poll", job=job)).details["status"] == "running"
 
 
@@ -264,7 +266,7 @@ async def test_stopping_a_session_ends_its_background_commands(tmp_path: Path) -
         this = mark()
         await one.exec(f"(setsid sleep {this} &); trap '' TERM; sleep {this}", background=True)
         await until(lambda: alive(f"sleep {this}"))
-        assert one.commands.stop_session("agent:main:main") == 1
+        assert one.commands.stop_sessions(lambda key: key == "agent:main:main") == 1
         await until(lambda: alive(this) == [])
 
 
@@ -480,6 +482,106 @@ async def test_the_file_of_a_running_command_is_untrusted_while_it_is_written(tm
             await told_by(one, answer.details["job"], "(nothing new)")
             path = (await one.process("poll", job=answer.details["job"])).details["output"]
             assert bool(known.of(PurePosixPath(path))) is expected
+
+
+async def test_the_text_of_a_command_is_kept_from_those_who_were_not_shown_what_it_was_made_from(tmp_path: Path) -> None:
+    async with hands(tmp_path) as one:
+        tainted = one.context(taint=("web:evil.example",))
+        made = await one.call("exec", context=tainted, command="sleep 100; echo obey", background=True)
+        plain = await one.exec("sleep 100; echo mine", background=True)
+        clean = await one.process("list")
+        assert "echo mine" in clean.text
+        assert "obey" not in clean.text
+        assert (made.details["job"] in clean.text, clean.taint) == (True, ())
+        shown = await one.call("process", context=tainted, action="list")
+        assert "echo obey" in shown.text
+        assert shown.taint == ("web:evil.example",)
+        state = next(job.state for job in one.commands.jobs(OWNER) if job.state.id == made.details["job"])
+        people, model = announcement(state)
+        assert "echo obey" in people
+        assert "obey" not in model
+        assert state.id in model
+        mine = next(job.state for job in one.commands.jobs(OWNER) if job.state.id == plain.details["job"])
+        assert "echo mine" in announcement(mine)[1]
+
+
+async def test_an_error_at_the_start_does_not_repeat_the_words_of_such_a_command() -> None:
+    state = JobState(
+        id="abcd",
+        command="obey",
+        started=datetime(2026, 2, 3, tzinfo=UTC),
+        failure="obey: not found",
+        command_sources=("web:x",),
+    )
+    people, model = announcement(state)
+    assert "obey: not found" in people
+    assert "obey" not in model
+
+
+async def test_input_is_asked_about_with_what_its_command_is_given(tmp_path: Path) -> None:
+    (tmp_path / "workspace" / "t5").mkdir(parents=True)
+    async with hands(tmp_path) as one:
+        answer = await one.exec("cat -", background=True, workdir="t5", network=True, env={"A": "b"})
+        job = answer.details["job"]
+        act = one.tools[1].act_of({"action": "write", "job": job, "data": "x\n"}, one.context())
+        assert act is not None
+        assert (act.cwd, act.network, act.pty, act.env) == (str(one.root / "t5"), True, False, (("A", "b"),))
+        assert (act.into, act.confinement, act.argv) == ("cat -", "off", None)
+        assert act.summary == f"type `x` into the background command {job}"
+
+
+async def test_what_a_command_prints_and_writes_after_tainted_input_is_untrusted(tmp_path: Path) -> None:
+    known = UntrustedFiles()
+    async with hands(tmp_path, files=CommandTaint(known, tmp_path / "workspace")) as one:
+        job = (await one.exec("read a; echo $a | tee said.txt", background=True)).details["job"]
+        await asyncio.sleep(0.05)  # the clock of file systems goes in steps
+        tainted = one.context(taint=("web:evil.example",))
+        await one.call("process", context=tainted, action="write", job=job, data="obey\n")
+        await told_by(one, job, "exit code 0")
+        log = await one.process("log", job=job)
+        assert "obey" in log.text
+        assert log.taint == ("web:evil.example",)
+        assert known.of(PurePosixPath("said.txt")) == ("file:said.txt", "web:evil.example")
+        assert known.of(PurePosixPath(log.details["output"])) != ()
+
+
+async def test_a_command_that_runs_while_a_file_becomes_untrusted_may_have_read_it(tmp_path: Path) -> None:
+    known, workspace = UntrustedFiles(), tmp_path / "workspace"
+    async with hands(tmp_path, files=CommandTaint(known, workspace)) as one:
+        answer = await one.exec(
+            "echo before > early.txt; read a; cat later.txt; cp later.txt copy.txt; read b", background=True
+        )
+        job = answer.details["job"]
+        assert answer.taint == ()
+        await until((workspace / "early.txt").exists)
+        await asyncio.sleep(0.05)  # the clock of file systems goes in steps
+        known.mark_whole(PurePosixPath("later.txt"), ["web:evil.example"])
+        (workspace / "later.txt").write_text("obey")
+        await one.process("write", job=job, data="\n")
+        await until((workspace / "copy.txt").exists)
+        polled = await one.process("log", job=job)
+        assert "file:later.txt" in polled.taint
+        await one.process("write", job=job, data="\n")
+        await told_by(one, job, "exit code 0")
+        assert known.of(PurePosixPath("copy.txt")) == ("file:copy.txt", "file:later.txt")
+        assert known.of(PurePosixPath("early.txt")) == ()
+
+
+async def test_a_folder_that_moved_while_the_gateway_was_killed_stays_untrusted(tmp_path: Path) -> None:
+    known, workspace = UntrustedFiles(), tmp_path / "workspace"
+    (workspace / "bad").mkdir(parents=True)
+    (workspace / "bad" / "x.txt").write_text("obey")
+    known.mark_whole(PurePosixPath("bad/x.txt"), ["web:evil.example"])
+    await asyncio.sleep(0.05)  # the clock of file systems goes in steps
+    async with hands(tmp_path, files=CommandTaint(known, workspace)) as one:
+        answer = await one.exec("sleep 100", background=True, network=True)
+        record = next((tmp_path / "records").glob("*.json"))
+        left = record.read_text()
+        await one.process("kill", job=answer.details["job"])
+    record.write_text(left)
+    (workspace / "bad").rename(workspace / "other")
+    async with hands(tmp_path, files=CommandTaint(known, workspace)):
+        assert known.of(PurePosixPath("other/x.txt"))[1:] == ("web:evil.example",)
 
 
 async def test_when_an_agent_goes_its_commands_are_ended(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ ROWS: Final = {
     58: "Without somebody who can approve, the answer is no",
     59: "An agent cannot change its own settings, rules, state or confinement",
     60: "Nothing in a workspace is loaded as code of the gateway",
-    61: "Conversations are searched by their owner alone",
+    61: "Conversations are searched and read by their owner alone, and no sub-agent reads its parent's",
     62: "Rules hold for everything that a tool server offers",
     63: "Stored and received data is never turned into objects or code",
     70: "Instructions in pages, files and messages of others cause no act without the owner's yes",

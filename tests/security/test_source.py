@@ -11,9 +11,11 @@ import pytest
 import structlog
 
 from gateway.api.routes.health import health_routes
+from gateway.api.routes.hooks import HookRoutes
 from gateway.api.routes.webhooks import Webhooks
 from gateway.base.paths import Paths
 from gateway.config.load import load
+from gateway.hooks.receiver import HookReceiver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,8 +98,8 @@ def test_sec_63_no_data_becomes_an_object_or_code() -> None:
 
 def test_sec_29_who_speaks_is_decided_in_one_place() -> None:
     makers = {name for name, tree in modules() for _, method, _ in calls(tree) if method == "Actor"}
-    assert makers == {"gateway/routing/access.py", "gateway/routing/routed_message.py"}, (
-        "the second reads what the first stored"
+    assert makers == {"gateway/routing/access.py", "gateway/routing/routed_message.py", "gateway/routing/automation.py"}, (
+        "the second reads what the first stored, and the third is for messages that no person wrote"
     )
 
 
@@ -107,11 +109,22 @@ def test_sec_04_nothing_that_changes_anything_is_served_over_tcp() -> None:
         return {}
 
     log = structlog.get_logger("test")
-    routes = [*health_routes(ready={}, status=status, log=log), *Webhooks(lambda _channel, _account: "unknown", log).routes()]
-    assert sorted(route.path.partition("{")[0] for route in routes) == ["/healthz", "/hooks/", "/readyz", "/status"]
+    routes = [
+        *health_routes(ready={}, status=status, log=log),
+        *HookRoutes(HookReceiver.__new__(HookReceiver), log).routes(),
+        *Webhooks(lambda _channel, _account: "unknown", log).routes(),
+    ]
+    assert sorted(route.path.partition("{")[0] for route in routes) == [
+        "/healthz",
+        "/hooks/",
+        "/hooks/in/",
+        "/readyz",
+        "/status",
+    ]
     source = (ROOT / "gateway/app/services.py").read_text(encoding="utf-8")
     served = [ast.unparse(call.args[0]) for _, method, call in calls(ast.parse(source)) if method == "serve_tcp"]
-    assert served == ["[*_health(status), *Webhooks(hook, log).routes()]"]
+    assert served == ["[*_health(status), *webhooks]"]
+    assert "webhooks = [*HookRoutes(hooks, log).routes(), *Webhooks(hook, log).routes()]" in source
 
 
 def test_sec_47_settings_read_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from agent.context.session_context import SessionContext
-from agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, is_of_a_person
+from agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, begins_turn
 from agent.models.protocol import ToolSpec
 from agent.taint import apart
 from agent.tools.protocol import Act, Outcome, ToolContext
@@ -113,7 +113,7 @@ class Obeying:
         return [self._call("write", {"path": TODAY, "content": "\n".join(f"- {word}" for word in words), "mode": "append"})]
 
     def _turn(self, request: Request, words: list[str]) -> Any:
-        since = max(n for n, message in enumerate(request.messages) if is_of_a_person(message))
+        since = max(n for n, message in enumerate(request.messages) if begins_turn(message))
         asked = request.messages[since]
         assert isinstance(asked, UserMessage)
         made = [
@@ -230,6 +230,7 @@ async def world(root: Path, *, careful: bool = True) -> AsyncIterator[World]:
     """Open the house. Without ``careful`` it does not know what is untrusted, nor its own secrets: the control."""
     village = Village(
         root,
+        agent={"subagents": {"maxPerRequest": 2}},
         tools={
             "exec": {"security": "full"},
             "web": {"search": {"provider": "searxng", "baseUrl": "http://search.example"}, "fetch": {"cacheTtlMinutes": 0}},
@@ -426,3 +427,32 @@ class _Carriers:
 
     async def guest(self) -> None:
         await self.w.say(self.case.text, by="mallory")
+
+    async def _called(self, body: str, **rules: Any) -> None:
+        """Somebody who fills the body of a webhook, such as the author of an issue, calls the house."""
+        await self.w.say("good morning")
+        name = f"alarm{self.case.number}"
+        given = rules or {"instruction": "Say what happened."}
+        added = await self.w.house.automation.calls()["hooks.add"](name, **given)
+        receiver = self.w.house.automation.hooks.receiver
+        admitted = await receiver.admit(name, [(b"x-homebody-token", added["token"].encode())], "192.0.2.1")
+        await receiver.take(admitted, body.encode())
+        await self.w.quiet()
+
+    async def webhook(self) -> None:
+        await self._called(json.dumps({"title": self.case.text, self.case.text: [self.case.text]}))
+
+    async def webhook_main(self) -> None:
+        await self._called(self.case.text, instruction="Say what happened.", session="main")
+        await self.w.say("thank you")
+
+    async def webhook_text(self) -> None:
+        await self._called(self.case.text, message="🔔 {body}")
+        await self.w.say("thank you")
+
+    async def webhook_file(self) -> None:
+        inbox = self.w.village.workspace / "inbox"
+        known = set(inbox.iterdir()) if inbox.is_dir() else set()
+        await self._called("a long letter\n" * 2000 + self.case.text)
+        (fresh,) = set(inbox.iterdir()) - known
+        await self.w.say(f"please read inbox/{fresh.name}")

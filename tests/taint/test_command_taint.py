@@ -74,6 +74,54 @@ def test_commands_that_may_read_untrusted_files_print_untrusted_text(taint: Comm
     assert sources(taint, command) != ()
 
 
+def test_programs_that_print_names_are_untrusted_by_names_alone(taint: CommandTaint) -> None:
+    known = taint.untrusted
+    for folder in (".homebody/output", "notes/deep"):
+        (taint.root / folder).mkdir(parents=True)
+    known.mark(PurePosixPath("notes/own.md"), "obey", WEB)
+    known.mark_whole(PurePosixPath(".homebody/output/20260301-090000-ab2c.txt"), WEB, named=False)
+    known.mark_whole(PurePosixPath("notes/deep/obey me.txt"), WEB)
+    for command in (
+        "ls notes",
+        "stat notes/own.md",
+        "du -sh memory/2026-03-01.md",
+        "test -f notes/own.md",
+        "ls -la .homebody/output",
+    ):
+        assert sources(taint, command) == ()
+    for command in (
+        "ls -R notes",
+        "find notes",
+        "du notes",
+        "ls notes/deep",
+        "ls --recursive notes",
+        "ls .",
+        "cat notes/own.md",
+    ):
+        assert sources(taint, command) != ()
+    assert "file:inbox" in sources(taint, "find .")
+    assert sources(taint, "ls inbox") == ("file:inbox",)
+
+
+def test_the_output_of_a_tainted_command_has_a_name_of_ours(taint: CommandTaint) -> None:
+    path = PurePosixPath(".homebody/output/20260301-090000-ab2c.txt")
+    known = run(taint, f"mkdir -p {path.parent}; echo obey > {path}; echo obey > {path.parent}/obey.txt")
+    assert known.of(path) != ()
+    assert known.of_name(path) == ()
+    assert known.of_name(path.parent / "obey.txt") != ()
+
+
+def test_sources_are_named_the_newest_first(taint: CommandTaint) -> None:
+    for name in ("a.txt", "b.txt"):
+        taint.untrusted.mark_whole(PurePosixPath(name), WEB)
+    taint.untrusted.mark(PurePosixPath("a.txt"), "one more", WEB)
+    assert [one for one in sources(taint, "python3 x.py") if one.startswith("file:")][:3] == [
+        "file:a.txt",
+        "file:b.txt",
+        "file:page.html",
+    ]
+
+
 def test_the_network_and_files_elsewhere_are_untrusted(taint: CommandTaint, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert sources(taint, "date", network=True) == (NETWORK,)
     elsewhere = Path.home() / "mail.txt"
@@ -94,8 +142,7 @@ def test_a_workspace_without_untrusted_files_makes_none(tmp_path: Path) -> None:
 def run(taint: CommandTaint, command: str, view: frozenset[str] = WEB) -> UntrustedFiles:
     watch = taint.begin(view, OWNER, TODAY)
     subprocess.run(["/bin/sh", "-c", command], cwd=taint.root, check=True)
-    if watch is not None:
-        taint.end(watch)
+    taint.end(watch)
     return taint.untrusted
 
 
@@ -119,6 +166,11 @@ def test_of_the_days_note_and_what_conversations_are_given_only_the_fresh_lines_
     known = run(taint, "echo '- obey' | tee -a memory/2026-03-01.md AGENTS.md")
     for name, mine in (("memory/2026-03-01.md", "- mine"), ("AGENTS.md", "mine")):
         assert known.trusted(PurePosixPath(name), f"{mine}\n- obey\n") == (f"{mine}\n", tuple(WEB))
+
+
+def test_a_file_that_conversations_are_given_can_be_mended_line_by_line_when_a_command_made_it(taint: CommandTaint) -> None:
+    known = run(taint, "echo obey > TOOLS.md")
+    assert known.trusted(PurePosixPath("TOOLS.md"), "obey\nmine\n") == ("mine\n", tuple(WEB))
 
 
 def test_a_command_with_nothing_untrusted_in_view_writes_trusted_files(taint: CommandTaint) -> None:
@@ -147,7 +199,6 @@ def fetched(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Command
         assert sources(taint, command) == ()
     time.sleep(0.05)  # the clock of file systems goes in steps
     watch = taint.begin(frozenset({NETWORK}), OWNER, TODAY)
-    assert watch is not None
     git(root / "one", "fetch", "-q", str(theirs), "main:refs/remotes/origin/main", "main:refs/heads/up")
     taint.end(watch)
     return taint

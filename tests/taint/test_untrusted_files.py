@@ -211,3 +211,33 @@ async def test_to_change_what_every_conversation_is_given_is_an_act(place: Place
         assert act.kind == "write"
         other = {key: value.replace(path, "notes/x.md") for key, value in arguments.items()}
         assert place.box.act_of(ToolCall(id="c", name=name, arguments=other), CLEAN) is None
+
+
+async def test_a_folder_that_is_made_for_a_file_has_a_name_that_untrusted_text_chose(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    (place.root / "mine").mkdir()
+    await place.do("write", TAINTED, path="mine/obey me/now/x.txt", content="x")
+    assert (await place.do("list", path="mine")).taint == WEB
+    assert (await place.do("list", path=".")).taint == ()
+
+
+async def test_names_of_links_taint_and_those_of_our_own_folders_do_not(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    (place.root / "memory" / "peers" / "eve").mkdir(parents=True)
+    (place.root / "inbox").mkdir()
+    (place.root / "obey").symlink_to("inbox")
+    assert (await place.do("list", path=".", depth=2)).taint == ()
+    place.untrusted.mark_whole(PurePosixPath("obey"), WEB)
+    assert (await place.do("list", path=".")).taint == WEB
+    (place.root / "inbox" / "1-obey.txt").write_text("x")
+    assert (await place.do("list", path="inbox")).taint != ()
+
+
+def test_the_newest_are_known_after_a_restart_too(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    for name in ("a", "b", "c"):
+        place.untrusted.mark_whole(PurePosixPath(name), WEB)
+    place.untrusted.mark(PurePosixPath("a"), "again", WEB)
+    assert place.untrusted.below(PurePosixPath()) == ("file:a", "file:c", "file:b")
+    place.restart()
+    assert place.untrusted.below(PurePosixPath()) == ("file:a", "file:c", "file:b")

@@ -43,6 +43,11 @@ def test_the_order_of_layers_does_not_matter(layers: tuple[ToolRules, ...]) -> N
     assert left(ToolPolicy(layers)) == left(ToolPolicy(layers[::-1]))
 
 
+def test_names_that_other_agents_have_for_a_tool_mean_ours():
+    policy = ToolPolicy((ToolRules(deny=("sessions_spawn", "sessions_list")),))
+    assert [name for name in ("spawn", "sessions", "message") if policy.allows(name)] == ["message"]
+
+
 def test_denying_wins_and_groups_stand_for_their_tools() -> None:
     rules = ToolRules(allow=("group:fs", "memory_*"), deny=("write", "EDIT"))
     assert left(ToolPolicy((rules,))) == {"read", "list", "grep", "apply_patch", "memory_search", "memory_get"}

@@ -35,14 +35,15 @@ def body(
     """Return the arguments of ``messages.create``.
 
     ``model`` is the API's id; ``name`` is ``provider/model``, by which thinking blocks are recognised as this model's own.
-    Cache marks stand at the segments that ask for it (at the tools where none does), at the very end, which moves, and at the end
-    of the request before: the API looks back twenty blocks from a mark, and an answer with ten calls has more.
+    Cache marks stand at the segments that ask for it (at the tools where none does), at the very end, which moves (or behind
+    ``Request.kept_parts``), and at the end of the request before: the API looks back twenty blocks from a mark, and an answer
+    with ten calls has more.
 
     ``level`` and ``style`` say how deep to think, and in which words; ``thoughts`` asks for them in a form that a person can read.
     """
     mark: Block = {"type": "ephemeral", "ttl": request.cache_ttl} if request.cache_ttl != "5m" else {"type": "ephemeral"}
     messages = _messages(request.messages, name=name, images=images)
-    moving = _mark_ends(messages, mark) if request.cached else 0
+    moving = _mark_messages(messages, mark, request.kept_parts) if request.cached else 0
     system = _system(request.system, mark, most=_MOST_MARKS - moving if request.cached else 0)
     marked = any("cache_control" in block for block in system)
     tools = _tools(request.tools, mark if request.cached and not marked else None)
@@ -110,6 +111,20 @@ def _system(segments: Sequence[Segment], mark: Block, *, most: int) -> list[Bloc
     for index in marked[-most:] if most > 0 else ():
         blocks[index]["cache_control"] = mark
     return blocks
+
+
+def _mark_messages(messages: Sequence[Block], mark: Block, kept_parts: int | None) -> int:
+    """Mark what later requests go on from. Return how many blocks were marked.
+
+    Where they share only the first parts of the first message, its end and that of the turn's latest call are kept for a short time.
+    """
+    if kept_parts is None or not messages:
+        return _mark_ends(messages, mark)
+    blocks = messages[0]["content"][:kept_parts]
+    if blocks:
+        blocks[-1]["cache_control"] = mark
+    going_on = any(message["role"] == "assistant" for message in messages)
+    return bool(blocks) + (_mark_end(messages, {"type": "ephemeral"}) if going_on else 0)
 
 
 def _mark_ends(messages: Sequence[Block], mark: Block) -> int:

@@ -1,4 +1,4 @@
-"""Recognises what a message asks of the notebook: file, find, show, forget, or nothing that it can do.
+"""Recognises what a message asks of the notebook: file, find, show, forget, remind, or nothing that it can do.
 
 Rules only: English in some breadth, the commonest ways to say "remember" and to ask a question in other languages. What is
 filed is the owner's own words; only the "remember that" before them is taken off.
@@ -10,13 +10,15 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.models.notebook.reminders import Remind, Reminders, reminder_in
+
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """Write these lines down. ``wish`` is set when the owner asked for more than writing: to be reminded."""
+    """Write these lines down. ``then`` is said behind the receipt, such as why nobody will be reminded of them."""
 
     lines: tuple[str, ...]
-    wish: Literal["", "remind"] = ""
+    then: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,12 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """Nothing to file or find: a greeting, thanks, a call for help, or something that needs a language model."""
+    """Nothing to file or find: a greeting, thanks, a call for help, or something (a "task" on a schedule) that needs a language model."""
 
-    kind: Literal["greeting", "smalltalk", "thanks", "help", "empty", "beyond"]
+    kind: Literal["greeting", "smalltalk", "thanks", "help", "empty", "beyond", "task"]
 
 
-Intent = File | Ask | Forget | Show | Talk
+Intent = File | Ask | Forget | Show | Talk | Remind | Reminders
 
 ASKING = "?？؟;՞⸮¿፧"
 """Question marks of the world's scripts (Greek writes one like a semicolon)."""
@@ -93,9 +95,6 @@ _FILE_GERMAN = re.compile(
     )\b\s*[:,]?\s*(?:(?:dass|that)\b)?[\s:,-]*(?P<fact>\S.*)$""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
-_REMIND_GERMAN = re.compile(
-    rf"^(?:{_POLITE}[\s,]+)*{_DU}mich\s+(?:bitte\s+)?(?P<fact>\S.*?)\s+erinnern$", re.IGNORECASE | re.DOTALL
-)
 _ON_LIST_GERMAN = re.compile(
     rf"^(?:{_POLITE}[\s,]+)*{_DU}(?P<what>\S.*?)\s+(?:auf|zu)\s+(?:die|den|der|meine[nr]?|unsere[nr]?)\s+(?P<list>[\w-]*(?:liste|zettel))"
     r"\s+(?:setzen|schreiben|packen|tun|nehmen|hinzufügen)$",
@@ -105,10 +104,6 @@ _FILE_LAST = re.compile(
     r"^(?P<fact>\S.*?)(?:って|と|を|라고|을|를)?[\s、,]*(?:覚えて(?:おいて|おけ|ね)?|覚えといて|メモして(?:おいて)?|기억해|메모해|적어)"
     r"\s*(?:ください|下さい|ね|줘|주세요|둬)?[。．.!！]*$",
     re.DOTALL,
-)
-_REMIND = re.compile(
-    rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:remind\s+me|erinner(?:e|st)?\s+(?:du\s+)?mich(?:\s+bitte)?)\b\s*(?P<fact>\S.*)$",
-    re.IGNORECASE | re.DOTALL,
 )
 _TASK = re.compile(rf"^(?:{_POLITE}[\s,]+)*(?:to-?do|task|aufgabe)\s*[:：-]\s*(?P<fact>\S.*)$", re.IGNORECASE | re.DOTALL)
 _TASKS = re.compile(
@@ -243,9 +238,15 @@ _LONGEST_SENTENCE = 20_000
 """Characters above which only the words at the very beginning are looked at."""
 
 
+_CONTEXT_ENDS = "\n[The message]\n"
+"""What stands between the lines that are told with a message and the message. Where a person wrote it, a backslash is in it."""
+
+
 def said(text: str) -> str:
-    """Return what the owner said, without a time stamp put before it."""
-    return STAMP.sub("", text.strip()).strip()
+    """Return what the owner said, without a time stamp and what else is put before it."""
+    told = STAMP.sub("", text.strip()).strip()
+    _, ends, words = told.partition(_CONTEXT_ENDS)
+    return words.strip() if ends else told
 
 
 def understand(text: str) -> Intent:
@@ -256,11 +257,12 @@ def understand(text: str) -> Intent:
         return Talk("help" if words.strip() == "?" else "empty")
     if len(words) > _LONGEST_SENTENCE:
         found = _FILE.match(words)
-        return File(_lines(found["fact"])) if found else Talk("beyond")
+        return File(lines_of(found["fact"])) if found else Talk("beyond")
     return (
         _set_phrase(bare)
+        or reminder_in(words, bare)
         or _listed(words, bare)
-        or _asked_politely(words, bare)
+        or _asked_politely(words)
         or _filed(words, bare)
         or _question(words, bare)
         or _statement(words)
@@ -281,18 +283,16 @@ def _set_phrase(bare: str) -> Intent | None:
 def _listed(words: str, bare: str) -> Intent | None:
     """A task becomes a task of Markdown; what goes on a list is kept under its name, by which it is asked for."""
     if found := _TASK.match(words):
-        return File(tuple(f"[ ] {line}" for line in _lines(found["fact"])))
+        return File(tuple(f"[ ] {line}" for line in lines_of(found["fact"])))
     if (found := _ON_LIST.match(bare) or _ON_LIST_GERMAN.match(bare)) and "\n" not in bare:
         return File((f"{found['list'][:1].upper()}{found['list'][1:]}: {found['what']}",))
     return None
 
 
-def _asked_politely(words: str, bare: str) -> Intent | None:
+def _asked_politely(words: str) -> Intent | None:
     """German asks with the verb at the end ("Kannst du dir merken, dass …?") and with the verb in front ("Merkst du dir …?")."""
     if found := _FILE_GERMAN.match(words):
-        return File(_lines(found["fact"].rstrip(ASKING + " ")))
-    if found := _REMIND_GERMAN.match(bare):
-        return File(_lines(found["fact"]), wish="remind")
+        return File(lines_of(found["fact"].rstrip(ASKING + " ")))
     return None
 
 
@@ -303,9 +303,7 @@ def _filed(words: str, bare: str) -> Intent | None:
     if found:
         fact = found["fact"]
         asked = bool(re.match(_CAN_YOU[:-1], words, re.IGNORECASE))  # "can you remember that …?": the mark is not the fact's
-        return File(_lines(fact.rstrip(ASKING + " ") if asked else fact))
-    if not _QUESTION.match(words) and (found := _REMIND.match(words)):
-        return File(_lines(found["fact"]), wish="remind")
+        return File(lines_of(fact.rstrip(ASKING + " ") if asked else fact))
     if found := _FORGET.match(bare):
         return Forget(found["query"])
     return None
@@ -325,7 +323,7 @@ def _statement(words: str) -> Intent:
         return Talk("beyond")
     if _is_bare(words):
         return Ask(words.strip(_FULL_STOPS + " "), bare=True)
-    return File(_lines(words))
+    return File(lines_of(words))
 
 
 def _is_bare(words: str) -> bool:
@@ -338,7 +336,7 @@ def _is_bare(words: str) -> bool:
     return count < _WORDS_OF_A_SENTENCE and not _PERSON.match(words) and not _VERB.search(words) and not _DOING.match(words)
 
 
-def _lines(fact: str) -> tuple[str, ...]:
+def lines_of(fact: str) -> tuple[str, ...]:
     """Split into lines, take list marks off, and begin the first one with a capital letter where its script has them."""
     kept = [re.sub(r"^\s*[-*+•]\s+", "", line).strip() for line in fact.splitlines()]
     lines = [line for line in kept if line] or [fact.strip()]

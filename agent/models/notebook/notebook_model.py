@@ -11,12 +11,15 @@ import json
 import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 from agent.events import TextDelta
 from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
 from agent.models import token_estimate
-from agent.models.notebook.intents import STAMP, Ask, File, Forget, Intent, Show, Talk, said, understand
+from agent.models.notebook.intents import STAMP, Ask, File, Forget, Intent, Show, Talk, lines_of, said, understand
+from agent.models.notebook.reminder_calls import CANNOT_RING, Due, calls_of, due_or_why
+from agent.models.notebook.reminder_calls import NAME as REMINDERS
+from agent.models.notebook.reminders import Remind, Reminders
 from agent.models.notebook.replies import NO_MODEL, NOTICE, Asked, page_of, reply_to
 from agent.models.notebook.search_ranking import content_words, forms, recall
 from agent.models.protocol import Request
@@ -32,6 +35,12 @@ _SUMMARY = re.compile(
 )
 _HEADING = re.compile(r"^## \d{2}:\d{2}$", re.MULTILINE)
 _FOLDER = re.compile(r"notes are kept in (memory/[\w/-]+)/")
+_DECIDED = re.compile(
+    r"\[Approval #(?P<approval>[^:\s]+): (?P<decision>[^\n]*?)"
+    r"(?: Result of (?:[^\n]*?)(?P<failed>, which failed)?:\]\n(?P<result>.*)| It was not run: .*\])$",
+    re.DOTALL,
+)
+"""The message that tells what came of a call that waited for its owner."""
 _SECOND_WORDS = 3
 """Most words that are looked for one by one."""
 _LETTERS_WITHIN = 4
@@ -118,7 +127,7 @@ def answer(request: Request, *, notice: bool = True) -> AssistantMessage:
 
     ``notice`` has it say once in a conversation that no language model is configured.
     """
-    asked, done = _since_last_answer(request.messages)
+    asked, done, decided = _since_last_answer(request.messages)
     if asked and (token := _SILENT.search(asked[-1].text)):
         return _message(request, token[0])
     if asked and _SUMMARY.search(asked[-1].text):
@@ -127,6 +136,8 @@ def answer(request: Request, *, notice: bool = True) -> AssistantMessage:
     folder = _folder(request)
     place = _Place(folder, _headings(request.messages))
     turns = [_Turn.of(message, place, tools) for message in _from_people(asked)]
+    if not turns and decided:  # the question was decided when the talk had gone on
+        return _message(request, "\n\n".join(decided))
     wanted = {_key(call): call for turn in turns for call in turn.all_calls(done)}
     if missing := [call for key, call in wanted.items() if key not in done]:
         return _message(request, "", missing)
@@ -186,16 +197,23 @@ class _Turn:
     def of(cls, message: UserMessage, place: _Place, tools: Collection[str]) -> _Turn:
         """Understand a message. Its own stamp counts where it has one: that is in the owner's zone."""
         day, time = _moment(message)
-        intent = understand(message.text)
+        wish = understand(message.text)
+        if message.automation and not isinstance(wish, Ask | Show):
+            wish = Talk("task")
+        intent = _possible(wish, datetime.fromisoformat(f"{day.isoformat()}T{time}"), tools)
         if isinstance(intent, File):
             intent = replace(intent, lines=tuple(with_dates(line, day) for line in intent.lines))
-        wanted = _calls(intent, place, day, time)
+        elif isinstance(intent, Due) and not intent.when.repeats:
+            intent = replace(intent, text=with_dates(intent.text, day))
+        wanted = calls_of(intent, {}, _key) if isinstance(intent, Due | Reminders) else _calls(intent, place, day, time)
         missing = next((call.name for call in wanted if call.name not in tools), "")
         asked = Asked(intent, day, time, place.folder, lacks=missing)
         return cls(asked, tuple(call for call in wanted if call.name in tools))
 
     def all_calls(self, done: Mapping[str, ToolMessage]) -> tuple[ToolCall, ...]:
         """Return the calls, and those of a second search when the first is done and found nothing."""
+        if isinstance(self.asked.intent, Due | Reminders):
+            return () if self.asked.lacks else calls_of(self.asked.intent, done, _key)
         results = [done[_key(call)] for call in self.calls if _key(call) in done]
         more = _second_search(self.asked.intent, results)
         searched = [done[_key(call)] for call in more if _key(call) in done]
@@ -207,6 +225,14 @@ class _Turn:
         return (*self.calls, *more, *last)
 
 
+def _possible(intent: Intent, now: datetime, tools: Collection[str]) -> Intent | Due:
+    """Make a reminder of the wish for one, or a note where none can be set."""
+    if not isinstance(intent, Remind):
+        return intent
+    due = due_or_why(intent, now) if REMINDERS in tools else CANNOT_RING
+    return due if isinstance(due, Due) else File(lines_of(intent.fact), then=due)
+
+
 def _moment(message: UserMessage) -> tuple[date, str]:
     """Return the day and the time of a message."""
     stamp = STAMP.match(message.text.strip())
@@ -216,25 +242,41 @@ def _moment(message: UserMessage) -> tuple[date, str]:
         return message.at.date(), f"{message.at:%H:%M}"
 
 
-def _since_last_answer(messages: Sequence[Message]) -> tuple[list[UserMessage], dict[str, ToolMessage]]:
-    """Return what was said since the last answer in words, and what every tool call since then came to.
+def _since_last_answer(messages: Sequence[Message]) -> tuple[list[UserMessage], dict[str, ToolMessage], list[str]]:
+    """Return what was said since the last answer in words, what every tool call since then came to, and what was decided of older ones.
 
     There may be several messages: some came together, others while tools were running.
     """
     asked: list[UserMessage] = []
     results: dict[str, ToolMessage] = {}
     done: dict[str, ToolMessage] = {}
+    decided: dict[str, re.Match[str]] = {}
     for message in reversed(messages):
-        if isinstance(message, UserMessage):
+        if isinstance(message, UserMessage) and message.runtime and (found := _DECIDED.match(unfenced(message.text))):
+            decided[found["approval"]] = found
+        elif isinstance(message, UserMessage):
             asked.insert(0, message)
         elif isinstance(message, ToolMessage):
-            results[message.call_id] = replace(message, text=unfenced(message.text))
+            results[message.call_id] = _settled(replace(message, text=unfenced(message.text)), decided)
         elif _is_answer(message):
             break
         else:
             done |= {_key(call): results[call.id] for call in message.calls if call.id in results}
             results = {}
-    return asked, done
+    return asked, done, [_outcome(found) for found in reversed(decided.values())]
+
+
+def _settled(result: ToolMessage, decided: Mapping[str, re.Match[str]]) -> ToolMessage:
+    """Put what came of a call that waited for its owner in the place of its placeholder."""
+    found = decided.get(str(result.details.get("approval", "")))
+    if found is None:
+        return result
+    failed = found["result"] is None or found["failed"] is not None
+    return replace(result, text=_outcome(found), is_error=failed, details={})
+
+
+def _outcome(found: re.Match[str]) -> str:
+    return found["result"] or found["decision"].strip()
 
 
 def _key(call: ToolCall) -> str:
@@ -268,13 +310,13 @@ def _calls(intent: Intent, place: _Place, day: date, time: str) -> tuple[ToolCal
             return (_call("list", path=folder), _call("read", path=page))
         case Show(what="tasks"):
             return (_call("grep", pattern=r"^\s*[-*] \[ \]", path=folder),)
-        case Talk() | Show(what="clock"):
+        case Talk() | Show(what="clock") | Remind() | Reminders():
             return ()
         case Show(what=what, path=path):
             return (_call("read", path=path or page_of(folder, day if what == "today" else day - timedelta(days=1))),)
 
 
-def _second_search(intent: Intent, results: Sequence[ToolMessage]) -> list[ToolCall]:
+def _second_search(intent: Intent | Due, results: Sequence[ToolMessage]) -> list[ToolCall]:
     """When a question found nothing, look for its longest words one by one: in many languages some of them are only grammar."""
     if not isinstance(intent, Ask | Forget) or not results or results[0].is_error:
         return []
@@ -285,7 +327,7 @@ def _second_search(intent: Intent, results: Sequence[ToolMessage]) -> list[ToolC
     return [_call("memory_search", query=" ".join(forms(word))) for word in longest]
 
 
-def _found_nothing(intent: Intent, results: Sequence[ToolMessage]) -> bool:
+def _found_nothing(intent: Intent | Due, results: Sequence[ToolMessage]) -> bool:
     """Say whether searches brought no line that would be shown: a hit in a conversation, or without a shared word, is none."""
     if not isinstance(intent, Ask | Forget) or not results:
         return False
@@ -295,7 +337,7 @@ def _found_nothing(intent: Intent, results: Sequence[ToolMessage]) -> bool:
         return False
 
 
-def _within_words(intent: Intent, *, place: str) -> list[ToolCall]:
+def _within_words(intent: Intent | Due, *, place: str) -> list[ToolCall]:
     """When no search found anything, look for the question's longest word within other words: compounds hold it in German."""
     words = [word for word in content_words(intent.query) if len(word) >= _LETTERS_WITHIN] if isinstance(intent, Ask) else []
     return [_call("grep", pattern=f"(?i){re.escape(max(words, key=len))}", path=place)] if words else []
@@ -324,7 +366,7 @@ def extract(messages: Sequence[Message]) -> str:
 
 def _worth_keeping(text: str) -> bool:
     intent = understand(text)
-    return not isinstance(intent, Show | Talk) or intent == Talk("beyond")
+    return not isinstance(intent, Show | Talk | Reminders) or intent == Talk("beyond")
 
 
 def _quoted(order: str) -> list[str]:

@@ -9,14 +9,17 @@ from datetime import date, timedelta
 
 from agent.messages import ToolMessage
 from agent.models.notebook.intents import Ask, File, Forget, Intent, Show, Talk
+from agent.models.notebook.reminder_calls import Due, told_reminders
+from agent.models.notebook.reminders import Remind, Reminders
 from agent.models.notebook.search_ranking import Line, Recall, grepped, recall
 
 ABILITIES = """\
-I can do three things:
+I can do four things:
 
 - keep what you tell me: "remember that the spare key is under the blue pot"
 - find it again: "where is the spare key?"
 - show what there is: "show today", "list", "my todos", "read MEMORY.md"
+- remind you: "remind me tomorrow at 9 to water the plants", "my reminders"
 
 Everything is plain Markdown in your workspace, which you can read and edit yourself."""
 
@@ -59,7 +62,7 @@ class Asked:
     ``lacks`` names a tool that it would take and that is not allowed.
     """
 
-    intent: Intent
+    intent: Intent | Due
     today: date
     time: str
     folder: str
@@ -86,14 +89,14 @@ def reply_to(turn: Asked, results: Sequence[ToolMessage]) -> str:
     match turn.intent:
         case File():
             return _filed(turn, results[0]) if results else "The note was not written; please send it again."
-        case Ask():
-            return _found(turn, results)
-        case Forget():
-            return _to_remove(turn, results)
+        case Ask() | Forget():
+            return _recalled(turn, results)
         case Show():
             return _shown(turn, results)
-        case Talk(kind=kind):
-            return _TALK[kind]
+        case Due() | Reminders():
+            return told_reminders(turn.intent, results)
+        case Talk() | Remind():
+            return _TALK[turn.intent.kind if isinstance(turn.intent, Talk) else "help"]
 
 
 def _filed(turn: Asked, result: ToolMessage) -> str:
@@ -103,8 +106,11 @@ def _filed(turn: Asked, result: ToolMessage) -> str:
         kept = "\n".join(f"> {line}" for line in lines)
         return f"I could not write that down: {result.text.strip()}\n\nSo that it is not lost, here it is again:\n\n{kept}"
     what = f"\u201c{_short(lines[0])}\u201d" if len(lines) == 1 else f"{len(lines)} lines"
-    tail = " I cannot ring by myself, though: it is only written down." if turn.intent.wish == "remind" else ""
-    return f"Noted in `{turn.page}`: {what}.{tail}"
+    return " ".join(filter(None, [f"Noted in `{turn.page}`: {what}.", turn.intent.then]))
+
+
+def _recalled(turn: Asked, results: Sequence[ToolMessage]) -> str:
+    return _to_remove(turn, results) if isinstance(turn.intent, Forget) else _found(turn, results)
 
 
 def _found(turn: Asked, results: Sequence[ToolMessage]) -> str:
@@ -230,4 +236,5 @@ _TALK = {
     "help": f"{ABILITIES}\n\n{NOTICE}",
     "empty": "That message was empty. Tell me something to remember, or ask for it.",
     "beyond": BEYOND,
+    "task": f"{NO_MODEL}, so I could not do this.\n{HOW_TO_ADD_A_MODEL}",
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.base.errors import InvalidTransition, UsageError
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.rows import InboxRow, OutboxRow, OutboxState
+from gateway.ledger.rows import InboxRow, OutboxRow, OutboxState, UnaskedRow
 from gateway.routing.routed_message import UnreadableMessage, decode_message, words_of
 
 OPEN: tuple[OutboxState, ...] = ("ready", "sending", "ambiguous")
@@ -28,6 +28,8 @@ class QueueHandlers:
             "outbox.list": self.outbox,
             "outbox.retry": self.retry,
             "outbox.drop": self.drop,
+            "outbox.held": self.held,
+            "outbox.send": self.send,
             "inbox.list": self.inbox,
             "inbox.missed": self.missed,
             "inbox.retry": self.take_up,
@@ -51,6 +53,19 @@ class QueueHandlers:
 
         await self._step(give_up, row, "is still to be sent")
         return {"dropped": row}
+
+    async def held(self) -> dict[str, Any]:
+        """Tell which messages that nobody asked for were held or kept instead of being sent."""
+        return {"held": [_unsent(row) for row in await self._ledger.unasked.waiting()]}
+
+    async def send(self, row: int | None = None) -> dict[str, Any]:
+        """Send one held or kept message now, or all. Raises UsageError when there is none."""
+        rows = [one.id for one in await self._ledger.unasked.waiting()] if row is None else [row]
+        for one in rows:
+            await self._step(
+                self._ledger.unasked.send, one, "is held or kept", "`homebody outbox held` shows them with their numbers."
+            )
+        return {"sent": rows}
 
     async def inbox(self) -> dict[str, Any]:
         """Tell what waits for its turn, and what is being answered."""
@@ -96,6 +111,19 @@ def _sent(row: OutboxRow) -> dict[str, Any]:
         "notBefore": row.not_before.isoformat(timespec="seconds"),
         "expires": row.expires.isoformat(timespec="seconds"),
         "reason": row.reason,
+    }
+
+
+def _unsent(row: UnaskedRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "state": row.state,
+        "agent": row.agent,
+        "source": row.source,
+        "name": row.name,
+        "conversation": row.conversation,
+        "text": row.text,
+        "since": row.since.isoformat(timespec="seconds"),
     }
 
 

@@ -1,0 +1,110 @@
+"""Reminders of the notebook as calls of the tool ``cron``, and what came of them in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from agent.messages import ToolCall, ToolMessage
+from agent.models.notebook.due_time import UnclearTime, When, when_of
+from agent.models.notebook.reminders import Remind, Reminders
+from agent.models.notebook.search_ranking import content_words
+
+NAME: Final = "cron"
+CANNOT_RING: Final = "I cannot ring by myself here, though: it is only written down."
+_NAMELESS: Final = "You asked me to remind you now."
+_LISTED: Final = re.compile(r"^(?P<number>\d+)\. (?P<id>[a-z]{4,8}) (?P<rest>.*)$", re.MULTILINE)
+"""A job in the tool's list."""
+_TIME: Final = re.compile(r"^(?:at|on|in|every|um|am|alle|jede[nrs]?)\b", re.IGNORECASE)
+_PLACEHOLDER: Final = "approval"
+"""The detail of a result that says that the call waits for the owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A reminder that can be set."""
+
+    text: str
+    when: When
+
+
+def due_or_why(wish: Remind, now: datetime) -> Due | str:
+    """Return the reminder that was asked for, or why none can be set. ``now`` is the owner's local time."""
+    try:
+        when = when_of(wish.said, now)
+    except UnclearTime as unclear:
+        if str(unclear):
+            return str(unclear)
+        if _TIME.match(wish.text) or not wish.text:
+            return "I do not understand when that is. Say it like “tomorrow at 9”, “on 24 December at 18:00” or “every weekday at 8”."
+        return f"Say when to remind you of it, too: “remind me tomorrow at 9 to {wish.text[:1].lower()}{wish.text[1:60]}”."
+    return Due(wish.text or _NAMELESS, when)
+
+
+def calls_of(
+    intent: Due | Reminders, results: Mapping[str, ToolMessage], key: Callable[[ToolCall], str]
+) -> tuple[ToolCall, ...]:
+    """Return the calls that an intent takes: a reminder is found in the list before it is removed. ``results`` are those by ``key``."""
+    if isinstance(intent, Due):
+        return (_call(action="add", kind="reminder", when=intent.when.text, text=intent.text),)
+    listing = _call(action="list")
+    listed = results.get(key(listing))
+    if intent.what == "list" or listed is None or listed.is_error:
+        return (listing,)
+    found = _meant(listed.text, intent.which)
+    return (listing, _call(action="remove", job=found[0]["id"])) if len(found) == 1 else (listing,)
+
+
+def told_reminders(intent: Due | Reminders, results: Sequence[ToolMessage]) -> str:
+    """Put the results of the calls into words."""
+    failed = next((result for result in results if result.is_error), None)
+    if failed is not None:
+        done = "set the reminder" if isinstance(intent, Due) else "do that"
+        return f"I could not {done}: {failed.text.strip()}"
+    if any(_PLACEHOLDER in result.details for result in results):
+        return "That needs my owner's approval. I have asked for it, and do it once it is given."
+    return _told_due(intent, results) if isinstance(intent, Due) else _told_list(intent, results)
+
+
+def _told_due(due: Due, results: Sequence[ToolMessage]) -> str:
+    if not results:
+        return "It was not set; please ask again."
+    told = results[0].text.strip().replace("the owner's latest", "your latest")
+    return " ".join([f"⏰ {told}", *due.when.notes])
+
+
+def _told_list(intent: Reminders, results: Sequence[ToolMessage]) -> str:
+    if intent.what == "remove" and len(results) > 1:
+        return results[-1].text.strip()
+    listed = results[0].text if results else ""
+    rows = _rows(_LISTED.finditer(listed))
+    if not rows:
+        return "You have no reminders. “remind me tomorrow at 9 to water the plants” sets one."
+    if intent.what == "list":
+        return "\n".join(["Your reminders:", "", *rows, "", "“delete reminder 1” removes the first."])
+    found = _rows(_meant(listed, intent.which))
+    which = "Which one? Say its number, such as “delete reminder 1”:"
+    return "\n".join([which if found or not intent.which else "There is no such reminder. There are:", "", *(found or rows)])
+
+
+def _rows(jobs: Iterable[re.Match[str]]) -> list[str]:
+    return [f"{job['number']}. {job['rest']}" for job in jobs]
+
+
+def _meant(listed: str, which: str) -> list[re.Match[str]]:
+    """Return the jobs of a list that are meant by a number, an id or words."""
+    jobs = list(_LISTED.finditer(listed))
+    wanted = which.removeprefix("#").casefold()
+    if wanted.isdecimal():
+        return [job for job in jobs if job["number"] == wanted]
+    if exact := [job for job in jobs if job["id"] == wanted]:
+        return exact
+    words = [word.casefold() for word in content_words(which)] if which else []
+    return [job for job in jobs if words and all(word in job["rest"].casefold() for word in words)]
+
+
+def _call(**arguments: str) -> ToolCall:
+    return ToolCall(id="", name=NAME, arguments=dict(arguments))

@@ -1,0 +1,117 @@
+"""Recognises what a message asks about reminders: to remind of something at a time, to list them, or to remove one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from agent.models.notebook.time_words import NOTHING, Said, first_words, last_words
+
+
+@dataclass(frozen=True, slots=True)
+class Remind:
+    """Remind of ``text`` when ``said`` says; either may be empty. ``fact`` is what was said, with the time words."""
+
+    text: str
+    said: Said
+    fact: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reminders:
+    """Show the reminders, or remove one: by its number in the list, its id, its name, or words of it."""
+
+    what: Literal["list", "remove"]
+    which: str = ""
+
+
+_POLITE: Final = r"(?:please|pls|hey|ok|okay|so|and|also|bitte)"
+_CAN_YOU: Final = r"(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?|i\s+want\s+you\s+to\s+|kannst\s+du\s+(?:bitte\s+)?)?"
+_ORDER: Final = (
+    r"(?:remind\s+me(?!\s+(?:what|where|when|who|how|which|why)\b)(?:\s+again)?|set\s+(?:me\s+)?(?:a|another)\s+reminder"
+    r"|erinner(?:e|st)?\s+(?:du\s+)?mich(?!\s+(?:wo|was|wann|wer|wie)\b)|(?:stell|setz|mach)e?\s+(?:mir\s+)?eine\s+erinnerung)"
+)
+_REMIND: Final = re.compile(
+    rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}{_ORDER}\b[\s,:]*(?:(?:please|bitte|noch|mal|for|für)\b[\s,]*)*(?P<fact>.*)$",
+    re.IGNORECASE | re.DOTALL,
+)
+_TIME_FIRST: Final = re.compile(
+    rf"^(?:{_POLITE}[\s,]+)*(?P<when>\S.{{0,100}}?)[\s,]+{_CAN_YOU}{_ORDER}\b[\s,:]*(?:(?:please|bitte)\b[\s,]*)?(?P<fact>.*)$",
+    re.IGNORECASE | re.DOTALL,
+)
+_VERB_LAST: Final = re.compile(
+    rf"^(?:{_POLITE}[\s,]+)*(?:kannst|könntest|koenntest|würdest|magst|willst)\s+du\s+(?:(?:bitte|mal|dann|noch)\s+)*mich\s+(?:bitte\s+)?"
+    r"(?P<fact>\S.*?)\s+erinnern$",
+    re.IGNORECASE | re.DOTALL,
+)
+_ASKED: Final = re.compile(rf"^(?:{_POLITE}[\s,]+)*(?:can|could|would|will|kannst)\b", re.IGNORECASE)
+_LINK: Final = re.compile(
+    r"^(?:(?P<about>about|of|regarding|an(?!\s+hour)|wegen)|to|that|daran\s*,?\s*(?:dass|zu)?|dass)\b[\s:,]*", re.IGNORECASE
+)
+"""What connects a reminder with its text. Behind "about" a time belongs to the text: "remind me tomorrow about the meeting at 3"."""
+_LIST: Final = re.compile(
+    r"""^(?:(?:what|which)\s+reminders\s+(?:do\s+i\s+have|have\s+i(?:\s+set)?|are\s+(?:there|set|open|coming(?:\s+up)?))
+      |(?:(?:show|list|ls|see|read)\s+)?(?:me\s+)?(?:all\s+)?(?:of\s+)?(?:my\s+|the\s+|open\s+)?reminders|do\s+i\s+have\s+(?:any\s+)?reminders
+      |what\s+(?:do\s+you|will\s+you|are\s+you\s+going\s+to)\s+remind\s+me\s+(?:of|about)|what\s+are\s+my\s+reminders
+      |(?:welche|was\s+für)\s+erinnerungen\s+(?:habe\s+ich|gibt\s+es|sind\s+offen)|(?:zeig(?:e)?\s+(?:mir\s+)?)?(?:alle\s+)?(?:meine\s+)?erinnerungen
+      |woran\s+erinnerst\s+du\s+mich|habe\s+ich\s+erinnerungen)$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_REMOVE: Final = re.compile(
+    rf"""^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:
+      (?:delete|remove|cancel|drop|stop|clear)\s+(?:the\s+|my\s+|that\s+)?reminders?(?:\s+(?:number|no\.?))?\s*
+      |(?:lösch(?:e|en)?|loesch(?:e|en)?|entfern(?:e|en)?|streich(?:e|en)?|storniere?)\s+(?:die\s+|meine\s+)?erinnerung(?:en)?(?:\s+(?:nummer|nr\.?))?\s*
+      |vergiss\s+(?:die\s+)?erinnerung\s*
+    )[:#]?\s*(?P<which>.*)$""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+_OWN_WORDS: Final = re.compile(
+    r"^(?:reminder\s+)?(?:to|about|of|for|that|called|named|an(?:s|\s+(?:den|die|das))?|zu[mr]?|dass|für)\b\s*", re.IGNORECASE
+)
+
+
+def reminder_in(words: str, bare: str) -> Remind | Reminders | None:
+    """Return what a message asks about reminders, or None. ``bare`` is the message without marks at its end."""
+    if _LIST.match(bare):
+        return Reminders("list")
+    if found := _REMOVE.match(bare):
+        return Reminders("remove", _OWN_WORDS.sub("", found["which"]).strip(" \"'“”„‚‘’."))
+    if found := _VERB_LAST.match(bare) or _REMIND.match(bare if _ASKED.match(words) else words):
+        return _cut(found["fact"], NOTHING, found["fact"])
+    if found := _TIME_FIRST.match(words):
+        said, rest = _all_first(found["when"], NOTHING)
+        if said != NOTHING and not rest.strip(" ,.:-–—!"):
+            return _cut(found["fact"], said, words)
+    return None
+
+
+def _all_first(text: str, said: Said) -> tuple[Said, str]:
+    """Read all time words that a text begins with."""
+    while (found := first_words(text)) is not None and (joined := said.joined(found[0])) is not None:
+        said, text = joined, found[1]
+    return said, text
+
+
+def _cut(fact: str, said: Said, whole: str) -> Remind:
+    """Take the time words off both ends of what was said behind "remind me"."""
+    said, fact = _all_first(fact.strip(), said)
+    link = _LINK.match(fact)
+    fact = fact[link.end() :] if link else fact
+    before = said
+    if said == NOTHING:
+        said, fact = _all_first(fact, said)
+    belongs = link is not None and link["about"] is not None and before != NOTHING
+    while not belongs and (found := last_words(fact)) is not None:
+        joined = said.joined(found[0])
+        if joined is None or (before != NOTHING and (found[0].dated or before.timed)):
+            break  # "at 9 to call the plumber on Friday": the day belongs to the plumber
+        said, fact = joined, found[1]
+    return Remind(_text(fact), said, whole.strip())
+
+
+def _text(fact: str) -> str:
+    """Return the text of a reminder: without the marks around it, and with a capital letter at its beginning."""
+    text = fact.strip().strip(",;:–—").strip()
+    text = re.sub(r"^(?:to|daran)\s*[,:]?\s+(?=\S)", "", text, flags=re.IGNORECASE).rstrip(".")
+    return text[:1].upper() + text[1:]

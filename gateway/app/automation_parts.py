@@ -1,0 +1,127 @@
+"""Builds what acts without a person's message: jobs, heartbeat, webhooks and sub-agents."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from agent.tools.cron_tool import Cron
+from agent.tools.protocol import Tool
+from channels.messages import ChatAddress
+from channels.terminal.channel import LOCAL
+from gateway.agents.memory_stores import machine_zone
+from gateway.agents.running_agent import RunningAgent
+from gateway.api.handlers.job_requests import JobHandlers
+from gateway.app.dependencies import Dependencies
+from gateway.app.hooks import HookParts
+from gateway.app.job_targets import GatewayJobTargets
+from gateway.app.subagents import SubAgentParts
+from gateway.budget.report import first_day
+from gateway.command_handlers.urgent_commands import FurtherCommand
+from gateway.inbound.pipeline import Inbox
+from gateway.jobs.agent_jobs import AgentJobs
+from gateway.jobs.heartbeat_status import status_line
+from gateway.jobs.heartbeats import Heartbeats
+from gateway.jobs.job_service import JobService
+from gateway.jobs.jobs_command import JobsCommand
+from gateway.ledger.rows import Arrival
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.outbound.owner_notifications import OwnerNotifications
+from gateway.outbound.unasked_messages import UnaskedMessages
+from gateway.queue.lanes import Lanes
+from gateway.routing.router import agent_of
+from gateway.settings.root import SettingsStore
+from gateway.turns.ending import EndedTurn
+
+
+class AutomationParts:
+    """The parts behind messages that no person wrote. ``inbox`` takes them, ``lanes`` runs their turns.
+
+    ``accounts`` are the accounts of the channels that run.
+    """
+
+    def __init__(
+        self,
+        deps: Dependencies,
+        settings: SettingsStore,
+        ledger: SqliteLedger,
+        *,
+        agents: Mapping[str, RunningAgent],
+        inbox: Inbox,
+        lanes: Lanes[Any],
+        owner: OwnerNotifications,
+        accounts: Callable[[], Collection[str]],
+        subagents: SubAgentParts,
+    ) -> None:
+        self._deps = deps
+        self._settings = settings
+        self._ledger = ledger
+        self._agents = agents
+        self._inbox = inbox
+        self._lanes = lanes
+        self._owner = owner
+        self._subagents = subagents
+        self._unasked = UnaskedMessages(ledger.unasked, agents, deps.clock, owner.place)
+        self.heartbeats = Heartbeats(
+            agents,
+            ledger.heartbeats,
+            deps.clock,
+            inbox=inbox,
+            lanes=lanes,
+            spoken=owner.spoken,
+            latest_chat=owner.place,
+            tell=owner.say,
+            machine=machine_zone,
+            local=ChatAddress(channel="terminal", kind="direct", id=LOCAL),
+        )
+        self.hooks = HookParts(deps, settings, ledger, agents=agents, inbox=inbox, owner=owner)
+        targets = GatewayJobTargets(agents, owner, accounts if deps.serving else None)
+        self.jobs = JobService(ledger.jobs, deps.clock, targets, hand_out=inbox.hand_out, tell=owner.tell)
+
+    def tools(self, agent: str) -> Sequence[Tool]:
+        """Return the tools with which an agent makes and uses automations. Called while the agent is being built."""
+        return [Cron(AgentJobs(agent, self.jobs, place=self._place)), *self._subagents.tools]
+
+    async def results(self, ended: EndedTurn) -> Sequence[tuple[str, Arrival]]:
+        """Return the messages that tell other sessions of the end of an automation's turn, stored with it."""
+        return await self._subagents.results.of_turn(ended)
+
+    def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
+        """Return the calls of the command line, by name. Only a gateway that serves offers them."""
+        jobs = JobHandlers(self.jobs, self._deps.clock, settings=lambda: self._settings.current)
+        return {**self.hooks.calls(), **jobs.calls(), **self._subagents.tree.calls()}
+
+    def commands(self) -> dict[str, FurtherCommand]:
+        """Return slash commands that do not wait, by name. They are in ``gateway.commands.table``."""
+        return {"jobs": JobsCommand(self.jobs, self._deps.clock).reply, **self._subagents.commands}
+
+    async def status_lines(self, agent: RunningAgent) -> list[str]:
+        """Return what ``/status`` says of what an agent does without being asked."""
+        spent = await self._ledger.spending.usage(first_day(self._deps.clock.now(), agent.zone, 1), "source")
+        tally = await self._ledger.tally()
+        held = [f"{tally.held} held until quiet hours end"] if tally.held else []
+        held += [f"{tally.kept} kept beyond the number of a day"] if tally.kept else []
+        unasked = [f"- 📥 Unasked messages: {', '.join(held)} (`homebody outbox held`)"] if held else []
+        return [*filter(None, [status_line(self.heartbeats.facts(agent), spent, agent.zone)]), *unasked]
+
+    async def begin(self) -> None:
+        """Take up what the last process left, after interrupted turns are queued and before waiting messages are."""
+        await self.hooks.begin()
+
+    async def tick(self) -> None:
+        """Do what is due now. The scheduler calls it at every wake-up; nothing here raises."""
+        await self._unasked.release()
+        await self.heartbeats.tick()
+        await self._subagents.service.tick()
+
+    async def close(self) -> None:
+        """End what runs in the background."""
+
+    def _place(self, session: str) -> ChatAddress | None:
+        """Return the conversation in which a session was last spoken."""
+        agent = self._agents.get(agent_of(session))
+        record = agent.store.get(session) if agent is not None else None
+        try:
+            return ChatAddress.parse(record.address, space=record.space or None) if record and record.address else None
+        except ValueError:
+            return None

@@ -1,0 +1,75 @@
+"""What jobs need to know of the agents, models and chats of this gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from zoneinfo import ZoneInfo
+
+from agent.errors import AgentError
+from channels.messages import ChatAddress
+from channels.silent import is_silent
+from channels.terminal.channel import LOCAL
+from gateway.agents.running_agent import RunningAgent
+from gateway.agents.session_contexts import main_key
+from gateway.jobs.job_service import Obstacle
+from gateway.ledger.job_rows import Job, NewJob
+from gateway.ledger.rows import Unasked
+from gateway.ledger.values import account_of
+from gateway.outbound.owner_notifications import OwnerNotifications
+
+TERMINAL = ChatAddress(channel="terminal", kind="direct", id=LOCAL)
+
+
+class GatewayJobTargets:
+    """Implements ``JobTargets``.
+
+    ``accounts`` returns the accounts of the channels that run; None where none does, as in a terminal alone.
+    """
+
+    def __init__(
+        self, agents: Mapping[str, RunningAgent], owner: OwnerNotifications, accounts: Callable[[], Collection[str]] | None
+    ) -> None:
+        self._agents = agents
+        self._owner = owner
+        self._accounts = accounts
+
+    def zone(self, agent: str) -> ZoneInfo:
+        """See the protocol."""
+        found = self._agents.get(agent) or next(iter(self._agents.values()), None)
+        return found.zone if found is not None else ZoneInfo("UTC")
+
+    def agents(self) -> Iterable[str]:
+        """See the protocol."""
+        return tuple(self._agents)
+
+    def main_session(self, agent: str) -> str:
+        """See the protocol."""
+        return main_key(agent)
+
+    def obstacle(self, job: NewJob) -> Obstacle | None:
+        """See the protocol."""
+        agent = self._agents.get(job.agent)
+        if agent is None:
+            return Obstacle(f"there is no agent {job.agent!r} any more", f"Add it: `homebody agents add {job.agent}`.")
+        if job.model is not None and job.kind == "prompt":
+            try:
+                agent.models.names(agent.profile.settings).resolve(job.model)
+            except AgentError as error:
+                return Obstacle(f"its model {job.model!r} cannot be used: {error}".rstrip("."), "See `homebody models list`.")
+        if isinstance(job.deliver, ChatAddress) and not self._known(job.deliver):
+            account = account_of(job.deliver)
+            return Obstacle(f"the channel {account} of its chat is not connected", "See `homebody channels status`.")
+        return None
+
+    def unasked(self, job: Job) -> Unasked | None:
+        """See the protocol: an urgent one is sent at once."""
+        return None if job.urgent else self._agents[job.agent].unasked(f"job:{job.id}", job.name)
+
+    async def latest_chat(self) -> ChatAddress | None:
+        """See the protocol: without a chat on a platform it is the terminal."""
+        return await self._owner.place() or TERMINAL
+
+    def _known(self, place: ChatAddress) -> bool:
+        if self._accounts is None or place.channel == TERMINAL.channel or is_silent(place):
+            return True
+        return account_of(place) in self._accounts()

@@ -1,0 +1,86 @@
+"""Builds sub-agents: the tools that start them and look at sessions, what brings their results, and what stops them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from agent.timing import Clock
+from agent.tools.message import MessageTool
+from agent.tools.protocol import Tool
+from agent.tools.session_tools import SessionsTool
+from agent.tools.spawn import Spawn
+from channels.messages import ChatAddress
+from channels.protocol import Channel
+from gateway.agents.running_agent import RunningAgent
+from gateway.approvals.decisions import Decisions
+from gateway.command_handlers.stopping import Stopping
+from gateway.command_handlers.urgent_commands import FurtherCommand
+from gateway.inbound.pipeline import Inbox
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import InboxRow
+from gateway.outbound.owner_notifications import OwnerNotifications
+from gateway.queue.lanes import Lanes
+from gateway.queue.message_queue import MessageQueue
+from gateway.queue.steering import RunningTurn
+from gateway.routing.routed_message import RoutedMessage
+from gateway.subagents.asking_turn import AskingTurns
+from gateway.subagents.chats import OtherChats
+from gateway.subagents.results import SubAgentResults
+from gateway.subagents.session_reading import SessionReading
+from gateway.subagents.starting import SubAgentStarter
+from gateway.subagents.subagent_service import SubAgents
+from gateway.subagents.tree import WorkTree
+
+
+class SubAgentParts:
+    """The parts of sub-agents, and what stops all that runs.
+
+    ``accounts`` are the accounts that are on, ``running`` the turns that run, by session; ``inbox`` returns the inbox once it is built.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        agents: Mapping[str, RunningAgent],
+        clock: Clock,
+        *,
+        lanes: Lanes[Any],
+        queue: MessageQueue,
+        running: Mapping[str, RunningTurn],
+        decisions: Decisions,
+        channel: Callable[[ChatAddress], Channel],
+        owner: OwnerNotifications,
+        accounts: Callable[[], Collection[str]],
+        end_commands: Callable[[Callable[[str], bool]], int],
+        inbox: Callable[[], Inbox],
+    ) -> None:
+        async def read(rows: Sequence[int]) -> list[RoutedMessage]:
+            return await inbox().read(rows)
+
+        async def hand_out(row: InboxRow) -> None:
+            await inbox().hand_out(row)
+
+        asking = AskingTurns(agents, running, read)
+        starter = SubAgentStarter(ledger, agents, asking, read=read, hand_out=hand_out)
+        self.results = SubAgentResults(ledger, agents, clock)
+        self.service = SubAgents(
+            ledger,
+            agents,
+            clock,
+            lanes=lanes,
+            queue=queue,
+            results=self.results,
+            end_commands=end_commands,
+            hand_out=hand_out,
+        )
+        self.stopping = Stopping(ledger, lanes, queue, decisions, subagents=self.service, end_commands=end_commands)
+        self.tree = WorkTree(ledger, agents, clock, lanes=lanes, running=running, subagents=self.service)
+        chats = OtherChats(ledger, agents, asking, channel=channel, owners=owner.chats, accounts=accounts)
+        self.tools: Sequence[Tool] = (
+            Spawn(starter),
+            SessionsTool(SessionReading(ledger, agents, starter)),
+            MessageTool(chats),
+        )
+        """The tools that every agent gets; they find out from each call who asks."""
+        self.commands: Mapping[str, FurtherCommand] = {"agents": self.tree.command}

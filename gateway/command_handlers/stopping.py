@@ -1,0 +1,136 @@
+"""Stops what runs: in one session with all that it started, or everything that works for the owner."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from gateway.approvals.decisions import Decisions
+from gateway.base.errors import StorageFailed
+from gateway.command_handlers.session_commands import counted
+from gateway.ledger.protocol import Ledger
+from gateway.queue.lanes import Lanes
+from gateway.queue.message_queue import MessageQueue
+from gateway.routing.automation import isolated_kind
+from gateway.routing.router import is_owners
+
+log = logging.getLogger(__name__)
+
+NOTHING: Final = "Nothing is running."
+_BY_OWNER: Final = "stopped by its owner"
+
+
+class SubAgentStops(Protocol):
+    """Stops sub-agents."""
+
+    async def stop(self, session: str | None) -> int:
+        """Stop those below a session, or all for None; return how many. Raises StorageFailed."""
+        ...
+
+    async def works_for(self, session: str) -> bool:
+        """Return whether a session has sub-agents that work."""
+        ...
+
+
+class Stopping:
+    """Stops turns, the messages that are about to start, background commands, sub-agents and open questions.
+
+    ``end_commands`` ends the background commands of the sessions that a function selects by their keys, and returns how many.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        lanes: Lanes[Any],
+        queue: MessageQueue,
+        decisions: Decisions,
+        *,
+        subagents: SubAgentStops,
+        end_commands: Callable[[Callable[[str], bool]], int],
+    ) -> None:
+        self._ledger = ledger
+        self._lanes = lanes
+        self._queue = queue
+        self._decisions = decisions
+        self._subagents = subagents
+        self._end_commands = end_commands
+
+    async def possible(self, session: str) -> bool:
+        """Return whether there is anything to stop in a session."""
+        if self._lanes.busy(session) or self._queue.stopped_with(session):
+            return True
+        if any(one.session == session for one in await self._ledger.approvals.latest(["pending"])):
+            return True
+        return await self._subagents.works_for(session)
+
+    def at_once(self, session: str) -> str:
+        """Stop the turn and the commands of a session without the ledger; return what to say."""
+        return _told(*self._cut_short(session))
+
+    async def session(self, session: str, *, all_of_it: bool) -> str:
+        """Stop what runs in a session; return what to say. ``all_of_it``: its sub-agents and open questions too, whoever asked for them."""
+        found, also = self._cut_short(session)
+        if not all_of_it:
+            return _told(found, also)
+        subagents = await self._stop_subagents(session)
+        if subagents:
+            also.append(counted(subagents, "sub-agent"))
+        told = _told(found, also)
+        if not (withdrawn := await self._withdraw([session])):
+            return told
+        waited = f"⏹️ Stopped {counted(withdrawn, 'task')} that waited for an approval; nothing of it was run."
+        return waited if told == NOTHING else f"{told} {waited}"
+
+    async def turn(self, session: str) -> None:
+        """Stop what runs in a session and its sub-agents; open questions stay."""
+        self._cut_short(session)
+        await self._stop_subagents(session)
+
+    async def everything(self) -> str:
+        """Stop all turns of the owner's sessions, all that no person started, all sub-agents and commands; return what to say."""
+        sessions = [one for one in self._lanes.sessions() if is_owners(one) and isolated_kind(one) != "sub"]
+        turns = sum(self._queue.stop(one) is not None for one in sessions)
+        commands = self._end_commands(is_owners)
+        subagents = await self._stop_subagents(None)
+        asked = {one.session for one in await self._ledger.approvals.latest(["pending"])}
+        questions = await self._withdraw([one for one in asked if is_owners(one)])
+        counts = ((turns, "turn"), (subagents, "sub-agent"), (commands, "background command"), (questions, "task"))
+        told = [counted(count, what) for count, what in counts if count]
+        if questions:
+            told[-1] += " that waited for an approval"
+        return f"⏹️ Stopped everything: {_listed(told)}." if told else NOTHING
+
+    def _cut_short(self, session: str) -> tuple[bool, list[str]]:
+        coming, ended = self._queue.stop(session), self._end_commands(lambda key: key == session)
+        also = [f"{counted(len(coming), 'message')} that I had not started to answer"] if coming else []
+        also += [counted(ended, "background command")] if ended else []
+        return coming is not None, also
+
+    async def _stop_subagents(self, session: str | None) -> int:
+        await asyncio.sleep(
+            0
+        )  # a turn that was just stopped may be about to store one that it started; it is stopped with the others then
+        try:
+            return await self._subagents.stop(session)
+        except StorageFailed as error:
+            log.warning("sub-agents could not be stopped: %s", error)
+            return 0
+
+    async def _withdraw(self, sessions: Sequence[str]) -> int:
+        try:
+            return sum([await self._decisions.withdraw(one, _BY_OWNER) for one in sessions])
+        except StorageFailed as error:
+            log.warning("open questions could not be withdrawn: %s", error)
+            return 0
+
+
+def _told(found: bool, also: Sequence[str]) -> str:
+    if not found and not also:
+        return NOTHING
+    return f"⏹️ Stopped, including {_listed(also)}." if also else "⏹️ Stopped."
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join([*([", ".join(parts[:-1])] if len(parts) > 1 else []), *parts[-1:]])

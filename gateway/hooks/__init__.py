@@ -1,0 +1,1 @@
+"""Webhooks in: requests from outside that become messages for an agent."""

@@ -1,0 +1,399 @@
+"""Jobs: adds, changes and lists them, and fires those that are due."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
+from zoneinfo import ZoneInfo
+
+from agent.timing import Clock
+from channels.messages import ChatAddress
+from gateway.base.errors import InvalidTransition, ScheduleError, UsageError
+from gateway.base.wait import finish_despite_cancel
+from gateway.jobs.job_messages import missed_notice, paused_notice, prompt_step, reminder_step
+from gateway.jobs.planning import Plan, after_set_back, following, plan
+from gateway.ledger.job_rows import Job, JobLedger, JobRun, JobStep, NewJob, StepResult
+from gateway.ledger.rows import InboxRow, Unasked
+from gateway.schedules.parsing import zone_named
+from gateway.schedules.schedule import At, Schedule, first_instant, from_text
+
+log = logging.getLogger(__name__)
+
+LONGEST_TEXT: Final = 8000
+"""The longest text of a job, in characters."""
+LONGEST_NAME: Final = 80
+LONGEST_CATCH_UP: Final = timedelta(days=31)
+MOST: Final = 10_000
+"""The most jobs of an agent that are not done."""
+MOST_OF_OTHERS: Final = 20
+"""The most jobs that were asked for in one session of a guest or a group."""
+_DUE: Final = 500
+"""Due jobs that are read at once."""
+_AT_ONCE: Final = 50
+"""Jobs that are planned without a break, and stored with one commit."""
+_SET_BACK: Final = timedelta(seconds=1)
+_CHANGEABLE: Final = frozenset(field.name for field in fields(NewJob)) - {
+    "agent",
+    "audience",
+    "owner",
+    "created_by",
+    "asked_in",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a job cannot run, and the command that mends it."""
+
+    reason: str
+    mend: str
+
+
+class JobTargets(Protocol):
+    """What jobs need to know of agents and chats."""
+
+    def zone(self, agent: str) -> ZoneInfo:
+        """Return the owner's time zone; for an agent that is gone, that of the machine."""
+        ...
+
+    def agents(self) -> Iterable[str]:
+        """Return the ids of all agents."""
+        ...
+
+    def main_session(self, agent: str) -> str:
+        """Return the key of the owner's main session with an agent."""
+        ...
+
+    def obstacle(self, job: NewJob) -> Obstacle | None:
+        """Return why a job cannot run: its agent, its model or the account of its chat is gone."""
+        ...
+
+    def unasked(self, job: Job) -> Unasked | None:
+        """Return by which rules a reminder is sent that nobody waits for; None for one that is sent at once."""
+        ...
+
+    async def latest_chat(self) -> ChatAddress | None:
+        """Return the chat in which the owner wrote last."""
+        ...
+
+
+class JobService:
+    """Jobs of all agents. ``hand_out`` takes a stored message to its agent, ``tell`` sends the owner a line.
+
+    Methods that take a ``job`` raise UsageError for an id that is not known (any more), and so do values that cannot be used.
+    ``changed`` is called when the next instant may have changed.
+    """
+
+    def __init__(
+        self,
+        ledger: JobLedger,
+        clock: Clock,
+        targets: JobTargets,
+        *,
+        hand_out: Callable[[InboxRow], Awaitable[None]],
+        tell: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self.targets = targets
+        self._hand_out = hand_out
+        self._tell = tell
+        self.changed: Callable[[], None] = lambda: None
+        self._next: datetime | None = None
+        self._known = False
+        self._version = 0
+        self._firing = asyncio.Lock()
+        self._looked_at: datetime | None = None
+        self._zones: dict[str, str] = {}
+
+    @property
+    def next_due(self) -> datetime | None:
+        """The next instant of all jobs, as of the last look."""
+        return self._next
+
+    async def add(self, new: NewJob) -> Job:
+        """Store a job and return it with its id and first instant."""
+        schedule, zone = self._checked(new)
+        first = first_instant(schedule, self._clock.now())
+        if first is None:
+            raise UsageError("this schedule has no instant that is still to come", hint="homebody cron add --help")
+        most = MOST if new.owner else MOST_OF_OTHERS
+        there = await self._ledger.count(new.agent) if new.owner else len(await self._ledger.all(asked_in=new.asked_in))
+        if there >= most:
+            raise UsageError(
+                f"there are {there} jobs already, which is the most", hint="homebody cron list, homebody cron remove ID"
+            )
+        job = await self._ledger.add(new, first, zone.key)
+        await self._look()
+        return job
+
+    async def change(self, job: str, **values: Any) -> Job:
+        """Change fields of ``NewJob`` by name; the next instant follows from the schedule. A job that was done is active again."""
+        found = await self._get(job)
+        if unknown := values.keys() - _CHANGEABLE:
+            raise UsageError(f"a job's {', '.join(sorted(unknown))} cannot be changed", hint=f"homebody cron show {job}")
+        changed = replace(found, **values)
+        schedule, zone = self._checked(changed)
+        if changed.schedule != found.schedule or changed.zone != found.zone or found.state == "done":
+            next_at = first_instant(schedule, self._clock.now())
+            if isinstance(schedule, At) and found.last_at == schedule.instant:
+                next_at = None
+            if next_at is None:
+                raise UsageError("this schedule has no instant that is still to come", hint=f"homebody cron show {job}")
+            state = "active" if found.state == "done" else found.state
+            changed = replace(
+                changed,
+                state=state,
+                reason="" if state == "active" else found.reason,
+                next_at=next_at if state == "active" else None,
+                reckoned_in=zone.key,
+                skipped_from=None,
+                skipped_to=None,
+            )
+        return await self._store(changed)
+
+    async def remove(self, job: str) -> Job:
+        """Delete a job and its log; return what it was. A run that has begun goes on."""
+        found = await self._get(job)
+        await self._ledger.remove(found.id)
+        await self._look()
+        return found
+
+    async def pause(self, job: str, reason: str = "") -> Job:
+        """Fire it no more until it is resumed."""
+        found = await self._get(job)
+        if found.state == "done":
+            raise UsageError(f"“{found.name}” is done and will not run again", hint=f"homebody cron remove {job}")
+        return await self._store(replace(found, state="paused", reason=reason, next_at=None))
+
+    async def resume(self, job: str) -> Job:
+        """Fire it again, from its next instant on; instants of the meantime are not made up."""
+        found = await self._get(job)
+        if found.state == "active":
+            return found
+        self._refuse_obstacle(found)
+        schedule, zone = self._checked(found)
+        next_at = following(found, schedule, self._clock.now())
+        if next_at is None:
+            raise UsageError(
+                f"the time of “{found.name}” has passed",
+                hint=f"Run it now: homebody cron run {job}; or remove it: homebody cron remove {job}",
+            )
+        return await self._store(replace(found, state="active", reason="", next_at=next_at, reckoned_in=zone.key))
+
+    async def run_now(self, job: str) -> JobRun:
+        """Fire it now, whatever its state is; its schedule does not change."""
+        found = await self._get(job)
+        self._refuse_obstacle(found)
+        now = self._clock.now()
+        step = self._step(found, now, now, await self.targets.latest_chat())
+        result = await finish_despite_cancel(self._do([replace(step, by_hand=True)]))
+        if result[0].outcome == "busy":
+            raise UsageError(f"the last run of “{found.name}” has not ended yet", hint=f"homebody cron log {job}")
+        return (await self._ledger.log(found.id, 1))[0]
+
+    async def list(self, agent: str | None = None, session: str | None = None) -> Sequence[Job]:
+        """Return jobs by their next instant, ended ones last; those of an agent, or those that were asked for in a session."""
+        return await self._ledger.all(agent=agent, asked_in=session)
+
+    async def find(self, id_or_name: str, agent: str | None = None) -> Job:
+        """Return the job with an id, or the only one with a name. Raises UsageError, with what there is, for none or several."""
+        wanted = " ".join(id_or_name.split())
+        found = await self._ledger.get(wanted.lower())
+        if found is not None and agent in {None, found.agent}:
+            return found
+        jobs = await self._ledger.all(agent=agent)
+        named = [job for job in jobs if job.name.casefold() == wanted.casefold()]
+        if len(named) == 1:
+            return named[0]
+        if named:
+            raise UsageError(
+                f"several jobs are called {wanted!r}", hint=f"Take one by its id: {', '.join(job.id for job in named[:9])}"
+            )
+        there = ", ".join(f"{job.id} ({job.name})" for job in jobs[:9]) or "none"
+        raise UsageError(
+            f"there is no job {wanted[:LONGEST_NAME]!r}", hint=f"There is: {there}. All of them: homebody cron list"
+        )
+
+    async def log(self, job: str, limit: int = 20) -> Sequence[JobRun]:
+        """Return the newest runs, newest first."""
+        return await self._ledger.log((await self._get(job)).id, limit)
+
+    def schedule_of(self, job: NewJob) -> Schedule:
+        """Return a job's schedule in its zone. Raises ValueError when it cannot be read."""
+        return from_text(job.schedule, self.zone_of(job))
+
+    def zone_of(self, job: NewJob) -> ZoneInfo:
+        """Return the zone in which a job's times are meant."""
+        return zone_named(job.zone) if job.zone else self.targets.zone(job.agent)
+
+    async def fire_due(self) -> int:
+        """Fire what is due now; return how many jobs were looked at.
+
+        Raises:
+            StorageFailed: the ledger could not be written; what is still due stays so.
+        """
+        async with self._firing:
+            now, count = self._clock.now(), 0
+            await self._follow_clock(now)
+            await self._follow_zones(now)
+            seen: set[tuple[str, datetime | None]] = set()
+            while not self._known or (self._next is not None and self._next <= now):
+                version, self._known = self._version, False
+                due, later = await self._ledger.due(now, limit=_DUE)
+                jobs = [job for job in due if (job.id, job.next_at) not in seen]
+                following = await finish_despite_cancel(self._fire(jobs, now)) if jobs else []
+                if version == self._version:
+                    self._next = min([*following, *([later] if later is not None else [])], default=None)
+                    self._known = len(due) < _DUE or not jobs
+                if not jobs:
+                    break
+                seen |= {(job.id, job.next_at) for job in jobs}
+                count += len(jobs)
+            return count
+
+    async def _follow_clock(self, now: datetime) -> None:
+        """After the clock was set back, instants that were left out while it was ahead are due again."""
+        if self._looked_at is not None and now >= self._looked_at - _SET_BACK:
+            self._looked_at = now
+            return
+        for found in await self._ledger.skipped_ahead(now):
+            job, schedule = after_set_back(found, now), self._readable(found)
+            if schedule is not None and (next_at := following(job, schedule, now)) is not None:
+                await self._ledger.reckon(replace(job, next_at=next_at, reckoned_in=self.zone_of(job).key))
+        self._looked_at, self._known = now, False
+
+    async def _follow_zones(self, now: datetime) -> None:
+        """Compute next instants anew where the owner's zone has changed."""
+        for agent in self.targets.agents():
+            zone = self.targets.zone(agent).key
+            if self._zones.get(agent) == zone:
+                continue
+            for job in await self._ledger.of_former_zone(agent, zone):
+                schedule = self._readable(job)
+                due = job.next_at is not None and job.next_at <= now
+                if schedule is not None and not due and (next_at := following(job, schedule, now)) is not None:
+                    await self._ledger.reckon(replace(job, next_at=next_at, reckoned_in=zone))
+            self._zones[agent], self._known = zone, False
+
+    async def _fire(self, jobs: Sequence[Job], now: datetime) -> Sequence[datetime]:
+        """Fire due jobs in the order of their instants; return when they are due next."""
+        latest = await self.targets.latest_chat()
+        steps: list[JobStep] = []
+        missed: list[tuple[Job, datetime]] = []
+        for number, job in enumerate(jobs):
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+            schedule = self._readable(job)
+            obstacle = Obstacle("its schedule cannot be read", f"Give it another one: `homebody cron change {job.id}`.")
+            if schedule is None or (found := self.targets.obstacle(job)) is not None:
+                await self._pause(job, obstacle if schedule is None else found)
+                continue
+            planned = plan(job, schedule, now)
+            steps.append(self._planned(job, planned, now, latest))
+            missed += [] if planned.missed is None else [(job, planned.missed)]
+        if missed:  # before it is stored, so that a crash in between tells twice rather than never
+            await self._tell(missed_notice(missed, [self.targets.zone(job.agent) for job, _ in missed], now))
+        steps.sort(key=lambda step: (step.fire is None, step.fire))
+        names = {job.id: job for job in jobs}
+        for start in range(0, len(steps), _AT_ONCE):
+            part = steps[start : start + _AT_ONCE]
+            for step, result in zip(part, await self._do(part), strict=True):
+                if result.outcome == "refused":
+                    mend = "Let me write there again, or give the job another chat (`homebody cron change`)."
+                    await self._tell(paused_notice(names[step.job], f"its messages were refused: {result.reason}", mend))
+        return [step.next_at for step in steps if step.next_at is not None]
+
+    def _planned(self, job: Job, planned: Plan, now: datetime, latest: ChatAddress | None) -> JobStep:
+        fire = planned.fire
+        step = JobStep(job=job.id) if fire is None else self._step(job, fire, now, latest)
+        return replace(
+            step,
+            due=job.next_at,
+            left_out=planned.left_out,
+            next_at=planned.next_at,
+            skipped=planned.skipped,
+            end_reason=planned.end_reason,
+        )
+
+    def _step(self, job: Job, fire: datetime, now: datetime, latest: ChatAddress | None) -> JobStep:
+        place = latest if job.deliver is None else job.deliver if isinstance(job.deliver, ChatAddress) else None
+        if job.kind == "prompt":
+            return prompt_step(job, fire, now, place, self.targets.main_session(job.agent))
+        assert place is not None
+        return reminder_step(job, fire, now, place, zone=self.zone_of(job), unasked=self.targets.unasked(job))
+
+    async def _do(self, steps: Sequence[JobStep]) -> Sequence[StepResult]:
+        """Store steps in their order, with one commit, and hand out the messages of those that fired."""
+        results = await asyncio.gather(*(self._ledger.step(step) for step in steps), return_exceptions=True)
+        failed = None
+        for result in results:
+            if isinstance(result, BaseException):
+                failed = failed or result
+            elif result.row is not None:
+                await self._hand_out(result.row)
+        if failed is not None:
+            raise failed
+        return [result for result in results if isinstance(result, StepResult)]
+
+    async def _pause(self, job: Job, obstacle: Obstacle | None) -> None:
+        assert obstacle is not None
+        await self._tell(paused_notice(job, obstacle.reason, obstacle.mend))
+        await self._ledger.pause(job.id, obstacle.reason)
+
+    def _readable(self, job: Job) -> Schedule | None:
+        try:
+            return self.schedule_of(job)
+        except (ValueError, ScheduleError) as error:
+            log.warning("the schedule of job %s cannot be read: %s", job.id, error)
+            return None
+
+    async def _get(self, job: str) -> Job:
+        found = await self._ledger.get(job)
+        if found is None:
+            raise UsageError(f"there is no job {job[:LONGEST_NAME]!r} any more", hint="homebody cron list")
+        return found
+
+    async def _store(self, job: Job) -> Job:
+        try:
+            stored = await self._ledger.change(job)
+        except InvalidTransition as error:
+            raise UsageError(f"there is no job {job.id!r} any more", hint="homebody cron list") from error
+        await self._look()
+        return stored
+
+    async def _look(self) -> None:
+        self._version += 1
+        self._next = await self._ledger.earliest()
+        self.changed()
+
+    def _refuse_obstacle(self, job: NewJob) -> None:
+        if (obstacle := self.targets.obstacle(job)) is not None:
+            raise UsageError(obstacle.reason, hint=obstacle.mend)
+
+    def _checked(self, new: NewJob) -> tuple[Schedule, ZoneInfo]:
+        """Return the schedule and zone of a job. Raises UsageError for values that cannot be used."""
+        self._refuse_obstacle(new)
+        limits: Mapping[str, tuple[str, int]] = {"name": (new.name, LONGEST_NAME), "text": (new.text, LONGEST_TEXT)}
+        for what, (text, longest) in limits.items():
+            if not text.strip():
+                raise UsageError(f"the {what} of a job is empty", hint="homebody cron add --help")
+            if len(text) > longest:
+                raise UsageError(f"the {what} of a job has {len(text)} characters", hint=f"{longest} are the most.")
+        if not new.name.isprintable():
+            raise UsageError("the name of a job is one line of printable characters", hint="homebody cron add --help")
+        if new.catch_up_seconds is not None and not 0 <= new.catch_up_seconds <= LONGEST_CATCH_UP.total_seconds():
+            raise UsageError(
+                f"{new.catch_up_seconds} seconds is no time within which a run is made up", hint="0 to 31 days are possible."
+            )
+        if new.kind == "message" and new.deliver == "none":
+            raise UsageError("a reminder has to be sent somewhere", hint="Give it a chat, or make it a prompt.")
+        zone = self.zone_of(new)
+        try:
+            return from_text(new.schedule, zone), zone
+        except ValueError as error:
+            raise UsageError(f"this schedule cannot be used: {error}", hint="homebody cron add --help") from error

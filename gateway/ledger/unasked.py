@@ -1,0 +1,278 @@
+"""Messages that nobody asked for: held in quiet hours, kept beyond the number of a day, and moved to the outbox when they may go.
+
+Each has a row, also when it was queued at once: by its key it is taken once, and rows of a day are counted. A message that the platform did
+not take before quiet hours began is taken back from the outbox, unless a part of it was sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
+
+from gateway.base.errors import InvalidTransition
+from gateway.ledger.outbox_rows import append
+from gateway.ledger.rows import KeptMessages, NewOutbound, Unasked, UnaskedRow
+from gateway.ledger.thread import LedgerConnection
+from gateway.ledger.values import clean, instant, read_conversation, read_payload, stamp, write_conversation, write_payload
+from gateway.settings.quiet_hours import UnaskedRule
+
+if TYPE_CHECKING:
+    import apsw
+
+APPROVAL: Final = "approval:"
+"""A message with this source asks an owner the question of this id. It is not sent once the question is decided."""
+_SHOWN: Final = 200
+_UNSENT = "state = 'ready' AND doubts = 0"
+
+
+class SqliteUnasked:
+    """Implements ``UnaskedLedger``."""
+
+    def __init__(self, connection: LedgerConnection) -> None:
+        self._connection = connection
+
+    async def release(self, rules: Mapping[str, UnaskedRule]) -> int:
+        now, token = self._connection.now(), self._connection.new_id
+
+        def work(db: apsw.Connection) -> int:
+            _take_back(db, rules, now)
+            return sum(len(chunks) for _, chunks in _release(db, rules, now, token))
+
+        queued = await self._connection.run(work)
+        if queued:
+            self._connection.notify_outbound()
+        return queued
+
+    async def waiting(self, *, limit: int = 1000) -> list[UnaskedRow]:
+        query = (
+            "SELECT id, agent, source, name, conversation, state, chunks, made_at FROM unasked WHERE state <> 'queued' "
+            "ORDER BY id DESC LIMIT ?"
+        )
+        found: list[Any] = await self._connection.run(lambda db: db.execute(query, (limit,)).fetchall())
+        return [_row(one) for one in reversed(found)]
+
+    async def send(self, row: int) -> None:
+        now, token = self._connection.now(), self._connection.new_id
+
+        def work(db: apsw.Connection) -> None:
+            found: Any = db.execute("SELECT chunks, turn FROM unasked WHERE id = ? AND state <> 'queued'", (row,)).fetchone()
+            if found is None:
+                raise InvalidTransition("the message is neither held nor kept", where=f"unasked {row}")
+            _queued(db, row, "", now)
+            append(db, _read(found[0]), now=now, token=token, turn=found[1])
+
+        await self._connection.run(work, self._connection.notify_outbound)
+
+    async def untold(self, today: Mapping[str, str]) -> list[KeptMessages]:
+        def work(db: apsw.Connection) -> list[KeptMessages]:
+            query = (
+                "SELECT agent, day, count(*), sum(told) FROM unasked WHERE state = 'kept' AND (agent, day) IN "
+                "(SELECT agent, day FROM unasked WHERE state = 'kept' AND told = 0) GROUP BY agent, day ORDER BY day, agent"
+            )
+            found: list[Any] = db.execute(query).fetchall()
+            return [
+                KeptMessages(agent=agent, day=day, count=count)
+                for agent, day, count, told in found
+                if not told or day != today.get(agent, "")
+            ]
+
+        return await self._connection.run(work)
+
+    async def tell(self, kept: KeptMessages, line: NewOutbound) -> None:
+        now, token = self._connection.now(), self._connection.new_id
+
+        def work(db: apsw.Connection) -> None:
+            query = "UPDATE unasked SET told = 1 WHERE state = 'kept' AND told = 0 AND agent = ? AND day = ?"
+            db.execute(query, (clean(kept.agent), kept.day))
+            if db.changes():
+                append(db, [line], now=now, token=token)
+
+        await self._connection.run(work, self._connection.notify_outbound)
+
+
+def take_unasked(
+    db: apsw.Connection, chunks: Sequence[NewOutbound], *, now: datetime, token: Callable[[], str], turn: str | None
+) -> list[tuple[int, str]]:
+    """Store messages that nobody asked for, and queue what may be sent now; return the ids and keys of those of their chunks.
+
+    Messages of the same agent that are still held, although they may go, are queued before them.
+    """
+    queued: list[tuple[int, str]] = []
+    for (unasked, _), several in groupby(chunks, key=_message):
+        message = list(several)
+        query = (
+            "INSERT INTO unasked (key, turn, agent, source, name, conversation, chunks, state, counts, day, told, made_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, 'held', ?, '', 0, ?) ON CONFLICT (key) DO NOTHING RETURNING id"
+        )
+        values = (
+            *(message[0].key or token(), turn, clean(unasked.agent), clean(unasked.source), clean(unasked.name)),
+            *(clean(message[0].conversation.address), _written(message), int(unasked.counts), stamp(now)),
+        )
+        new: Any = db.execute(query, values).fetchone()
+        if new is not None and unasked.rule.quiet_until(now) is None:
+            queued += dict(_release(db, {unasked.agent: unasked.rule}, now, token, agent=unasked.agent)).get(new[0], [])
+    return queued
+
+
+def files_of_unasked(db: apsw.Connection) -> list[Path]:
+    """Return the files that messages hold which were not sent."""
+    found: list[Any] = db.execute("SELECT chunks FROM unasked WHERE state <> 'queued'").fetchall()
+    return [chunk.enclosure.path for (written,) in found for chunk in _read(written) if chunk.enclosure is not None]
+
+
+def sweep_unasked(db: apsw.Connection, before: int, limit: int) -> int:
+    """Delete messages that were queued, or were made and kept, before an instant; return how many."""
+    query = (
+        "DELETE FROM unasked WHERE id IN (SELECT id FROM unasked WHERE (state = 'queued' AND ended_at < ?) "
+        "OR (state = 'kept' AND made_at < ?) LIMIT ?)"
+    )
+    db.execute(query, (before, before, limit))
+    return db.changes()
+
+
+def is_readable(row: Mapping[str, Any]) -> bool:
+    """Return whether a row's chunks can be read."""
+    try:
+        return row["state"] == "queued" or bool(_read(row["chunks"]))
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return False
+
+
+def _message(chunk: NewOutbound) -> tuple[Unasked, str]:
+    assert chunk.unasked is not None
+    return chunk.unasked, chunk.conversation.address
+
+
+def _release(
+    db: apsw.Connection, rules: Mapping[str, UnaskedRule], now: datetime, token: Callable[[], str], *, agent: str | None = None
+) -> list[tuple[int, list[tuple[int, str]]]]:
+    """Queue held messages that may be sent now, of one ``agent`` or of all, in their order; return them with their chunks."""
+    found: list[Any] = db.execute(
+        "SELECT id, agent, source, chunks, turn, counts FROM unasked WHERE state <> 'queued' AND state = 'held' "
+        "AND agent = coalesce(?, agent) ORDER BY id",
+        (agent,),
+    ).fetchall()
+    queued: list[tuple[int, list[tuple[int, str]]]] = []
+    for row, of, source, written, turn, counts in found:
+        rule = rules.get(of) or UnaskedRule(zone=ZoneInfo("UTC"))  # of an agent that was removed: nothing holds its messages
+        day = rule.day(now)
+        decision = (rule if counts else replace(rule, per_day=None)).decide(now, _sent_on(db, of, day) if counts else 0)
+        if decision == "send":
+            _queued(db, row, day if counts else "", now)
+            chunks = _read(written) if _is_open(db, source) else []
+            quiet_from = rule.next_quiet(now)
+            queued.append((row, append(db, chunks, now=now, token=token, turn=turn, unasked=row, quiet_from=quiet_from)))
+        elif decision == "keep":
+            db.execute("UPDATE unasked SET state = 'kept', day = ? WHERE id = ?", (day, row))
+    return queued
+
+
+def _take_back(db: apsw.Connection, rules: Mapping[str, UnaskedRule], now: datetime) -> None:
+    """Hold messages again that were not sent before quiet hours began. One of which a part was sent is sent to its end.
+
+    Where it is not quiet any more they stay where they are in the outbox, so that nothing that was queued later overtakes them.
+    """
+    query = (
+        "SELECT outbox.unasked, agent, min(quiet_from) FROM outbox JOIN unasked ON unasked.id = outbox.unasked "
+        f"WHERE outbox.unasked IS NOT NULL AND outbox.{_UNSENT} GROUP BY outbox.unasked"
+    )
+    found: list[Any] = db.execute(query).fetchall()
+    for row, agent, quiet_from in found:
+        rule = rules.get(agent)
+        if rule is not None and rule.quiet_until(now) is not None:
+            _hold_again(db, row)
+        elif quiet_from is not None and quiet_from <= stamp(now):  # those hours are over, or there are none any more
+            following = None if rule is None else rule.next_quiet(now)
+            query = "UPDATE outbox SET quiet_from = ? WHERE unasked = ?"
+            db.execute(query, (None if following is None else stamp(following), row))
+
+
+def _hold_again(db: apsw.Connection, row: int) -> None:
+    query = (
+        f"SELECT key, target, text, reply_to, extras, (expires - created_at) / 1e6, {_UNSENT} FROM outbox WHERE unasked = ? "
+        "ORDER BY place, id"
+    )
+    chunks: list[Any] = db.execute(query, (row,)).fetchall()
+    if not all(unsent for *_, unsent in chunks):
+        db.execute("UPDATE outbox SET unasked = NULL, quiet_from = NULL WHERE unasked = ?", (row,))
+        return
+    names = ("key", "target", "text", "replyTo", "extras", "ttl")
+    written = json.dumps([dict(zip(names, chunk[:-1], strict=True)) for chunk in chunks])
+    db.execute("DELETE FROM outbox WHERE unasked = ?", (row,))
+    db.execute("UPDATE unasked SET state = 'held', chunks = ?, day = '', ended_at = NULL WHERE id = ?", (written, row))
+
+
+def _sent_on(db: apsw.Connection, agent: str, day: str) -> int:
+    query = "SELECT count(*) FROM unasked WHERE agent = ? AND day = ? AND state = 'queued' AND counts"
+    found: Any = db.execute(query, (agent, day)).fetchone()
+    return int(found[0])
+
+
+def _queued(db: apsw.Connection, row: int, day: str, now: datetime) -> None:
+    query = "UPDATE unasked SET state = 'queued', chunks = '', day = ?, ended_at = ? WHERE id = ?"
+    db.execute(query, (day, stamp(now), row))
+
+
+def _is_open(db: apsw.Connection, source: str) -> bool:
+    if not source.startswith(APPROVAL):
+        return True
+    query = "SELECT 1 FROM approval WHERE id = ? AND state = 'pending'"
+    return db.execute(query, (source.removeprefix(APPROVAL),)).fetchone() is not None
+
+
+def _written(chunks: Sequence[NewOutbound]) -> str:
+    return json.dumps(
+        [
+            {
+                "key": chunk.key,
+                "target": write_conversation(chunk.conversation),
+                "text": clean(chunk.text),
+                "replyTo": chunk.reply_to,
+                "extras": write_payload(chunk.buttons, chunk.enclosure),
+                "ttl": None if chunk.ttl is None else chunk.ttl.total_seconds(),
+            }
+            for chunk in chunks
+        ]
+    )
+
+
+def _read(written: str) -> list[NewOutbound]:
+    chunks = []
+    for one in json.loads(written):
+        buttons, enclosure = read_payload(one["extras"])
+        chunks.append(
+            NewOutbound(
+                conversation=read_conversation(one["target"]),
+                text=one["text"],
+                reply_to=one["replyTo"],
+                ttl=None if one["ttl"] is None else timedelta(seconds=one["ttl"]),
+                key=one["key"],
+                buttons=buttons,
+                enclosure=enclosure,
+            )
+        )
+    return chunks
+
+
+def _row(found: Any) -> UnaskedRow:
+    row, agent, source, name, conversation, state, written, made_at = found
+    chunks = _read(written)
+    first = chunks[0]
+    text = first.text if first.enclosure is None else f"📎 {first.enclosure.name} {first.text}".rstrip()
+    return UnaskedRow(
+        id=row,
+        agent=agent,
+        source=source,
+        name=name,
+        conversation=conversation,
+        state=state,
+        text=text[:_SHOWN],
+        chunks=len(chunks),
+        since=instant(made_at),
+    )

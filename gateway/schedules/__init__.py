@@ -1,0 +1,1 @@
+"""When jobs are due: schedules, how they are written, and what they are in words."""

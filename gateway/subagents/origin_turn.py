@@ -1,0 +1,55 @@
+"""What is kept of the turn that started a sub-agent: where its result goes, and by which rules it is answered there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from channels.messages import ChatAddress
+from gateway.ledger.values import as_conversation, flat
+from gateway.routing.automation import Automation, from_json, to_json
+from memory.audience import Audience
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginTurn:
+    """The turn that started a sub-agent.
+
+    ``agent`` is the agent of its session and ``place`` the conversation that it answers. ``result`` are the rules of the message that
+    brings the result. ``task`` is the beginning of the task, for people and for the head of the result.
+    """
+
+    agent: str
+    place: ChatAddress
+    audience: Audience
+    result: Automation
+    task: str
+
+    def encoded(self) -> str:
+        """Return it as JSON."""
+        written = {
+            "agent": self.agent,
+            "place": {name: value for name, value in flat(self.place).items() if value is not None},
+            "audience": flat(self.audience),
+            "result": to_json(self.result),
+            "task": self.task,
+        }
+        return json.dumps(written, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def decoded(cls, payload: str) -> OriginTurn:
+        """Read back what ``encoded`` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        raw: Mapping[str, Any] = json.loads(payload)
+        return cls(
+            agent=raw["agent"],
+            place=as_conversation(raw["place"]),
+            audience=Audience(**raw["audience"]),
+            result=from_json(raw["result"]),
+            task=raw["task"],
+        )

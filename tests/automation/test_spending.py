@@ -1,0 +1,127 @@
+"""What automations cost: counted by origin and by source, and kept within a daily budget of their own."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.messages import AssistantMessage, Text, Usage
+from gateway.base.clock import ManualClock
+from gateway.budget.report import facts, told
+from gateway.ledger.spending import Limit, NewCall, Spent
+from gateway.ledger.sqlite import SqliteLedger
+from tests.automation.conftest import LOCAL, MAIN, answered, event, job, to
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from gateway.app.gateway import Gateway
+    from gateway.routing.automation import Automation
+    from tests.gateway.conftest import Street
+
+    Make = Callable[..., Street]
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SMALL = {"maxOutputTokens": 1000}
+ENOUGH = 12_000
+"""Tokens for one call of these tests and not for two: what it may use at most counts, then what it used."""
+
+
+def used(tokens: int) -> Callable[[Any], AssistantMessage]:
+    return lambda _: AssistantMessage(
+        content=(Text(text="Done."),), model="scripted/model", stop="end", usage=Usage(input=tokens, output=10)
+    )
+
+
+async def run(house: Gateway, automation: Automation, key: str, session: str = "agent:main:job:water") -> None:
+    row = await house.inbox.submit(event("go", key, LOCAL, session), to(session), automation, account="schedule")
+    await answered(house, row)
+
+
+async def test_usage_is_counted_by_origin_and_by_source(street: Make) -> None:
+    s = street()
+    s.model.reply_with(used(5000))
+    async with s.house() as (house, talk):
+        await talk.ask("hello")
+        await run(house, job("a"), "1")
+        await run(house, job("b"), "2")
+        await run(house, job("alarm", origin="webhook", source="hook:alarm"), "3", MAIN)
+        by_origin = await house.ledger.spending.usage("2026-01-01", "origin")
+        assert {row.name: row.calls for row in by_origin} == {"owner": 1, "schedule": 2, "webhook": 1}
+        by_source = await house.ledger.spending.usage("2026-01-01", "source")
+        assert {row.name: row.calls for row in by_source} == {"owner": 1, "job:a": 1, "job:b": 1, "hook:alarm": 1}
+        shown = facts(by_origin, "origin")
+        assert [row["origin"] for row in shown["usage"]] == ["owner", "schedule", "webhook"]
+        assert "| day | agent | origin | calls |" in told(shown, "origin")
+        assert "| main | schedule | 2 |" in told(shown, "origin")
+
+
+async def test_a_job_stays_within_its_daily_budget_and_others_go_on(street: Make) -> None:
+    s = street(agent=SMALL)
+    s.model.reply_with(used(9000))
+    async with s.house() as (house, talk):
+        for n in range(4):
+            await run(house, job("a", daily_tokens=ENOUGH), f"a{n}")
+        assert len(s.model.requests) == 1, "the others could have used more than was left"
+        await run(house, job("b", daily_tokens=ENOUGH), "b")
+        await talk.send("hello")
+        await talk.until(lambda: len(talk.replies()) == 3)
+        assert len(s.model.requests) == 3
+        assert talk.replies() == ["Done.", "Done.", "Done."], "nobody is told at each firing"
+        assert len(await house.ledger.outbox.latest(["ready", "sending", "sent"])) == 3
+        s.clock.set(s.clock.now() + timedelta(days=1))
+        await run(house, job("a", daily_tokens=ENOUGH), "a9")
+        assert len(s.model.requests) == 4
+
+
+async def test_the_owner_is_told_once_a_day_that_a_job_has_used_its_budget(street: Make) -> None:
+    s = street(agent=SMALL)
+    s.model.reply_with(used(9000))
+    said: list[str] = []
+    async with s.house() as (house, _):
+        house.agents["main"].budget_guard.tell = said.append
+        for n in range(4):
+            await run(house, job("plants", source="job:p", daily_tokens=ENOUGH), f"a{n}")
+    assert said == ["💸 100% of the daily budget of job “plants” is used. `/usage` shows details."]
+
+
+async def test_its_budget_holds_although_budgets_are_off_or_one_message_was_allowed(street: Make) -> None:
+    s = street(agent=SMALL, budgets={"enabled": False})
+    s.model.reply_with(used(9000))
+    async with s.house() as (house, talk):
+        await house.agents["main"].budget_guard.allow_once(MAIN)
+        for n in range(3):
+            await run(house, job("a", daily_tokens=ENOUGH), f"a{n}", MAIN)
+        assert len(s.model.requests) == 1
+        assert await house.ledger.spending.use_allowance(MAIN, "a person's turn"), "what was allowed waits for a person"
+        await talk.send("hello")
+        await talk.until(lambda: len(s.model.requests) == 2)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 400), st.integers(0, 400), st.booleans()), max_size=25),
+    limits=st.fixed_dictionaries({name: st.integers(1, 1000) for name in "abc"}),
+)
+async def test_no_source_is_ever_overdrawn(
+    tmp_path_factory: Any, steps: list[tuple[str, int, int, bool]], limits: dict[str, int]
+) -> None:
+    path: Path = tmp_path_factory.mktemp("ledger")
+    ledger = await SqliteLedger.open(path / "ledger.sqlite", ManualClock(NOON))
+    spent = dict.fromkeys("abc", 0)
+    for source, most, really, force in steps:
+        call = NewCall(
+            day="d", agent="m", session="s", model="m", background=False, tokens=most, usd=None, source=f"job:{source}"
+        )
+        limit = Limit(name=f"{source}.tokens", of=source, same=("source",), tokens=limits[source])
+        reserved = await ledger.spending.reserve(call, [Limit(name="day", tokens=0), limit] if force else [limit], force=force)
+        assert (reserved.row is not None) == (spent[source] + most <= limits[source])
+        if reserved.row is not None:
+            await ledger.spending.settle_call(reserved.row, Spent(input=min(most, really)))
+            spent[source] += min(most, really)
+        assert all(spent[name] <= limits[name] for name in spent)
+    await ledger.close()

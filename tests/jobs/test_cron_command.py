@@ -1,0 +1,131 @@
+"""``homebody cron`` without a running gateway, and the examples of its page."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from gateway.base.errors import HomebodyError
+from gateway.cli import homebody
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Run = Callable[..., str]
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "jobs.md"
+README = DOCS.parents[1] / "README.md"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    (tmp_path / "homebody.yaml").write_text("agents: {defaults: {userTimezone: Europe/Berlin}}\n")
+
+    def command(*arguments: str) -> str:
+        result = CliRunner().invoke(homebody, ["--home", str(tmp_path), "cron", *arguments], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    return command
+
+
+def test_jobs_are_added_listed_changed_and_removed(run: Run) -> None:
+    assert run("list").startswith('There are no jobs. Add one: homebody cron add "tomorrow at 9" "Water the plants"')
+    told = run(
+        "add",
+        "every weekday at 7:30",
+        "What is on today?",
+        "--task",
+        "--name",
+        "morning",
+        "--usd",
+        "0.2",
+        "--tools",
+        "read,grep",
+    )
+    assert re.match(
+        r"Task “morning” \([a-z]{5}\): At 07:30 on Monday through Friday \(Europe/Berlin\)\.\n"
+        r"  Next: \w{3} \d+ \w{3}.*, 07:30 · .*, 07:30 · .*, 07:30\.\n  The answer goes to your latest chat\.\n$",
+        told,
+    )
+    head, row = run("list").splitlines()
+    assert head.split() == ["ID", "NEXT", "KIND", "NAME", "WHEN"]
+    assert re.fullmatch(r"[a-z]{5}  \d{4}-\d\d-\d\d 07:30  task  morning  At 07:30 on Monday through Friday", row)
+    shown = run("show", "morning")
+    for line in ("State: active", "Agent: main", "Tools: read, grep", "A day at most: $0.20", "Prompt:\n  What is on today?"):
+        assert line in shown
+    assert "At 08:00 every day" in run("change", "morning", "--when", "every day at 8", "--kind", "reminder")
+    assert "Text:\n  What is on today?" in run("show", "morning")
+    assert "homebody cron resume" in run("pause", "morning")
+    assert "paused" in run("list")
+    assert "It is paused." not in run("resume", "MORNING")
+    assert "It has not run yet." in run("log", "morning")
+    assert run("remove", "morning").endswith("is removed.\n")
+    assert "There are no jobs" in run("list", "--all")
+
+
+def test_json_holds_all_of_a_job(run: Run) -> None:
+    added: dict[str, Any] = json.loads(
+        run("add", "0 9 * * 1-5", "Hi", "--zone", "Asia/Tokyo", "--to", "telegram:default:direct:42", "--json")
+    )
+    (listed,) = json.loads(run("list", "--json"))
+    assert listed == added["job"]
+    assert (listed["zone"], listed["to"], listed["kind"]) == ("Asia/Tokyo", "telegram:default:direct:42", "reminder")
+    assert listed["words"] == "At 09:00 on Monday through Friday (Asia/Tokyo)"
+    assert all(one.endswith(("T01:00:00+01:00", "T02:00:00+02:00")) for one in listed["next"])
+    assert json.loads(run("show", listed["id"], "--json")) == listed
+
+
+WRONG = [
+    (("add", "soon", "x"), "'soon' is not a schedule", "`tomorrow at 9:00`"),
+    (("add", "0 0 31 2 *", "x"), "is never due", "Five fields"),
+    (("add", "*/7", "x"), "has 1 field", "Every 7 minutes is `*/7 * * * *`"),
+    (("add", "2020-01-01 09:00", "x"), "is in the past", "The next 09:00 is"),
+    (("add", "every 5 seconds", "x"), "too often", ""),
+    (("add", "in 5 minutes", " "), "the text is empty", "homebody cron add"),
+    (("add", "in 5 minutes", "x", "--to", "none"), "has to be sent somewhere", "--kind task"),
+    (("add", "in 5 minutes", "x", "--to", "mars"), "'mars' is no place to send to", "telegram:default:direct:42"),
+    (("add", "0 9 * * *", "x", "--zone", "Europe/Berlon"), "no time zone 'Europe/Berlon'", "Europe/Berlin"),
+    (("add", "in 5 minutes", "x", "--agent", "nobody"), "no agent 'nobody'", "homebody agents add nobody"),
+    (("list", "--agent", "nobody"), "no agent 'nobody'", "homebody agents add nobody"),
+    (("show", "nosuch"), "there is no job 'nosuch'", "homebody cron list"),
+    (("change", "nosuch", "--text", "x"), "there is no job 'nosuch'", "homebody cron list"),
+    (("run", "nosuch"), "no gateway is running", "homebody gateway"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told", "mend"), WRONG)
+def test_an_error_names_what_was_wrong_and_what_to_type(run: Run, arguments: tuple[str, ...], told: str, mend: str) -> None:
+    with pytest.raises(HomebodyError) as wrong:
+        run(*arguments)
+    assert told in str(wrong.value)
+    assert mend in wrong.value.hint
+
+
+def test_a_change_of_nothing_is_said_to_be_one(run: Run) -> None:
+    run("add", "in 5 minutes", "x", "--name", "n")
+    with pytest.raises(HomebodyError, match="nothing was named that is to be changed"):
+        run("change", "n")
+
+
+def test_two_jobs_of_one_name_are_told_apart_by_their_ids(run: Run) -> None:
+    run("add", "in 5 minutes", "x", "--name", "n")
+    run("add", "in 6 minutes", "x", "--name", "n")
+    with pytest.raises(HomebodyError, match="several jobs are called 'n'") as several:
+        run("remove", "n")
+    assert all(job["id"] in several.value.hint for job in json.loads(run("list", "--json")))
+
+
+def test_the_examples_of_the_page_run(run: Run) -> None:
+    lines = re.findall(r"^    homebody cron (.*?)(?: +#.*)?$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(lines) >= 9
+    for line in lines:
+        arguments = shlex.split(line)
+        if arguments[0] != "run":  # it needs a gateway
+            run(*arguments)

@@ -1,0 +1,58 @@
+"""The scheduler wakes when a job is due, and at once when one is added that is due earlier."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from gateway.base.clock import ManualClock, SystemClock
+from gateway.jobs.scheduler import Scheduler
+from gateway.jobs.waking import NextDue
+from tests.jobs.bench import NOON, Bench
+from tests.patience import PATIENCE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECOND = timedelta(seconds=1)
+
+
+def test_the_trigger_follows_the_next_job_and_is_always_ahead() -> None:
+    clock = ManualClock(NOON)
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    for due, wait in (
+        (None, 30.0),
+        (NOON + 5 * SECOND, 5.0),
+        (NOON + 99 * SECOND, 30.0),
+        (NOON, 0.2),
+        (NOON - 99 * SECOND, 0.2),
+    ):
+        trigger = NextDue(lambda due=due: due, clock, 30)  # type: ignore[misc]
+        assert trigger.get_next_fire_time(None, now) == now + timedelta(seconds=wait)
+
+
+async def test_a_job_that_is_added_is_not_kept_waiting_for_the_next_tick(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "ledger.sqlite", datetime.now(UTC))
+    bench.clock = SystemClock()  # type: ignore[assignment]
+    await bench.open()
+    ticked = 0
+
+    async def tick() -> None:
+        nonlocal ticked
+        ticked += 1
+
+    scheduler = Scheduler({}, bench.clock, reset=lambda *_: None, sweep=tick, jobs=bench.jobs, every=PATIENCE * 10)
+    await scheduler.start()
+    await bench.add("every 1 hour", kind="prompt")
+    began = time.monotonic()
+    await bench.add("in 2 seconds", kind="prompt")
+    async with asyncio.timeout(PATIENCE):
+        while not bench.handed:  # noqa: ASYNC110  (nobody announces it)
+            await asyncio.sleep(0.02)
+    assert time.monotonic() - began > 0.9, "not before its time, which is cut to the second"
+    assert len(bench.handed) == 1
+    assert ticked == 0, "the rest of the work on a schedule keeps its own interval"
+    scheduler.stop()
+    await bench.ledger.close()

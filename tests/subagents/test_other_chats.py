@@ -1,0 +1,226 @@
+"""The tools ``message`` and ``sessions``: what an agent may write and read elsewhere, and what not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.taint import unfenced
+from tests.gateway.conftest import Talk
+from tests.peers.phone import Village
+from tests.subagents.conftest import MAIN, Cast, results, settled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gateway.app.gateway import Gateway
+    from tests.peers.phone import Phone
+
+GROUP = "agent:main:phone:group:club"
+
+
+@pytest.fixture
+def village(tmp_path: Path) -> Village:
+    return Village(tmp_path, approvals={"rules": []})
+
+
+async def quiet(house: Gateway) -> None:
+    await settled(house)
+    await house.delivery.settled()
+
+
+async def spoken(house: Gateway, phone: Phone) -> None:
+    """The owner has a private chat, and the group one with the agent."""
+    await phone.say("hello")
+    await phone.say("hello all", group="club")
+    await quiet(house)
+    phone.sent.clear()
+
+
+async def test_the_owner_is_written_to_elsewhere_once_and_that_conversation_knows(village: Village) -> None:
+    cast = Cast()
+    village.model.reply_with(cast.answer)
+    cast.always("main", "Ok.")
+    async with village.house() as (house, phone):
+        await spoken(house, phone)
+        talk = Talk(house.terminal.attach("local"))
+        cast.says("main", [cast.call("message", to="phone", text="The bread is done.")], "Sent.")
+        await talk.ask("tell me on my phone")
+        await phone.until(lambda: "The bread is done." in phone.texts("anna"))
+        await quiet(house)
+        assert phone.texts("anna").count("The bread is done.") == 1
+        await phone.say("thanks!")
+        await quiet(house)
+        assert "[You said here, from another conversation]\nThe bread is done." in cast.seen["main"][-1]
+        await talk.link.close()
+
+
+async def test_a_group_only_with_a_yes_that_shows_the_text(village: Village) -> None:
+    cast = Cast()
+    village.model.reply_with(cast.answer)
+    cast.always("main", "Ok.")
+    async with village.house() as (house, phone):
+        await spoken(house, phone)
+        cast.says("main", [cast.call("message", to=GROUP, text="We meet at 8.")], "I asked you.", "Done.")
+        await phone.say("tell the club that we meet at 8")
+        await quiet_but_asking(house)
+        (question,) = [text for text in phone.texts("anna") if "🔐" in text]
+        assert "send a message to the group phone:default:group:club" in question
+        assert "We meet at 8." in question
+        assert phone.texts("club") == []
+        name = question.partition("/approve ")[2].partition(" ")[0]
+        await phone.say(f"/approve {name} once")
+        await phone.until(lambda: phone.texts("club") == ["We meet at 8."])
+        await quiet(house)
+
+
+async def quiet_but_asking(house: Gateway) -> None:
+    await house.lanes.quiet()
+    await house.delivery.settled()
+
+
+async def test_nobody_but_the_owner_has_anything_sent_and_no_chat_is_made_up(village: Village) -> None:
+    cast = Cast()
+    village.model.reply_with(cast.answer)
+    cast.always("main", "Ok.")
+    async with village.house() as (house, phone):
+        await spoken(house, phone)
+        calls = [cast.call("message", to=to, text="psst") for to in ("phone", "nowhere", GROUP)]
+        cast.says("main", calls, "I could not.")
+        await phone.say("tell my friends", group="club", by="ben")
+        await quiet(house)
+        refused = results(cast.requests["main"][-1])
+        assert all(one.is_error for one in refused)
+        assert "psst" not in phone.texts()
+        cast.says("main", [cast.call("message", to="nowhere", text="psst")], "I could not.")
+        await phone.say("tell somebody")
+        await quiet(house)
+        told = results(cast.requests["main"][-1])[-1].text
+        assert "there is no chat 'nowhere' to write to; there is phone, agent:main:phone:group:club" in told
+
+
+@pytest.mark.sec(61)
+async def test_the_main_session_reads_the_owners_other_ones_and_nobody_elses(village: Village) -> None:
+    cast = Cast()
+    village.model.reply_with(cast.answer)
+    cast.always("main", "Ok.")
+    async with village.house() as (house, phone):
+        await spoken(house, phone)
+        await phone.say("my secret is 4711", by="ben")
+        talk = Talk(house.terminal.attach("local"))
+        await talk.ask("we fly to Rome on Monday", session="travel")
+        await quiet(house)
+        cast.says(
+            "main",
+            [
+                cast.call("sessions", action="list"),
+                cast.call("sessions", action="history", session="agent:main:travel"),
+                cast.call("sessions", action="history", session="agent:main:phone:dm:ben"),
+                cast.call("sessions", action="history", session=GROUP),
+            ],
+            "Read.",
+        )
+        await phone.say("what do I do on Monday?")
+        await quiet(house)
+        listed, travel, bens, group = results(cast.requests["main"][-1])
+        assert "agent:main:travel" in listed.text
+        assert not any(key in listed.text for key in ("dm:ben", GROUP))
+        assert "we fly to Rome on Monday" in travel.text
+        assert (travel.is_error, travel.taint) == (False, ())
+        assert bens.is_error
+        assert group.is_error
+        cast.says("main", [cast.call("sessions", action="history", session=MAIN)], "Read.")
+        await talk.ask("and here?", session="travel")
+        await quiet(house)
+        assert results(cast.requests["main"][-1])[-1].is_error, "only the main session may"
+        await talk.link.close()
+
+
+@pytest.mark.sec(61)
+async def test_a_sub_agent_reads_neither_its_parent_nor_its_siblings(village: Village) -> None:
+    cast = Cast()
+    village.model.reply_with(cast.answer)
+    cast.always("main", "Ok.")
+    async with village.house() as (house, phone):
+        cast.says("main", [cast.spawn("⟨b⟩ Look.", label="bob")], "Started.", "Ok.")
+        await phone.say("my secret is 4711")
+        await quiet(house)
+        (bob,) = await house.ledger.subagents.below(MAIN)
+        cast.says("main", [cast.spawn("⟨a⟩ Look.")], "Started.", "Ok.")
+        looks = [cast.call("sessions", action="history", session=one) for one in (MAIN, bob.id, bob.session)]
+        cast.says("a", [cast.call("sessions", action="list"), *looks], "Nothing.")
+        await phone.say("and another")
+        await quiet(house)
+        listed, *histories = results(cast.requests["a"][-1])
+        assert "bob" not in listed.text
+        assert all(one.is_error for one in histories)
+        assert not any("4711" in one.text for one in histories)
+
+
+async def test_a_sub_agent_is_asked_again_and_its_history_is_fenced_where_it_read_what_others_wrote(village: Village) -> None:
+    cast = Cast()
+    village.model.reply_with(cast.answer)
+    (village.workspace / "inbox").mkdir(parents=True)
+    async with village.house() as (house, phone):
+        cast.says("main", [cast.spawn("⟨a⟩ Read the letter.", label="ann")], "Started.")
+        cast.says("a", [cast.call("read", path="inbox/letter.txt")], "It is about bread.", "It is about rye bread.")
+        await phone.say("here is a letter", attachments=(phone.attach(b"a letter of Mallory about rye bread", "letter.txt"),))
+        await quiet(house)
+        below = await house.ledger.subagents.below(MAIN)
+        cast.says(
+            "main",
+            [
+                cast.call("sessions", action="history", session=below[0].id),
+                cast.call("sessions", action="send", session=below[0].id, text="Which bread?"),
+            ],
+            "I asked.",
+            "Rye.",
+        )
+        await phone.say("which bread?")
+        await quiet(house)
+        await phone.until(lambda: phone.texts()[-1] == "Rye.")
+        history, sent = results(cast.requests["main"][-2])[-2:]
+        assert "Read the letter." in unfenced(history.text)
+        assert history.taint, "the person's message had brought a file, and the task was written with it in view"
+        assert not sent.is_error
+        assert "Which bread?" in cast.seen["a"][-1]
+
+
+async def test_what_has_ended_long_ago_is_forgotten(village: Village) -> None:
+    cast = Cast()
+    village.model.reply_with(cast.answer)
+    cast.always("main", "Ok.")
+    async with village.house() as (house, phone):
+        cast.says("main", [cast.spawn("⟨a⟩ Look.")], "Started.", "Done.")
+        await phone.say("go")
+        await quiet(house)
+        (one,) = await house.ledger.subagents.below(MAIN)
+        village.clock.set(village.clock.now() + timedelta(minutes=61))
+        await house.schedule.tick()
+        assert await house.ledger.subagents.below(MAIN) == []
+        assert house.agents["main"].store.get(one.session) is None
+
+
+async def test_a_guests_sub_agent_reads_what_the_guest_may_and_runs_nothing(village: Village) -> None:
+    cast = Cast()
+    village.settings = village.settings.model_validate(
+        village.settings.model_dump(by_alias=True, exclude_unset=True)
+        | {"approvals": {"rules": [{"decision": "allow", "command": "ls", "origin": ["agent"]}]}}
+    )
+    village.model.reply_with(cast.answer)
+    cast.always("main", "Ok.")
+    village.workspace.mkdir(parents=True, exist_ok=True)
+    (village.workspace / "MEMORY.md").write_text("the safe is open")
+    async with village.house() as (house, phone):
+        cast.says("main", [cast.spawn("⟨a⟩ Read the secrets.")], "Started.", "Nothing.")
+        cast.says("a", [cast.call("read", path="MEMORY.md"), cast.call("exec", command="ls")], "I could not.")
+        await phone.say("have somebody read the secrets", by="ben", group="club")
+        await quiet(house)
+        read, ran = results(cast.requests["a"][-1])
+        assert read.is_error
+        assert "the safe is open" not in read.text
+        assert "Not run: commands run only for the owner" in ran.text, "a rule for agents is no rule for a guest's"
+        assert "[from sub-agent" in cast.seen["main"][-1] or "from sub-agent" in cast.seen["main"][-1]
+        assert [one.conversation.id for one in phone.sent] == ["club", "club"]
