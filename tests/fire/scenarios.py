@@ -304,10 +304,12 @@ def _facts_are_noted(world: World, verdict: Verdict) -> None:
 
 
 async def _was_compacted(world: World, verdict: Verdict) -> None:
+    """History was summarised once, unless the message that needed the room was given up before."""
     _facts_are_noted(world, verdict)
     entries = [decode(line) for path in world.transcripts() for line in path.read_bytes().splitlines()]
-    if sum(isinstance(entry.body, Compacted) for entry in entries) != 1:
-        verdict.wrong("compaction", "there is not exactly one")
+    compactions = sum(isinstance(entry.body, Compacted) for entry in entries)
+    if compactions != 1 and not (compactions == 0 and any(_GIVEN_UP in said for said in world.said())):
+        verdict.wrong("compaction", f"there are {compactions} and not exactly one")
 
 
 async def _former_is_kept(world: World, verdict: Verdict) -> None:
