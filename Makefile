@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat install test lint fire story live engines bench bench-memory bench-cost bench-heartbeat docs lock clean help again
+.PHONY: chat install extras test lint fire story live engines bench bench-memory bench-cost bench-heartbeat docs lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -42,6 +42,9 @@ chat: $(RUNTIME) ## talk to Homebody here (installs it on first use)
 
 install: $(RUNTIME) ## put `homebody` on your PATH (a link in ~/.local/bin; LINKS=FOLDER for another)
 	@sh requirements/link "$(CURDIR)/$(BIN)/homebody" "$(LINKS)"
+
+extras: $(RUNTIME) ## install what mail, calendars, documents and MCP servers need
+	@$(HASHED) -r requirements/extras.txt >&2 </dev/null
 
 test: $(RUNTIME) $(TESTS) ## run all tests (ARGS="tests/http -k token" for some)
 	@sh tests/peers/install >&2 </dev/null
@@ -102,9 +105,9 @@ $(RUNTIME): $(MADE) requirements/build.txt requirements/runtime.txt pyproject.to
 	@$(PIP) install --no-deps --no-build-isolation --editable . >&2 </dev/null
 	@touch $@
 
-$(TESTS): $(RUNTIME) requirements/tests.txt
+$(TESTS): $(RUNTIME) requirements/extras.txt requirements/tests.txt
 	@echo "Installing what the tests need ..." >&2
-	@$(HASHED) -r requirements/tests.txt >&2 </dev/null
+	@$(HASHED) -r requirements/extras.txt -r requirements/tests.txt >&2 </dev/null
 	@touch $@
 
 $(LINT): $(RUNTIME) requirements/lint.txt
