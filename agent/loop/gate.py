@@ -14,13 +14,15 @@ class Verdict:
     """What the gate decides on one call.
 
     ``reason`` says why a call is refused or asked about, in words for the model and for people. ``approval`` is the id of the approval
-    that an "ask" waits for, ``summary`` says what the call would do.
+    that an "ask" waits for, ``summary`` says what the call would do. ``untrusted``: an "allow" that holds also while untrusted text is
+    in view, because the owner's rule says so.
     """
 
     decision: Literal["allow", "ask", "deny"]
     reason: str = ""
     approval: str = ""
     summary: str = ""
+    untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 
 from agent.errors import WorkspaceFileError
 from agent.models.protocol import ToolSpec
-from agent.tools.protocol import Effect, Outcome, ToolContext
+from agent.tools.protocol import Effect, Need, Outcome, ToolContext
 
 
 class Arguments(BaseModel):
@@ -48,13 +48,30 @@ A = TypeVar("A", bound=Arguments)
 
 
 class CheckedTool(ABC, Generic[A]):
-    """Base of the tools: checks arguments, and turns file errors into an answer for the model."""
+    """Base of the tools: checks arguments, and turns file errors into an answer for the model.
+
+    ``output``, ``needs`` and ``private`` are those of ``agent.tools.protocol.DescribedTool``.
+    """
 
     spec: ToolSpec
     effect: Effect
+    output: str
+    needs: tuple[Need, ...]
+    private: bool
 
-    def __init__(self, arguments: type[A], *, name: str, description: str, effect: Effect) -> None:
+    def __init__(
+        self,
+        arguments: type[A],
+        *,
+        name: str,
+        description: str,
+        effect: Effect,
+        output: str = "",
+        needs: tuple[Need, ...] = (),
+        private: bool = False,
+    ) -> None:
         self._arguments = arguments
+        self.output, self.needs, self.private = output, needs, private
         self.spec = ToolSpec(name=name, description=description, parameters=parameters(arguments))
         self.effect = effect
 

@@ -15,6 +15,8 @@ MAX_CHARS = 16_000
 """How long a result may be unless somebody says otherwise, in characters."""
 
 Effect = Literal["pure", "idempotent", "effect"]
+Need = Literal["network", "approval", "program"]
+"""What a tool cannot work without: the network, the owner's approval of each call, or a program that is not part of this one."""
 Origin = Literal["owner", "guest", "group", "schedule", "webhook", "agent"]
 """Who started a turn. "owner" is the owner in private: in the terminal or a private chat."""
 
@@ -54,13 +56,19 @@ class Act:
     belong to an "exec": ``command`` is the text as the model wrote it; ``argv`` is set only when the command is plain words, and then
     runs without a shell; ``env`` holds the variables that the call sets. ``path`` belongs to a "write" and lies in the workspace, and
     ``details`` is what exactly would be written: new text as it is, or a unified diff (``agent.tools.change_details``). ``url`` belongs
-    to a "url". Of a "send" ``details`` is the text, and ``others`` says that others than the owner would read it.
+    to a "url". Of a "send" ``details`` is the text, ``others`` says that others than the owner would read it, and ``recipients`` holds
+    the addresses that it goes to, one each, without names. A "call" does something in another program or service, such as an MCP server
+    or a calendar; ``details`` is what it is given.
+
+    ``ask`` says why the owner is asked about this act even in a private turn of their own without untrusted text, as the end of the
+    sentence "Why I ask: ..."; "" where the act alone is no reason. ``tool`` is the name that rules know the act by, where it is not that
+    of the tool that was called.
 
     With ``into`` an "exec" is input that is typed into a running command, which ``into`` is; ``cwd``, ``env``, ``network``, ``pty`` and
     ``confinement`` ("bwrap", "landlock" or "off") are those of that command then.
     """
 
-    kind: Literal["exec", "write", "url", "send", "schedule"]
+    kind: Literal["exec", "write", "url", "send", "schedule", "call"]
     summary: str
     command: str = ""
     argv: tuple[str, ...] | None = None
@@ -74,6 +82,9 @@ class Act:
     others: bool = False
     into: str = ""
     confinement: str = ""
+    recipients: tuple[str, ...] = ()
+    ask: str = ""
+    tool: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +124,34 @@ class ActingTool(Tool, Protocol):
     def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
         """Return what a call would do; None where there is nothing to judge, such as for arguments that ``run`` refuses anyway."""
         ...
+
+
+@runtime_checkable
+class DescribedTool(Tool, Protocol):
+    """A tool that says more of itself, for ``homebody tools`` and for the choice of who has it.
+
+    ``output`` says in one phrase for people where the text of its results comes from, ``needs`` what it cannot work without. A
+    ``private`` tool exists only in turns whose audience is the owner: guests and groups are not even told that there is one.
+    """
+
+    output: str
+    needs: tuple[Need, ...]
+    private: bool
+
+
+def output_of(tool: Tool) -> str:
+    """Say where the text of a tool's results comes from; "" where it does not tell."""
+    return tool.output if isinstance(tool, DescribedTool) else ""
+
+
+def needs_of(tool: Tool) -> tuple[Need, ...]:
+    """Return what a tool cannot work without, as far as it tells."""
+    return tool.needs if isinstance(tool, DescribedTool) else ()
+
+
+def is_private(tool: Tool) -> bool:
+    """Say whether a tool exists only in turns whose audience is the owner."""
+    return isinstance(tool, DescribedTool) and tool.private
 
 
 @runtime_checkable

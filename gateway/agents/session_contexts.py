@@ -216,7 +216,8 @@ class SessionContexts:
         """Apply the current settings and tools to a session context. Not during a turn."""
         conversation.settings = self._settings(conversation.key)
         rules = [*(self._rules(record) if record else ()), *(rules_of(automation) if automation else ())]
-        conversation.toolbox = self.rack.box(conversation.model.name, *rules)
+        private = conversation.audience.kind == "owner"
+        conversation.toolbox = self.rack.box(conversation.model.name, *rules, private=private)
 
     def _settings(self, key: str) -> AgentSettings:
         """Return the settings of a session: a sub-agent writes no notes, begins with none, and has a time limit of its own."""
@@ -254,7 +255,7 @@ class SessionContexts:
             private=record.key == main_key(self.profile.id) and audience.kind == "owner",
             settings=self._settings(record.key),
             model=model,
-            toolbox=self.rack.box(model.name, *self._rules(record)),
+            toolbox=self.rack.box(model.name, *self._rules(record), private=audience.kind == "owner"),
             keeping=self.rack.whole,
             workspace=self.workspace,
             transcript=await self._transcript(record.key, session),

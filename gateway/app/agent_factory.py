@@ -12,7 +12,7 @@ from random import Random
 
 from agent.context.workspace_files import RITUAL, Workspace, workspace_templates
 from agent.errors import WorkspaceFileError
-from agent.tools.protocol import Tool
+from agent.tools.provider import FixedTools, ToolProvider
 from agent.tools.toolbox import Withheld
 from agent.tools.untrusted_files import UntrustedFiles
 from agent.tools.web.fetch_protocol import Fetcher
@@ -63,6 +63,7 @@ class BuiltAgent:
     async def close(self) -> None:
         """End its commands and close its memory."""
         await self.commands.close()
+        await self.agent.conversations.rack.close()
         if self.memory is not None:
             await self.memory.close()
 
@@ -100,7 +101,7 @@ class AgentParts:
     formers: Callable[[ChatAddress], tuple[ChatAddress, ...]]
     busy: Callable[[str], bool]
     commands: CommandParts
-    automation_tools: Callable[[str], Sequence[Tool]] = lambda _: ()
+    providers: Callable[[str], Sequence[ToolProvider]] = lambda _: ()
 
 
 async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> BuiltAgent:
@@ -157,10 +158,10 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
                 parts.outgoing_files,
                 shared=profile.settings.shared_paths,
                 commands=commands,
-                further=[*web_tools(settings.tools.web, parts.fetcher, parts.env), *parts.automation_tools(agent_id)],
             ),
             profile.tools,
             parts.withheld,
+            [FixedTools("web", web_tools(settings.tools.web, parts.fetcher, parts.env)), *parts.providers(agent_id)],
         ),
         narrowed=GroupToolRules(parts.policies, parts.formers),
         store=store,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from agent.tools.provider import FixedTools, ToolProvider
 from channels.messages import ChatAddress
 from channels.platform import Policy
 from channels.protocol import Channel
@@ -295,7 +296,7 @@ class GatewayParts:
                 formers=self.migrations.formers,
                 busy=self.lanes.busy,
                 commands=self.commands,
-                automation_tools=self.automation.tools,
+                providers=self._providers,
             ),
             self.agents,
             self.lanes,
@@ -328,6 +329,10 @@ class GatewayParts:
             audience=self.router.audience,
             sandbox=self.sandbox,
         )
+
+    def _providers(self, agent: str) -> Sequence[ToolProvider]:
+        """Return the providers of an agent's further tools. Called while it is being built; each part adds its own here."""
+        return [FixedTools("automation", self.automation.tools(agent))]
 
     def _tell_of_secret(self, text: str) -> None:
         """Tell the owner of a secret that was withheld. Files are looked at in threads, so this may be called from any."""

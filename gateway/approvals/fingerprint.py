@@ -21,6 +21,8 @@ PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/run
 """Where commands are looked for, as in their confinement."""
 _MOST_ENTRIES: Final = 20_000
 """So many files and folders are compared, those nearest to the working folder first."""
+_LATER: Final = ("details", "others", "into", "confinement", "recipients", "ask", "tool")
+"""Parts of an act that earlier versions did not have: left out where empty, so that their records stay as they are."""
 _HARMLESS: Final = (
     "basename cat chgrp chmod chown cp date df dirname du echo false head kill ln ls mkdir mktemp mv printf readlink realpath rm "
     "rmdir sleep stat sync tail touch true truncate uname wc"
@@ -38,7 +40,7 @@ def fingerprint(act: Act, root: str = "/") -> str:
     relative working directory counts. Blocking: it reads files. Raises TooManyFiles.
     """
     said = asdict(act)
-    for later in ("details", "others", "into", "confinement"):  # records of versions without them stay as they are
+    for later in _LATER:
         if not said[later]:
             del said[later]
     digest = hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace"))

@@ -86,7 +86,8 @@ class ApprovalGate:
         if act.kind == "exec" and self.tried is not None:
             await self.tried(self.turn.agent, context.origin)
         verdict = await asyncio.to_thread(self._by_rules, act, context, call.name)
-        why = needs_yes(act, context) if verdict.decision == "allow" and act.kind != "exec" else None
+        excused = act.kind == "exec" or verdict.untrusted
+        why = needs_yes(act, context) if verdict.decision == "allow" and not excused else None
         if why is not None:
             asks = context.origin == "owner" or (context.origin == "schedule" and context.audience.kind == "owner")
             verdict = Verdict(decision="ask" if asks else "deny", reason=why)
@@ -106,7 +107,7 @@ class ApprovalGate:
         """Return what the rules say for each of the origins that bound the turn; the strictest counts. Blocking."""
         origins = dict.fromkeys((context.origin, self.turn.asked_by or context.origin))
         said = [self.rules.judge(self.turn.agent, one, context.taint, act, tool=tool) for one in origins]
-        return max(said, key=lambda one: _STRICTNESS[one.decision])
+        return max(said, key=lambda one: (_STRICTNESS[one.decision], not one.untrusted))
 
     async def _judge_again(self, former: Approval, key: str, asked: AskedAct, verdict: Verdict) -> Verdict:
         """Decide on a call that was asked about. The rules of now hold too, and a yes holds only for what was asked about."""

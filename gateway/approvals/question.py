@@ -18,6 +18,7 @@ _MOST_PARTS: Final = 12
 _MOST_SOURCES: Final = 3
 _MOST_LETTERS: Final = 5
 _MOST_VARIABLES: Final = 4
+_MOST_RECIPIENTS: Final = 12
 _PART: Final = 100
 _HEAD: Final = 0.7
 """The share of a shortened command that shows its beginning; the rest shows its end."""
@@ -61,11 +62,12 @@ def question_text(question: Question, *, home: str, longest: int = LONGEST) -> s
         wants = f"🔐 {question.agent} wants to {visible(question.act.summary)}"
         if question.act.details:
             head = f"{_shortened(wants, longest // 6)}:"
-            below = [*why, "", *around]
+            below = [*_recipients(question.act, question.name), *why, "", *around]
             left = longest - sum(len(line) + 1 for line in (head, *below))
             return "\n".join([head, *_block(_RUNS.sub(_counted, question.act.details), question.name, left), *below])
         head = f"{wants}."
-        return "\n".join([_shortened(head, longest // 2), *_target(question.act), *why, "", *around])[:longest]
+        target = [*_target(question.act), *_recipients(question.act, question.name)]
+        return "\n".join([_shortened(head, longest // 2), *target, *why, "", *around])[:longest]
     does = "run a command" if question.act.summary.startswith("run ") else _one_line(question.act.summary)
     head = f"🔐 {question.agent} wants to {does}:"
     below = [*_circumstances(question.act, home), *_parts(question.act), *why, *_odd_letters(question.act.command), "", *around]
@@ -144,6 +146,15 @@ def _parts(act: Act) -> list[str]:
 def _target(act: Act) -> list[str]:
     target = act.url or act.path
     return [_shortened(_code(target), 6 * _PART)] if target and target not in act.summary else []
+
+
+def _recipients(act: Act, name: str) -> list[str]:
+    if not act.recipients:
+        return []
+    shown = ", ".join(_code(_bounded(one, _PART)) for one in act.recipients[:_MOST_RECIPIENTS])
+    left = len(act.recipients) - _MOST_RECIPIENTS
+    more = f" and ⚠️ {left} more (all of them: homebody approvals show {name})" if left > 0 else ""
+    return [f"To: {shown}{more}", *_odd_letters(" ".join(act.recipients))]
 
 
 def _why(question: Question) -> list[str]:

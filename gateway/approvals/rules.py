@@ -24,7 +24,14 @@ from gateway.settings.approvals import ApprovalRule
 from gateway.settings.command_pattern import command_pattern, runs_others, takes_script
 from gateway.settings.root import AgentProfile, Settings
 
-TOOLS: Final = {"exec": "exec", "write": "write", "url": "web_fetch", "send": "message", "schedule": "cron"}
+TOOLS: Final = {
+    "exec": "exec",
+    "write": "write",
+    "url": "web_fetch",
+    "send": "message",
+    "schedule": "cron",
+    "call": "mcp_call",
+}
 """The tool that rules name for an act, where the caller does not say which one it is."""
 _SPEAKERS: Final[dict[Origin, str]] = {
     "guest": "a guest",
@@ -33,6 +40,8 @@ _SPEAKERS: Final[dict[Origin, str]] = {
     "webhook": "a webhook",
     "agent": "a sub-agent",
 }
+_NAMED_AFTER_THEIR_KIND: Final = frozenset({"exec", "write"})
+"""Acts that rules for the tool of ``TOOLS`` are about, whichever tool does them: input to a command is judged like a command."""
 _RUN_WHAT_LIES_AROUND: Final = frozenset({"git"})
 """Programs that run files of the folder where they start, besides what they are told to do."""
 
@@ -60,17 +69,11 @@ class Rules:
             profile = self._settings().agent(agent)
         except UsageError:
             return Verdict(decision="deny", reason=f"there is no agent {agent!r} any more")
-        case = _Case(profile, origin, taint, act, tool or TOOLS[act.kind])
+        case = _Case(profile, origin, taint, act, act.tool or tool or TOOLS[act.kind])
         decided = self._refusal(case) or self._said(case)
         if decided is not None:
             return decided
-        if act.kind == "exec":
-            return self._judge_command(case)
-        if act.kind == "send":
-            return _judge_message(case)
-        if act.kind == "schedule" and origin != "owner":
-            return Verdict(decision="ask", reason=f"{_SPEAKERS[origin]} asks for it, and it would happen later without you")
-        return Verdict(decision="allow")
+        return self._judge_command(case) if act.kind == "exec" else _judge_other(case)
 
     def workspace(self, agent: str) -> str:
         """Return the folder of an agent that exists, without links."""
@@ -184,7 +187,11 @@ class Rules:
             rule = next((one for one in matching if one.decision == decision), None)
             if rule is None or (decision == "allow" and case.act.kind == "exec"):
                 continue
-            return Verdict(decision=rule.decision, reason=f"a rule in approvals.rules says {told(rule)}")
+            return Verdict(
+                decision=rule.decision,
+                reason=f"a rule in approvals.rules says {told(rule)}",
+                untrusted=rule.decision == "allow" and any(one.untrusted for one in matching),
+            )
         return None
 
     def _allowing(self, case: _Case) -> str | None:
@@ -221,6 +228,8 @@ class Rules:
 def told(rule: ApprovalRule) -> str:
     """Return a rule of the settings in words, such as ``deny: rm`` or ``allow: web_fetch for group``."""
     what = rule.command if rule.command is not None else rule.tool
+    what += f" to {', '.join(rule.to)}" if rule.to else ""
+    what += ", also with untrusted text in view" if rule.untrusted else ""
     origins = rule.origins()
     whom = "" if origins in ({"owner"}, {"any"}) else f" for {', '.join(sorted(origins))}"
     return f"{rule.decision}: {what}{whom}"
@@ -256,7 +265,8 @@ class _Case:
     def obstacle(self) -> str | None:
         """Why no rule can allow the command; None if one can."""
         if self.act.kind != "exec":
-            return "only commands can be allowed for good"
+            is_call = self.act.kind == "call"
+            return f"{'a rule in approvals.rules allows a tool' if is_call else 'only commands can be allowed'} for good"
         if self.act.into:
             return "it would be typed into a command that is running, which no rule can allow"
         if self.argv is None:
@@ -287,10 +297,10 @@ class _Case:
 
     def is_meant_by(self, rule: ApprovalRule) -> bool:
         """Whether a rule of the settings is about this act."""
-        tools = {self.tool, TOOLS[self.act.kind]}  # input to a command, by the tool process, is judged like a command
+        tools = {self.tool, *((TOOLS[self.act.kind],) if self.act.kind in _NAMED_AFTER_THEIR_KIND else ())}
         if not (any(fnmatchcase(one, rule.tool) for one in tools) and fnmatchcase(self.profile.id, rule.agent)):
             return False
-        if rule.origins().isdisjoint({self.origin, "any"}):
+        if rule.origins().isdisjoint({self.origin, "any"}) or (rule.to and not rule.is_to(self.act.recipients)):
             return False
         if rule.command is None:
             return True
@@ -325,13 +335,34 @@ class _Case:
             yield from (Path(one).name for one in (self.argv[0], self.program, os.path.realpath(self.program)))
 
 
+def _judge_other(case: _Case) -> Verdict:
+    """Decide on what is no command and no rule of the owner's is about."""
+    act, origin = case.act, case.origin
+    if act.kind == "send":
+        return _judge_message(case)
+    if act.kind == "call":
+        return _judge_call(case)
+    if act.kind == "schedule" and origin != "owner":
+        return Verdict(decision="ask", reason=f"{_SPEAKERS[origin]} asks for it, and it would happen later without you")
+    return Verdict(decision="ask", reason=act.ask) if act.ask else Verdict(decision="allow")
+
+
 def _judge_message(case: _Case) -> Verdict:
     """Decide on a message to another chat: it is allowed to the owner, and asked about where others would read it."""
     if case.origin in {"guest", "group"}:
         return _deny(f"{_SPEAKERS[case.origin]} cannot have messages sent to other chats; answer here")
     if case.act.others:
         return Verdict(decision="ask", reason="others than you would read it")
-    return Verdict(decision="allow")
+    return Verdict(decision="ask", reason=case.act.ask) if case.act.ask else Verdict(decision="allow")
+
+
+def _judge_call(case: _Case) -> Verdict:
+    """Decide on what is done in another program or service: the owner's own turns may, others ask, strangers may not."""
+    if case.origin in {"guest", "group"}:
+        return _deny(f"{_SPEAKERS[case.origin]} cannot have the owner's programs and services used")
+    if case.origin != "owner":
+        return Verdict(decision="ask", reason=case.act.ask or f"{_SPEAKERS[case.origin]} asks for it")
+    return Verdict(decision="ask", reason=case.act.ask) if case.act.ask else Verdict(decision="allow")
 
 
 def _deny(reason: str) -> Verdict:

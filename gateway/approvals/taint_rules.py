@@ -18,6 +18,7 @@ _WHAT: Final = {
     "url": "to open an address that nobody named in this conversation",
     "send": "to send something elsewhere",
     "schedule": "to set up something for later",
+    "call": "to do something in another program or service",
 }
 
 

@@ -150,6 +150,7 @@ def _shown(facts: dict[str, Any], invocation: Invocation) -> str:
         "Variables": ", ".join(f"{name}={value}" for name, value in facts["env"].items()),
         "File": facts["path"],
         "Address": facts["url"],
+        "To": ", ".join(facts["recipients"]),
         "Untrusted text from": ", ".join(facts["taint"]),
         "Words": " ".join(f"[{word}]" for word in facts["argv"] or ()),
     }

@@ -60,12 +60,23 @@ async def _facts(invocation: Invocation, call: str, **arguments: Any) -> dict[st
 
 def _listed(facts: dict[str, Any]) -> str:
     there = [one for one in facts["tools"] if one["available"]]
-    rows = [f"{'tool':14} {'tokens':>6}  {'effect':31} output"]
+    wide = max([14, *(len(one["name"]) for one in there)])
+    rows = [f"{'tool':{wide}} {'tokens':>6}  {'effect':31} output"]
     for one in there:
-        rows += [f"{one['name']:14} {one['tokens']:>6}  {one['does']:31} {one['output']}", f"{'':21}  rule: {one['rule']}"]
+        rows.append(f"{one['name']:{wide}} {one['tokens']:>6}  {one['does']:31} {one['output']}")
+        rows.append(f"{'':{wide + 7}}  from {one['provider']}{_conditions(one)}; rule: {one['rule']}")
+    if any(one["deferred"] for one in there):
+        rows.append("What is found with tool_search costs nothing until it is looked for.")
     rows.append(f"{facts['tokens']:,} tokens in each request. homebody tools show NAME tells more.")
     out = [f"  {one['name']}: by {one['excludedBy']}" for one in facts["tools"] if not one["available"]]
     return "\n".join([*rows, *(["Left out:", *out] if out else [])])
+
+
+def _conditions(facts: dict[str, Any]) -> str:
+    told = [f"needs {' and '.join(facts['needs'])}"] if facts["needs"] else []
+    told += ["only in your own conversations"] if facts["private"] else []
+    told += ["found with tool_search"] if facts["deferred"] else []
+    return "".join(f", {one}" for one in told)
 
 
 def _shown(facts: dict[str, Any]) -> str:
@@ -74,6 +85,7 @@ def _shown(facts: dict[str, Any]) -> str:
         [
             f"{facts['name']}: {there}, {facts['tokens']} tokens",
             facts["description"],
+            f"Provider: {facts['provider']}{_conditions(facts)}.",
             f"Effect: {facts['does']}.",
             f"Output: {facts['output']}.",
             f"Rule: {facts['rule']}.",

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from agent.context.context_budget import report, short
 from agent.context.context_report import ContextReport, Explanation, context_report, explain
+from agent.models.protocol import ToolSpec
+from agent.tools.protocol import needs_of
 from gateway.agents.running_agent import RunningAgent
 from gateway.budget.report import facts as usage_facts
 from gateway.budget.report import told as usage_told
@@ -16,6 +18,7 @@ from gateway.queue.message_queue import MEANT, TOLD, InvalidQueueChoice, read_ch
 from gateway.routing.routed_message import RoutedMessage
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import SessionStore
+from gateway.tools.registry import OWN, OfferedTool
 
 MOST_DAYS = 400
 _YES, _NO = frozenset({"on", "yes", "true", "1", "full"}), frozenset({"off", "no", "false", "0"})
@@ -136,8 +139,8 @@ class SessionCommands:
         specs = conversation.toolbox.specs
         if not specs:
             return "No tools: the settings under `tools` allow none in this conversation."
-        lines = [f"- `{spec.name}` — {spec.description.split('. ')[0].rstrip('.')}." for spec in specs]
-        return "\n".join(["Tools that I can use:", "", *lines])
+        offered = self._agent.conversations.rack.offered
+        return "\n".join(["Tools that I can use:", "", *(_tool_line(spec, offered.get(spec.name)) for spec in specs)])
 
     async def _queue(self, argument: str) -> str:
         return await choose(self._agent.store, self._record.key, argument) or MEANT
@@ -166,6 +169,15 @@ class SessionCommands:
             f"You are {actor.person} ({actor.role}), id `{inbound.sender.id}` on {inbound.conversation.channel}. "
             f"This is session `{self._record.key}`, heard by: {self._arrived.route.audience.kind}."
         )
+
+
+def _tool_line(spec: ToolSpec, offered: OfferedTool | None) -> str:
+    """Return the line of ``/tools`` about a tool: what it is for, where it comes from, and what it needs."""
+    facts = [f"from {offered.provider}"] if offered is not None and offered.provider != OWN else []
+    facts += [f"needs {' and '.join(needs)}"] if offered is not None and (needs := needs_of(offered.tool)) else []
+    told = f" ({', '.join(facts)})" if facts else ""
+    about = " ".join(spec.description.split()).split(". ")[0].rstrip(".")
+    return f"- `{spec.name}` — {about}{told}."
 
 
 def flushed(obstacle: str, at: int) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from agent.context.workspace_files import Workspace
 from agent.tool_settings import ToolRules
@@ -15,11 +18,17 @@ from agent.tools.files import file_tools
 from agent.tools.memory_tools import MemoryGet, MemorySearch
 from agent.tools.policy import ToolPolicy
 from agent.tools.process import ProcessTool
-from agent.tools.protocol import Tool
+from agent.tools.protocol import Tool, is_private
+from agent.tools.provider import FixedTools, ToolProvider
 from agent.tools.send_file import Outgoing, SendFile
 from agent.tools.toolbox import Toolbox, Withheld
 from memory.audience import SHARED
 from memory.protocol import KeptMemory
+
+OWN: Final = "built-in"
+"""The name of the provider of the tools that every agent has."""
+
+log = logging.getLogger(__name__)
 
 
 def tools_of(
@@ -29,13 +38,12 @@ def tools_of(
     outgoing: Outgoing | None = None,
     *,
     shared: Sequence[str] = SHARED,
-    further: Iterable[Tool] = (),
     commands: CommandRunner | None = None,
 ) -> list[Tool]:
-    """Make all tools that an agent could have. A new tool is listed here. ``outgoing`` takes the files that it sends.
+    """Make the tools that every agent could have. A new tool is listed here, or comes from a provider of ``gateway.app``.
 
-    ``commands`` runs commands. ``further`` are made elsewhere, such as those of ``gateway.tools.web_tools``. ``shared`` is what groups
-    and guests may read besides their own folder.
+    ``outgoing`` takes the files that it sends. ``commands`` runs commands. ``shared`` is what groups and guests may read besides their
+    own folder.
     """
     files = FileToolContext(
         sandbox=workspace.sandbox, memory=memory, agent=agent, shared=tuple(shared), untrusted=workspace.untrusted
@@ -47,43 +55,100 @@ def tools_of(
         tools.append(SendFile(files, outgoing))
     if commands is not None:
         tools += [Exec(commands, CommandTaint(workspace.untrusted, workspace.sandbox.root).sources), ProcessTool(commands)]
-    return [*tools, *further]
+    return tools
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool, and the name of the provider that gives it. A ``deferred`` one is found with ``tool_search``."""
+
+    tool: Tool
+    provider: str
+    deferred: bool = False
 
 
 class ToolRegistry:
     """Hands out toolboxes. The same rules give the same box, so that its bytes stay as a provider's cache has them.
 
+    ``tools`` are the agent's own; those of ``providers`` may change while it runs, and of two tools with one name the first counts.
     ``withheld`` is that of ``Toolbox``.
     """
 
     def __init__(
-        self, tools: Iterable[Tool], rules: Iterable[ToolRules] = (), withheld: Withheld = lambda _tool, _arguments: False
+        self,
+        tools: Iterable[Tool],
+        rules: Iterable[ToolRules] = (),
+        withheld: Withheld = lambda _tool, _arguments: False,
+        providers: Sequence[ToolProvider] = (),
     ) -> None:
         self.withheld = withheld
-        self.tools = tuple(tools)
-        """All tools, in the order in which they were made, also those that rules leave out."""
+        self._providers: tuple[ToolProvider, ...] = (FixedTools(OWN, tools), *providers)
+        self._versions: tuple[object, ...] | None = None
+        self._offered: dict[str, OfferedTool] = {}
         self._boxes: dict[frozenset[str], Toolbox] = {}
-        self.whole = Toolbox(self.tools, withheld=withheld)
-        """All tools, for what the gateway itself does for the agent."""
+        self.whole = Toolbox(self._providers[0].tools(), withheld=withheld)
+        """The agent's own tools, for what the gateway itself does for it."""
         self.adopt(rules)
 
     def adopt(self, rules: Iterable[ToolRules]) -> None:
         """Go by other rules from now on; boxes that were handed out stay as they are."""
         self._policy = ToolPolicy(tuple(rules))
-        self._usual: dict[str, Toolbox] = {}
-        """The boxes of models for which nothing further is said."""
+        self._usual: dict[tuple[str, bool], Toolbox] = {}
+        """The boxes of models for which nothing further is said, for the owner and for others."""
 
-    def box(self, model: str = "", *further: ToolRules) -> Toolbox:
-        """Return the tools for a turn of ``model`` (``provider/model``); ``further`` rules narrow them, such as those of a group."""
-        if not further:
-            if model not in self._usual:
-                self._usual[model] = self._box(self._policy.under(model))
-            return self._usual[model]
-        return self._box(self._policy.narrowed(*further).under(model))
+    @property
+    def offered(self) -> Mapping[str, OfferedTool]:
+        """All tools by name, in order, also those that rules leave out."""
+        versions = tuple(provider.version for provider in self._providers)
+        if versions != self._versions:
+            self._offered = _by_name(self._providers)
+            self._boxes, self._usual, self._versions = {}, {}, versions
+        return self._offered
 
-    def _box(self, policy: ToolPolicy) -> Toolbox:
-        names = frozenset(tool.spec.name for tool in self.tools if policy.allows(tool.spec.name))
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """All tools, sorted by name, also those that rules leave out."""
+        return tuple(one.tool for one in self.offered.values())
+
+    def box(self, model: str = "", *further: ToolRules, private: bool = True) -> Toolbox:
+        """Return the tools for a turn of ``model`` (``provider/model``); ``further`` rules narrow them, such as those of a group.
+
+        ``private``: whether the audience of the turn is the owner; others do not have private tools.
+        """
+        offered = self.offered
+        if further:
+            return self._box(offered, self._policy.narrowed(*further).under(model), private=private)
+        if (model, private) not in self._usual:
+            self._usual[model, private] = self._box(offered, self._policy.under(model), private=private)
+        return self._usual[model, private]
+
+    async def close(self) -> None:
+        """Close the providers. What one of them fails with is logged, and the others are closed."""
+        for provider in self._providers:
+            try:
+                await provider.close()
+            except Exception:  # a provider that cannot be closed must not keep the agent from being closed
+                log.exception("the tools of %s could not be closed", provider.name)
+
+    def _box(self, offered: Mapping[str, OfferedTool], policy: ToolPolicy, *, private: bool) -> Toolbox:
+        names = frozenset(
+            name for name, one in offered.items() if policy.allows(name) and (private or not is_private(one.tool))
+        )
         if names not in self._boxes:
-            tools = (tool for tool in self.tools if tool.spec.name in names)
-            self._boxes[names] = Toolbox(tools, withheld=self.withheld)
+            self._boxes[names] = Toolbox((offered[name].tool for name in names), withheld=self.withheld)
         return self._boxes[names]
+
+
+def _by_name(providers: Iterable[ToolProvider]) -> dict[str, OfferedTool]:
+    found: dict[str, OfferedTool] = {}
+    for provider in providers:
+        deferred = provider.deferred()
+        for tool in provider.tools():
+            name = tool.spec.name
+            if name in found:
+                log.warning(
+                    "the tool %s of %s is left out: %s has one with that name", name, provider.name, found[name].provider
+                )
+                continue
+            found[name] = OfferedTool(tool, provider.name, deferred=name in deferred)
+    return dict(sorted(found.items()))

@@ -51,6 +51,16 @@ def test_it_names_variables_a_terminal_and_who_asked():
     assert "**Always** is not possible: it sets variables (A)." in told
 
 
+def test_it_names_everybody_whom_something_goes_to():
+    mail = Act(kind="send", summary="send a mail", details="Hi", recipients=("anna@example.org", "\u0430nna@example.org"))
+    told = question_text(Question(name="k7f2m3qa", agent="main", act=mail, why_not_always="x"), home=HOME)
+    assert "```\nHi\n```\nTo: `anna@example.org`, `\u0430nna@example.org`\n" in told
+    assert "is cyrillic small letter a" in told
+    many = replace(mail, details="", recipients=tuple(f"p{n}@example.org" for n in range(20)))
+    told = question_text(Question(name="k7f2m3qa", agent="main", act=many), home=HOME)
+    assert "`p11@example.org` and ⚠️ 8 more (all of them: homebody approvals show k7f2m3qa)" in told
+
+
 def test_it_names_untrusted_sources():
     told = _text("make x", taint=("web:example.org", "file:report.pdf"))
     assert "holds text from others, which may be behind this: web:example.org, file:report.pdf." in told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +67,49 @@ def test_a_message_to_another_chat_is_asked_about_where_others_read_it(rules_of:
     opened = rules_of(rules=[{"decision": "allow", "tool": "message", "origin": ["schedule"]}])
     assert opened.judge("main", "schedule", CLEAN, group).decision == "allow"
     assert opened.judge("main", "owner", CLEAN, group).decision == "ask"
+
+
+def test_what_is_done_in_another_program_is_the_owners_to_ask_for(rules_of: Callable[..., Rules]):
+    call, unsure = Act(kind="call", summary="echo"), Act(kind="call", summary="move", ask="it changes your calendar")
+    rules = rules_of()
+    assert rules.judge("main", "owner", CLEAN, call, tool="mcp_a_b").decision == "allow"
+    asked = rules.judge("main", "owner", CLEAN, unsure, tool="calendar")
+    assert (asked.decision, asked.reason) == ("ask", "it changes your calendar")
+    for origin in ("schedule", "webhook", "agent"):
+        assert rules.judge("main", origin, CLEAN, call, tool="mcp_a_b").decision == "ask"
+    for origin in ("guest", "group"):
+        assert rules.judge("main", origin, CLEAN, call, tool="mcp_a_b").decision == "deny"
+    own = rules_of(rules=[{"decision": "allow", "tool": "mcp_a_*"}, {"decision": "deny", "tool": "mcp_a_c"}])
+    assert own.judge("main", "owner", CLEAN, replace(unsure, tool="mcp_a_b"), tool="mcp_call").decision == "allow"
+    assert own.judge("main", "owner", CLEAN, replace(unsure, tool="mcp_a_c"), tool="mcp_call").decision == "deny"
+    assert own.judge("main", "owner", CLEAN, replace(unsure, tool="mcp_b_b"), tool="mcp_call").decision == "ask"
+    assert rules.why_not("main", "owner", CLEAN, call) == "a rule in approvals.rules allows a tool for good"
+
+
+def test_a_rule_for_recipients_allows_only_what_goes_to_them_alone(rules_of: Callable[..., Rules]):
+    rule = {"decision": "allow", "tool": "mail", "to": ["Anna@example.org", "*@home.example"]}
+    rules = rules_of(rules=[rule])
+
+    def decided(*to: str, rules: Rules = rules, tool: str = "mail") -> Any:
+        return rules.judge("main", "owner", CLEAN, Act(kind="send", summary="s", others=True, recipients=to), tool=tool)
+
+    assert decided("anna@example.org").decision == decided("ANNA@example.org", "ben@home.example").decision == "allow"
+    assert not decided("anna@example.org").untrusted
+    for others in (
+        (),
+        ("anna@example.org", "eve@evil.example"),
+        ("anna@example.org.evil.example",),
+        ("eve@evil.example,@home.example",),
+        ("eve@evil.example <x@home.example",),
+        ("x@y@home.example",),
+        ("anna@example.org\n",),
+    ):
+        assert decided(*others).decision == "ask", others
+    assert decided("anna@example.org", tool="message").decision == "ask"
+    assert decided("anna@example.org", rules=rules_of(rules=[{**rule, "untrusted": True}])).untrusted
+    denied = rules_of(rules=[rule, {"decision": "deny", "tool": "mail", "to": "ben@home.example"}])
+    assert decided("anna@example.org", "ben@home.example", rules=denied).decision == "deny"
+    assert decided("anna@example.org", rules=denied).decision == "allow"
 
 
 def test_what_others_want_to_happen_later_is_asked_about(rules_of: Callable[..., Rules]):
@@ -359,7 +402,9 @@ def test_sec_52_no_argument_of_a_call_says_that_it_was_approved(claim: dict[str,
     """Arguments that a tool does not have are refused, and an act has no field that a call could fill with a claim."""
     with pytest.raises(ValidationError, match=r"[Ee]xtra"):
         ExecArguments.model_validate({"command": "make install", **claim})
-    assert set(claim).isdisjoint(field.name for field in fields(Act))
+    only_asks = {"ask"}  # the reason to ask: there is no value of it that saves a question
+    assert set(claim).isdisjoint({field.name for field in fields(Act)} - only_asks)
+    assert "ask" not in ExecArguments.model_fields
 
 
 def test_changes_by_several_at_once_are_all_kept(tmp_path: Path, stored: StoredRules):

@@ -68,6 +68,22 @@ def test_a_rule_that_allows_commands_names_one():
         _rule(tool="web_fetch", command="ls")
 
 
+def test_a_pattern_of_tools_that_means_exec_needs_a_command_too():
+    with pytest.raises(ValidationError, match="needs a command"):
+        _rule(tool="ex*")
+
+
+def test_recipients_and_untrusted_text_are_for_tools_that_are_named():
+    assert _rule(tool="mail", to="anna@example.org", untrusted=True).to == ("anna@example.org",)
+    with pytest.raises(ValidationError, match="names everybody"):
+        _rule(tool="mail", to=["*"])
+    for odd in ({"to": ["a@b.example"]}, {"untrusted": True}, {"tool": "e*", "untrusted": True}):
+        with pytest.raises(ValidationError, match="name one as `tool`"):
+            _rule(command="ls" if "tool" not in odd else None, **odd)
+    with pytest.raises(ValidationError, match="rules that allow"):
+        ApprovalRule.model_validate({"decision": "ask", "tool": "mail", "untrusted": True})
+
+
 def test_rules_that_deny_or_ask_may_be_broad():
     for decision in ("ask", "deny"):
         assert ApprovalRule.model_validate({"decision": decision, "command": "git *"}).command == "git *"

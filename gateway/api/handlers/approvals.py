@@ -54,6 +54,7 @@ class ApprovalHandlers:
             "network": asked.act.network,
             "path": asked.act.path,
             "url": asked.act.url,
+            "recipients": list(asked.act.recipients),
             "details": asked.act.details,
             "taint": list(asked.taint),
             "fingerprint": found.fingerprint,

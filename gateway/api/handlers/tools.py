@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from agent.models.token_estimate import Calibration, weight_of_tools
 from agent.tools.policy import ToolPolicy
-from agent.tools.protocol import ActingTool, Tool
+from agent.tools.protocol import ActingTool, Need, is_private, needs_of, output_of
 from gateway.agents.running_agent import RunningAgent
 from gateway.approvals.rules import Rules
 from gateway.base.errors import UsageError, unknown_agent
 from gateway.settings.root import AgentProfile, Settings
+from gateway.tools.registry import OfferedTool
 
 OUTPUT: Final[Mapping[str, str]] = {
     "read": "files of the workspace",
@@ -34,6 +35,13 @@ OUTPUT: Final[Mapping[str, str]] = {
     "web_search": "a search service: untrusted",
 }
 """Where the text of a tool's results comes from."""
+NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
+    "exec": ("program",),
+    "process": ("program",),
+    "web_fetch": ("network",),
+    "web_search": ("network",),
+}
+"""What the built-in tools cannot work without."""
 _EFFECTS: Final = {"pure": "reads", "idempotent": "changes; may be repeated", "effect": "acts; is never repeated blindly"}
 
 
@@ -59,19 +67,24 @@ class ToolHandlers:
     async def list(self, agent: str | None = None) -> dict[str, Any]:
         """Return the tools of an agent. Raises UsageError for an unknown one."""
         found = await self._agent(agent)
-        tools = [await asyncio.to_thread(self._facts, found, tool) for tool in found.conversations.rack.tools]
-        return {"agent": found.id, "tools": tools, "tokens": sum(one["tokens"] for one in tools if one["available"])}
+        tools = [await asyncio.to_thread(self._facts, found, tool) for tool in found.conversations.rack.offered.values()]
+        return {
+            "agent": found.id,
+            "tools": tools,
+            "tokens": sum(one["tokens"] for one in tools if one["available"] and not one["deferred"]),
+        }
 
     async def show(self, name: str, agent: str | None = None) -> dict[str, Any]:
         """Return one tool with its arguments. Raises UsageError for an unknown agent or tool."""
         found = await self._agent(agent)
-        tool = next((one for one in found.conversations.rack.tools if one.spec.name == name), None)
+        offered = found.conversations.rack.offered
+        tool = offered.get(name)
         if tool is None:
-            known = ", ".join(one.spec.name for one in found.conversations.rack.tools)
+            known = ", ".join(offered)
             raise UsageError(
                 f"{found.id} has no tool {name!r}", hint=f"There is: {known}. `homebody tools list` describes them."
             )
-        return {**await asyncio.to_thread(self._facts, found, tool), "arguments": tool.spec.parameters}
+        return {**await asyncio.to_thread(self._facts, found, tool), "arguments": tool.tool.spec.parameters}
 
     async def _agent(self, wanted: str | None) -> RunningAgent:
         found = self._agents.get(wanted or self._settings().default_agent)
@@ -80,8 +93,8 @@ class ToolHandlers:
         await self._tried(found.id)
         return found
 
-    def _facts(self, agent: RunningAgent, tool: Tool) -> dict[str, Any]:
-        name = tool.spec.name
+    def _facts(self, agent: RunningAgent, offered: OfferedTool) -> dict[str, Any]:
+        tool, name = offered.tool, offered.tool.spec.name
         excluded = self._excluded(self._settings().agent(agent.id), name)
         judged = isinstance(tool, ActingTool)
         return {
@@ -90,7 +103,11 @@ class ToolHandlers:
             "excludedBy": excluded,
             "effect": tool.effect,
             "does": _EFFECTS[tool.effect],
-            "output": OUTPUT.get(name, "unknown"),
+            "provider": offered.provider,
+            "output": output_of(tool) or OUTPUT.get(name, "unknown"),
+            "needs": list(needs_of(tool) or NEEDS.get(name, ())),
+            "private": is_private(tool),
+            "deferred": offered.deferred,
             "rule": self._rules.in_words(agent.id, name) if judged else "runs without a question",
             "tokens": Calibration().apply(weight_of_tools((tool.spec,))),
             "description": tool.spec.description,
