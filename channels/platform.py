@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from channels.common.log import Log
 from channels.common.shared_settings import DmPolicy, GroupTools
-from channels.messages import ChatAddress
+from channels.messages import ChatAddress, ChatKind
 from channels.protocol import Channel, Clock
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Platform:
     ``channels.plugins.<name>.settings`` holds, checked by the model ``settings`` where there is one. ``policy`` reads who may speak
     from the settings of one account; without it the keys of ``channels.plugins.<name>`` say so. ``env`` gives the environment
     variables that may hold the secrets of the account `default`, by field of the section; the first field identifies the bot.
+    ``chat_ids`` are regular expressions of the ids of private chats and groups (``ChatAddress.id``); without one any id is possible.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Platform:
     settings: type[BaseModel] | None = None
     policy: Callable[[Any], Policy] | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    chat_ids: Mapping[ChatKind, str] = field(default_factory=dict)
 
 
 def people(listed: list[str] | None) -> tuple[str, ...] | None:

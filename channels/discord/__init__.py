@@ -47,4 +47,11 @@ def policy(account: DiscordAccount) -> Policy:
     return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules=rules, bots=account.allow_bots)
 
 
-PLATFORM = Platform(name="discord", settings=DiscordSettings, make=make, policy=policy, env={"token": "DISCORD_BOT_TOKEN"})
+PLATFORM = Platform(
+    name="discord",
+    settings=DiscordSettings,
+    make=make,
+    policy=policy,
+    env={"token": "DISCORD_BOT_TOKEN"},
+    chat_ids={"direct": r"[0-9]{1,20}", "group": r"[0-9]{1,20}"},
+)

@@ -49,5 +49,10 @@ def policy(account: TelegramAccount) -> Policy:
 
 
 PLATFORM = Platform(
-    name="telegram", settings=TelegramSettings, make=make, policy=policy, env={"bot_token": "TELEGRAM_BOT_TOKEN"}
+    name="telegram",
+    settings=TelegramSettings,
+    make=make,
+    policy=policy,
+    env={"bot_token": "TELEGRAM_BOT_TOKEN"},
+    chat_ids={"direct": r"[1-9]\d{0,18}", "group": r"-[1-9]\d{0,18}"},
 )

@@ -59,6 +59,39 @@ def restart(invocation: Invocation, name: str) -> int:
     return errors.OK
 
 
+@channels.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_invocation
+def chats(invocation: Invocation, as_json: bool) -> None:
+    """List the addresses of your chats and groups, the latest first.
+
+    `homebody cron add --to` and `homebody hooks add --deliver` take them.
+    """
+    found = _chats(invocation)
+    width = max((len(one["address"]) for one in found), default=0)
+    lines = [f"{one['address']:{width}}  {invocation.local_time(one['lastMessageAt'])}  {one['sessionKey']}" for one in found]
+    none = "No chat is known yet. Write to your agent on a platform first: homebody channels status"
+    tell(found, "\n".join(lines) or none, as_json=as_json)
+
+
+def _chats(invocation: Invocation) -> list[dict[str, str]]:
+    """Return the chats that messages can be sent to, by the sessions that spoke there."""
+    from gateway.base.errors import UsageError
+    from gateway.cli.sessions import stores_of
+    from gateway.routing.chat_addresses import checked_address
+
+    found: dict[str, dict[str, str]] = {}
+    stores = stores_of(invocation, None)
+    for record in sorted((one for store in stores.values() for one in store.all()), key=lambda one: one.spoken, reverse=True):
+        try:
+            address = checked_address(record.address, invocation.loaded.settings).address
+        except UsageError:
+            continue  # the terminal, a session without a chat, or a channel that is no longer in the settings
+        said = record.spoken.isoformat(timespec="seconds")
+        found.setdefault(address, {"address": address, "sessionKey": record.key, "lastMessageAt": said})
+    return list(found.values())
+
+
 async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
     from gateway.base.clock import SystemClock
     from gateway.supervision.platforms import platforms

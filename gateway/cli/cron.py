@@ -29,7 +29,9 @@ def _settable(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that ``add`` and ``change`` share."""
     options = (
         click.option("--name", help="Its name (default: the beginning of the text)."),
-        click.option("--to", metavar="WHERE", help="owner (your latest chat; default), none, or an address."),
+        click.option(
+            "--to", metavar="WHERE", help="owner (your latest chat; default), none, or an address (homebody channels chats)."
+        ),
         click.option("--session", type=click.Choice(["isolated", "main"]), help="Conversation of a task (default: isolated)."),
         click.option("--zone", help="Time zone of its times, such as Europe/Berlin (default: yours)."),
         click.option("--model", help="Model of a task (default: the agent's)."),

@@ -57,9 +57,7 @@ def hooks() -> None:
 @click.option(
     "--session", type=click.Choice(["isolated", "main"]), help="Each call for itself (isolated), or in your conversation."
 )
-@click.option(
-    "--deliver", metavar="CHAT", help="latest (your latest chat), none, or an address such as telegram:default:direct:42."
-)
+@click.option("--deliver", metavar="CHAT", help="latest (your latest chat), none, or an address (homebody channels chats).")
 @click.option("--model", help="The model that answers.")
 @click.option("--tool", "allow", metavar="TOOL", multiple=True, help="Only this tool or group (may be repeated).")
 @click.option("--without", "deny", metavar="TOOL", multiple=True, help="Without this tool or group (may be repeated).")

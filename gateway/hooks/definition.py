@@ -12,11 +12,10 @@ from pydantic import ValidationError
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.model_selection import find
 from agent.tool_settings import ToolRules
-from channels.messages import ChatAddress
-from channels.silent import is_silent
 from gateway.base.errors import UsageError, unknown_agent
 from gateway.hooks.template import fields_of
 from gateway.ledger.hooks import LATEST, NOWHERE, HookKind, HookRules
+from gateway.routing.chat_addresses import checked_address
 from gateway.settings.root import Settings
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
@@ -53,7 +52,7 @@ def checked_rules(settings: Settings, instruction: str | None, message: str | No
         option = "--instruction" if kind == "prompt" else "--message"
         raise UsageError(f"{option} is empty or longer than {LONGEST_TEXT} characters", hint="Say it in a few sentences.")
     rules = HookRules(kind=kind, text=text, **_chosen(given))
-    _check_delivery(rules)
+    _check_delivery(rules, settings)
     _check_limits(rules)
     _check_tools(rules.allow or (), rules.deny)
     if kind == "message":
@@ -80,18 +79,12 @@ def _chosen(given: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items() if value is not None}
 
 
-def _check_delivery(rules: HookRules) -> None:
+def _check_delivery(rules: HookRules, settings: Settings) -> None:
     if rules.session not in {"main", "isolated"}:
         raise UsageError(f"there is no session {rules.session!r}", hint="--session is main or isolated.")
     if rules.deliver in {LATEST, NOWHERE}:
         return
-    try:
-        place = ChatAddress.parse(rules.deliver)
-    except ValueError:
-        place = None
-    if place is None or is_silent(place) or place.channel == "terminal":
-        hint = "Use latest (the chat in which you last wrote), none, or an address such as telegram:default:direct:42."
-        raise UsageError(f"{rules.deliver[:80]!r} is no chat to deliver to", hint=hint)
+    place = checked_address(rules.deliver, settings)
     if rules.session == "main" and place.kind == "group":
         hint = "Leave --session out: then each call has a session of its own that knows what the group may know."
         raise UsageError("your main conversation cannot be answered into a group", hint=hint)

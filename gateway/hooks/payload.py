@@ -6,6 +6,7 @@ A binary body is not stored as a file either: whoever can send one could fill th
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -79,12 +80,17 @@ def _guessed(text: str) -> Payload:
 
 def _json(text: str) -> Payload:
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
         deep = _depth(value) > DEEPEST
     except RecursionError:
         deep, value = True, None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise _unfit(400, f"the body is said to be JSON, and is none: {error}"[:200], "Send JSON, or say what it is.") from None
+    except _Constant as error:
+        why = f"the body is said to be JSON, and is none: JSON has no number {error}"
+        raise _unfit(400, why, "Send null, or the number as text.") from None
+    except (OverflowError, ValueError):  # it has more digits than Python reads at once, or is beyond its floats
+        raise _unfit(400, "the body has a number that is too large", "Send it as text.") from None
     if deep:
         raise _unfit(400, f"the JSON is nested more than {DEEPEST} levels deep", "Send flatter JSON.")
     value = _cleaned(value)
@@ -92,6 +98,21 @@ def _json(text: str) -> Payload:
     if len(shown) > MOST_INDENTED * len(text):
         shown = json.dumps(value, ensure_ascii=False)
     return Payload(shown, value)
+
+
+class _Constant(ValueError):
+    """Raised for a constant that Python reads as a number and JSON does not have."""
+
+
+def _no_number(name: str) -> None:
+    raise _Constant(name)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise OverflowError
+    return number
 
 
 def _form(text: str) -> Payload:

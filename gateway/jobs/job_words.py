@@ -59,12 +59,21 @@ def coming(job: NewJob, zone: ZoneInfo, now: datetime) -> list[datetime]:
     return [] if isinstance(schedule, At) else next_three(schedule, zone, now)
 
 
+def _due(job: NewJob, zone: ZoneInfo, now: datetime) -> tuple[str, str]:
+    """Return when a job is due, with the zone of its times, and its next instants, with their zone if it is another; "" for none."""
+    words, following = words_of(job, zone, now), _instants(coming(job, zone, now), zone, now)
+    own = f" ({job.zone})" if job.zone else ""
+    if own and words.endswith(own):
+        return words, f"Next, in {zone.key}: {following}" if following else ""
+    return f"{words} ({zone.key})", f"Next: {following}" if following else ""
+
+
 def told(job: Job, zone: ZoneInfo, now: datetime, whose: str = "the owner's") -> list[str]:
     """Say all that matters of a job in sentences, the first two with its times. ``whose`` names the owner's chat."""
-    state, following = _STATES[job.state], _instants(coming(job, zone, now), zone, now)
+    state, (words, following) = _STATES[job.state], _due(job, zone, now)
     return [
-        f"{named(job)}: {words_of(job, zone, now)} ({zone.key}).",
-        *([f"Next: {following}."] if following else []),
+        f"{named(job)}: {words}.",
+        *([f"{following}."] if following else []),
         target(job, whose),
         *([f"It is {state}{f': {job.reason}' if job.reason else ''}."] if state else []),
     ]
@@ -93,8 +102,8 @@ def target(job: NewJob, whose: str = "the owner's") -> str:
 
 def whole(job: NewJob, zone: ZoneInfo, now: datetime) -> str:
     """Return a job with all of its text, line by line, for whoever has to decide about it."""
-    following = _instants(coming(job, zone, now), zone, now)
-    lines = [f"When: {words_of(job, zone, now)} ({zone.key})", *([f"Next: {following}"] if following else []), target(job)]
+    words, following = _due(job, zone, now)
+    lines = [f"When: {words}", *([following] if following else []), target(job)]
     if job.kind == "prompt":
         session = "the main conversation" if job.session == "main" else "a conversation of its own"
         lines.append(f"It runs in {session}{f', with {job.model}' if job.model else ''}.")

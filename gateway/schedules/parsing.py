@@ -35,7 +35,21 @@ _MACROS: Final = {
 _FIELDS: Final = (("minute", 59), ("hour", 23), ("day-of-month", 31), ("month", 12), ("weekday", 7))
 _AMOUNT: Final = re.compile(r"(\d{1,12})\s*([a-z]+?)s?(?![a-z])\s*(?:,|and\b)?\s*")
 _TIME: Final = re.compile(r"(?:at\s+)?(\d{1,2})(?:[:.](\d\d))?(?::00)?\s*(am|pm)?")
-_NAMED_TIMES: Final = {"noon": time(12), "midday": time(12), "midnight": time(0)}
+_NAMED_TIMES: Final = {
+    "noon": time(12),
+    "midday": time(12),
+    "midnight": time(0),
+    "morning": time(9),
+    "afternoon": time(15),
+    "evening": time(19),
+    "night": time(20),
+}
+"""Times by name. Parts of the day are the hours that the notebook takes them for."""
+_TONIGHT: Final = time(20)
+"""What "tonight" means without a time, as in the notebook."""
+_NOON: Final = 12
+_MORNING_BEGINS: Final = 6
+"""Tonight at an hour before this one is after midnight."""
 _DATED: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[t ]\s*(?:at\s+)?(\d.*))?")
 
 
@@ -71,7 +85,7 @@ def parse_schedule(text: str, *, zone: ZoneInfo, now: datetime) -> Schedule:
     if fields[0] in {"every", "each", "daily", "hourly", "weekly"}:
         return _repeated(words, zone, now)
     if fields[0] == "in":
-        return At(_ahead(now.replace(microsecond=0) + timedelta(seconds=_amount(words[3:], text)), now, zone))
+        return At(_ahead(now.replace(microsecond=0) + timedelta(seconds=_from_now(words[3:], plain)), now, zone))
     return At(_once(words, plain, zone, now))
 
 
@@ -163,6 +177,13 @@ def _amount(words: str, whole: str) -> int:
     return total
 
 
+def _from_now(words: str, whole: str) -> int:
+    seconds = _amount(words, whole)
+    if seconds == 0:
+        raise ScheduleError(f"{whole!r} is now, which is no time to come", hint="Write it like `in 20 minutes`.")
+    return seconds
+
+
 def _time_of(words: str, whole: str) -> time:
     if words.removeprefix("at ") in _NAMED_TIMES:
         return _NAMED_TIMES[words.removeprefix("at ")]
@@ -181,7 +202,9 @@ def _once(words: str, plain: str, zone: ZoneInfo, now: datetime) -> datetime:
     dated = _DATED.fullmatch(words)
     if dated is not None:
         return _ahead(_dated(dated[1], dated[2] or "", plain, zone), now, zone)
-    day, _, rest = words.partition(" ")
+    day, _, rest = re.sub(r"^this (?=morning|afternoon|evening)", "today ", words).partition(" ")
+    if day == "tonight":
+        return _ahead(_tonight(rest, plain, local, zone), now, zone)
     if day in {"today", "tomorrow"} and rest:
         days = 0 if day == "today" else 1
         return _ahead(_local(local.date() + timedelta(days=days), _time_of(rest, plain), zone), now, zone)
@@ -196,6 +219,17 @@ def _once(words: str, plain: str, zone: ZoneInfo, now: datetime) -> datetime:
     at = _time_of(words, plain)
     found = _local(local.date(), at, zone)
     return found if found > now else _local(local.date() + timedelta(days=1), at, zone)
+
+
+def _tonight(rest: str, plain: str, local: datetime, zone: ZoneInfo) -> datetime:
+    """Return the instant of "tonight", or of "tonight at 8": an hour up to 11 is in the evening unless it is before six or says am."""
+    at = _time_of(rest, plain) if rest else _TONIGHT
+    half_open = re.fullmatch(r"(?:at\s+)?[1-9]\d?(?:[:.]\d\d)?", rest) is not None
+    if half_open and _MORNING_BEGINS <= at.hour < _NOON:
+        at = at.replace(hour=at.hour + _NOON)
+    elif half_open and at.hour == _NOON:
+        at = at.replace(hour=0)
+    return _local(local.date() + timedelta(days=1 if at.hour < _MORNING_BEGINS else 0), at, zone)
 
 
 def _dated(day: str, when: str, plain: str, zone: ZoneInfo) -> datetime:

@@ -59,7 +59,9 @@ def cron(expression: str, zone: ZoneInfo, now: datetime) -> Cron:
         found = next_after(schedule, now)
     except CronSimError as error:
         if not _understood(expression, but_any_month=True):
-            raise ScheduleError(f"{expression!r} is not a cron expression: {error}", hint=CRON_HINT) from error
+            field = str(error).removeprefix("Bad ")
+            range_of = f" The {field} is {RANGES[field]}." if field in RANGES else ""
+            raise ScheduleError(f"{expression!r} is not a cron expression: {error}.{range_of}", hint=CRON_HINT) from error
         found = None
     if found is None:
         raise ScheduleError(f"{expression!r} is never due: no such day exists in the months that it names", hint=CRON_HINT)
@@ -77,6 +79,15 @@ def _understood(expression: str, *, but_any_month: bool = False) -> bool:
         return False
     return True
 
+
+RANGES: Final = {
+    "minute": "0 to 59",
+    "hour": "0 to 23",
+    "day-of-month": "1 to 31, or L for the last",
+    "month": "1 to 12, or JAN to DEC",
+    "day-of-week": "0 to 7 (0 and 7 are Sunday), or MON to SUN",
+}
+"""What the fields of a cron expression may be, by the names that cronsim has for them."""
 
 CRON_HINT: Final = (
     "Five fields: minute hour day-of-month month weekday, such as `0 9 * * 1-5` (at 09:00 on Monday through Friday)."

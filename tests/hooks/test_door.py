@@ -329,6 +329,28 @@ async def test_other_bodies_are_refused_with_a_reason(tmp_path: Path, media_type
         assert json.loads(told)["mend"]
 
 
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"9" * 5000, "a number that is too large"),
+        (b'{"a": [-1e999]}', "a number that is too large"),
+        (b'{"a": NaN}', "JSON has no number NaN"),
+        (b"[-Infinity]", "JSON has no number -Infinity"),
+    ],
+)
+async def test_numbers_that_json_does_not_have_or_nobody_can_read_are_refused_in_plain_words(
+    tmp_path: Path, body: bytes, says: str
+) -> None:
+    async with opened(tmp_path) as door:
+        await door.add(a_hook())
+        status, _, told = await door.call(body=body)
+        answer = json.loads(told)
+        assert (status, answer["reason"]) == (400, "bad-body")
+        assert says in answer["error"]
+        assert "sys." not in told.decode()
+        assert (await door.call("alarm", BEARER, body=body))[0] == 202, "without a type it is text"
+
+
 async def test_a_form_with_thousands_of_fields_is_refused(tmp_path: Path) -> None:
     async with opened(tmp_path) as door:
         await door.add(a_hook())

@@ -82,6 +82,12 @@ def test_json_holds_all_of_a_job(run: Run) -> None:
     assert json.loads(run("show", listed["id"], "--json")) == listed
 
 
+def test_times_of_another_zone_are_said_with_that_zone_alone_and_the_next_ones_in_the_owners(run: Run) -> None:
+    first, following, _ = run("add", "0 9 * * *", "Hi", "--zone", "Etc/UTC").splitlines()
+    assert first.endswith("): At 09:00 every day (Etc/UTC).")
+    assert re.fullmatch(r"  Next, in Europe/Berlin: \w{3} .*, 1[01]:00 · .*, 1[01]:00 · .*, 1[01]:00\.", following)
+
+
 WRONG = [
     (("add", "soon", "x"), "'soon' is not a schedule", "`tomorrow at 9:00`"),
     (("add", "0 0 31 2 *", "x"), "is never due", "Five fields"),
@@ -90,7 +96,38 @@ WRONG = [
     (("add", "every 5 seconds", "x"), "too often", ""),
     (("add", "in 5 minutes", " "), "the text is empty", "homebody cron add"),
     (("add", "in 5 minutes", "x", "--to", "none"), "has to be sent somewhere", "--kind task"),
-    (("add", "in 5 minutes", "x", "--to", "mars"), "'mars' is no place to send to", "telegram:default:direct:42"),
+    (("add", "in 5 minutes", "x", "--to", "mars"), "'mars' is no address of a chat", "telegram:default:direct:42"),
+    (
+        ("add", "in 5 minutes", "x", "--to", "mars:default:direct:42"),
+        "the channel 'mars', which there is not",
+        "homebody channels chats",
+    ),
+    (
+        ("add", "in 5 minutes", "x", "--to", "telegram:work:direct:42"),
+        "the account 'work' of telegram",
+        "homebody channels chats",
+    ),
+    (
+        ("add", "in 5 minutes", "x", "--to", "telegram:default:direct:bob"),
+        "'bob', which is no id of a person",
+        "telegram:default:direct:42",
+    ),
+    (
+        ("add", "in 5 minutes", "x", "--to", "telegram:default:group:42"),
+        "'42', which is no id of a group",
+        "telegram:default:direct:42",
+    ),
+    (
+        ("add", "in 5 minutes", "x", "--to", "slack:default:direct:"),
+        "'', which is no id of a person",
+        "telegram:default:direct:42",
+    ),
+    (
+        ("add", "in 5 minutes", "x", "--to", "internal:default:direct:x"),
+        "no chat that anybody reads",
+        "telegram:default:direct:42",
+    ),
+    (("add", "in 5 minutes", "x", "--to", "terminal:default:direct:local"), "is the terminal", "telegram:default:direct:42"),
     (("add", "0 9 * * *", "x", "--zone", "Europe/Berlon"), "no time zone 'Europe/Berlon'", "Europe/Berlin"),
     (("add", "in 5 minutes", "x", "--agent", "nobody"), "no agent 'nobody'", "homebody agents add nobody"),
     (("list", "--agent", "nobody"), "no agent 'nobody'", "homebody agents add nobody"),

@@ -13,6 +13,7 @@ from gateway.jobs.job_service import JobService, Obstacle
 from gateway.jobs.job_words import facts, name_for, named, run_facts, schedule_of, target, told, told_runs
 from gateway.ledger.job_rows import Job, JobKind, NewJob
 from gateway.ledger.rows import Unasked
+from gateway.routing.chat_addresses import checked_address
 from gateway.schedules.parsing import parse_schedule, zone_named
 from gateway.schedules.schedule import At, to_text
 from gateway.settings.root import Settings
@@ -170,7 +171,7 @@ class JobHandlers:
         if given.get("urgent") is not None:
             fields["urgent"] = given["urgent"]
         if given.get("to") is not None:
-            fields["deliver"] = _place(given["to"])
+            fields["deliver"] = _place(given["to"], self._settings())
         if kind == "message" and fields.get("deliver", job.deliver) == "none":
             raise UsageError("a reminder has to be sent somewhere", hint="Use --to owner, or make it a task with --kind task.")
         return fields
@@ -213,12 +214,7 @@ def _tools(names: str | Sequence[str]) -> tuple[str, ...] | None:
     return None if split == ("*",) else split
 
 
-def _place(to: str) -> ChatAddress | str | None:
+def _place(to: str, settings: Settings) -> ChatAddress | str | None:
     if to in {"owner", "none"}:
         return None if to == "owner" else "none"
-    try:
-        return ChatAddress.parse(to)
-    except ValueError as error:
-        raise UsageError(
-            f"{to!r} is no place to send to", hint="Use owner, none, or an address such as telegram:default:direct:42."
-        ) from error
+    return checked_address(to, settings)
