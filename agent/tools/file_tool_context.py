@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from agent.errors import PathNotAllowed, WorkspaceFileError
 from agent.taint import merged
 from agent.tools.change_details import bounded
+from agent.tools.documents import DocumentReader
 from agent.tools.os_errors import no_such_file
 from agent.tools.path_rules import workspace_path
 from agent.tools.protocol import Act, ToolContext
@@ -37,7 +38,8 @@ _ANYBODY = Audience("peer", "anybody")
 class FileToolContext:
     """Shared by the file tools of one agent. ``shared`` are the paths that groups and guests may read.
 
-    ``untrusted`` tells which files hold untrusted text, and is told which are written while such text is in view.
+    ``untrusted`` tells which files hold untrusted text, and is told which are written while such text is in view. ``documents`` reads
+    PDF and Office files; without it they are no text.
     """
 
     sandbox: WorkspaceSandbox
@@ -46,6 +48,7 @@ class FileToolContext:
     shared: tuple[str, ...] = SHARED
     readings: ReadTracker = field(default_factory=ReadTracker)
     untrusted: UntrustedFiles = field(default_factory=UntrustedFiles)
+    documents: DocumentReader | None = None
 
     def readable(self, raw: str, audience: Audience) -> PurePosixPath:
         """Give the path of a file or folder that ``audience`` may see; what it may not see is missing. Raises WorkspaceFileError."""

@@ -1,4 +1,4 @@
-"""The ``read`` tool."""
+"""The ``read`` tool: text, pictures and documents."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from pydantic import AliasChoices, Field
 
 from agent.errors import InvalidImage
 from agent.tools.arguments import Arguments, CheckedTool, failed
+from agent.tools.documents import MARK_CHARS, MAX_BYTES, DocumentReader, DocumentRefused, DocumentWish, told
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.image_header import ImageHeader, read_image_header
 from agent.tools.image_resize import resized
 from agent.tools.protocol import Outcome, ToolContext
+from agent.tools.workspace_sandbox import MAX_FILE_BYTES
 
 _PROBE = 8192
+_LEAST_ROOM = 1200
+"""A document's lines have up to 1,000 characters, and one has to fit."""
 _MARK = 200
 """Characters kept free for the mark that says how to go on."""
 
@@ -28,6 +32,7 @@ class ReadArguments(Arguments):
     path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path", "filePath"), description="relative path")]
     offset: Annotated[int, Field(ge=1, description="first line, 1-based")] = 1
     limit: Annotated[int | None, Field(ge=1, description="how many lines")] = None
+    page: Annotated[int, Field(ge=1, description="first page, slide or sheet of a document")] = 1
 
 
 class ReadFile(CheckedTool[ReadArguments]):
@@ -37,18 +42,46 @@ class ReadFile(CheckedTool[ReadArguments]):
         super().__init__(
             ReadArguments,
             name="read",
-            description="Read a text file or look at a picture in your workspace. Long files come in parts; a mark says how to go on.",
+            description="Read a text file or document (PDF, Office), or look at a picture, in your workspace. "
+            "Long files come in parts; a mark says how to go on.",
             effect="pure",
         )
         self._access = access
+        self._documents = access.documents
 
     async def act(self, arguments: ReadArguments, context: ToolContext) -> Outcome:
         """Read, and remember what was shown."""
-        return await asyncio.to_thread(self._read, arguments, context)
-
-    def _read(self, arguments: ReadArguments, context: ToolContext) -> Outcome:
         path = self._access.readable(arguments.path, context.audience)
-        data = self._access.sandbox.read(path).data
+        data = await asyncio.to_thread(self._data, path)
+        if self._documents is not None:
+            try:
+                kind = await asyncio.to_thread(self._kind, self._documents, path, data)
+                if kind is not None:
+                    return await self._document(self._documents, path, data, _wish(kind, arguments, context.max_chars))
+            except DocumentRefused as refused:
+                return failed(f"{path}: it is {refused}")
+        return await asyncio.to_thread(self._read, path, data, arguments, context)
+
+    def _data(self, path: PurePosixPath) -> bytes:
+        return self._access.sandbox.read(path, limit=MAX_FILE_BYTES if self._documents is None else MAX_BYTES).data
+
+    def _kind(self, reader: DocumentReader, path: PurePosixPath, data: bytes) -> str | None:
+        return reader.kind(data, path.name, received=bool(self._access.untrusted.of(path)))
+
+    async def _document(
+        self,
+        reader: DocumentReader,
+        path: PurePosixPath,
+        data: bytes,
+        wish: DocumentWish,
+    ) -> Outcome:
+        part = await reader.read(data, wish)
+        sources = await asyncio.to_thread(self._access.untrusted.of, path)
+        return Outcome(text=told(part), details={"path": str(path), "bytes": len(data), "kind": wish.kind}, sources=sources)
+
+    def _read(self, path: PurePosixPath, data: bytes, arguments: ReadArguments, context: ToolContext) -> Outcome:
+        if len(data) > MAX_FILE_BYTES:
+            return failed(f"{path} is too large to read ({len(data):,} bytes; at most {MAX_FILE_BYTES:,})")
         found = read_image_header(data)
         if found:
             return replace(_shown_picture(path, data, found), sources=self._access.untrusted.of(path))
@@ -60,6 +93,16 @@ class ReadFile(CheckedTool[ReadArguments]):
             self._access.readings.shown(context.session, path, data, first=arguments.offset, last=last)
         sources = self._access.untrusted.of(path, text)
         return Outcome(text=text, details={"path": str(path), "bytes": len(data)}, sources=sources)
+
+
+def _wish(kind: str, arguments: ReadArguments, room: int) -> DocumentWish:
+    return DocumentWish(
+        kind=kind,
+        page=arguments.page,
+        offset=arguments.offset,
+        limit=arguments.limit,
+        room=max(room - MARK_CHARS, _LEAST_ROOM),
+    )
 
 
 def _part(data: bytes, arguments: ReadArguments, room: int) -> tuple[str, int, bool]:

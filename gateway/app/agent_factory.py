@@ -27,6 +27,7 @@ from gateway.base.paths import Paths
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.budget.budgeted_calls import BudgetEmbedder
 from gateway.config.workspace_location import protected_inodes
+from gateway.documents.reader import DocumentParser
 from gateway.ledger.protocol import Ledger
 from gateway.media.outgoing import OutgoingFiles
 from gateway.models.model_registry import ModelRegistry
@@ -158,6 +159,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
                 parts.outgoing_files,
                 shared=profile.settings.shared_paths,
                 commands=commands,
+                documents=DocumentParser(),
             ),
             profile.tools,
             parts.withheld,

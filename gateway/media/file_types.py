@@ -42,11 +42,14 @@ _AT_START: Final = (
 )
 _SHORT: Final = frozenset({"image/bmp", "application/x-msdownload", "application/x-bzip2", "audio/mpeg"})
 """Signatures so short that a text might begin with them."""
+EPUB: Final = "application/epub+zip"
 _OFFICE: Final = (
-    (b"word/", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
-    (b"xl/", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
-    (b"ppt/", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+    (b"word/document", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    (b"xl/workbook", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    (b"ppt/presentation", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
 )
+DOCUMENTS: Final = frozenset({"application/pdf", EPUB, *(kind for _, kind in _OFFICE)})
+"""Types that the tool ``read`` shows as text."""
 _BRANDS: Final = {
     b"M4A ": "audio/mp4",
     b"M4B ": "audio/mp4",
@@ -71,10 +74,18 @@ def media_type(data: bytes) -> str:
         return _RIFF.get(data[8:12], UNKNOWN)
     known = next((kind for start, kind in _AT_START if data.startswith(start)), None)
     if known == "application/zip":
-        return next((kind for mark, kind in _OFFICE if mark in data[:_HEAD]), known)
+        return _archive_type(data)
     if known is not None and (known not in _SHORT or is_binary(data)):
         return known
     return UNKNOWN if not data or is_binary(data) else TEXT
+
+
+def _archive_type(data: bytes) -> str:
+    """Tell documents that are ZIP files from others: by the names of their parts, which stand in the file as they are."""
+    if EPUB.encode() in data[:_HEAD]:
+        return EPUB
+    office = b"[Content_Types].xml" in data
+    return next((kind for mark, kind in _OFFICE if office and mark in data), "application/zip")
 
 
 def format_size(size: int) -> str:
@@ -102,6 +113,10 @@ _ENDINGS: Final = {
     "video/webm": ".webm",
     "application/pdf": ".pdf",
     "text/plain": ".txt",
+    "application/epub+zip": ".epub",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
 }
 
 

@@ -17,11 +17,12 @@ from agent.taint import FILE, Marks, fenced, random_mark, source
 from agent.timing import Clock
 from agent.tools.image_header import read_image_header
 from agent.tools.image_resize import resized
+from agent.tools.web.page_text import decoded
 from agent.tools.workspace_sandbox import WorkspaceSandbox
 from channels.errors import NotFetched
 from channels.messages import Attachment, ChatAddress
 from channels.protocol import Channel, Fetches
-from gateway.media.file_types import TEXT, format_size, media_type, safe_name
+from gateway.media.file_types import DOCUMENTS, TEXT, format_size, media_type, safe_name
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.messages import AttachmentSettings
 
@@ -170,7 +171,8 @@ def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Atta
     """Describe a file; add it as a picture, or quote its text."""
     kind = media_type(data)
     voice = ", a voice message" if attachment.kind == "voice" else ""
-    taken.lines.append(f"{FILE}{path} {format_size(len(data))} {kind}{voice}]")
+    how = "; read shows its text" if kind in DOCUMENTS else ""
+    taken.lines.append(f"{FILE}{path} {format_size(len(data))} {kind}{voice}{how}]")
     if kind == TEXT:
         _quote(taken, data, inline, source("file", _called(attachment)))
         return
@@ -191,7 +193,7 @@ def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Atta
 def _quote(taken: StoredFiles, data: bytes, inline: int, name: str) -> None:
     if not inline:
         return
-    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    text = decoded(data, "", html=False).removeprefix("\ufeff")
     cut = "" if len(text) <= inline else f"\n[cut: {len(text):,} characters in all; read the file for the rest]"
     taken.lines.append(f"{fenced(text[:inline].rstrip(), [name], taken.marks)}{cut}")
 

@@ -7,7 +7,7 @@ unix sockets always (a rule about files does not stop a connection to one), and 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gateway.sandbox import command, places
@@ -81,6 +81,20 @@ class Landlock:
             scoped=ABSTRACT_SOCKETS | _SIGNALS if self.version >= SCOPES else 0,
             paths=tuple((path, rights & known) for path, rights in shown),
         )
+
+
+def sealed_rules(version: int, readable: Iterable[str]) -> dict[str, object]:
+    """Return the rules of a process that reads what lies in ``readable`` and opens, changes, executes and reaches nothing else.
+
+    As ``restrict.apply`` takes them; see ``gateway/sandbox/sealing.py``.
+    """
+    known = _ALL if version >= _DEVICES else _ALL & ~_IOCTL
+    return {
+        "fs": known,
+        "net": _CONNECT_TCP | _BIND_TCP if version >= _TCP else 0,
+        "scoped": ABSTRACT_SOCKETS | _SIGNALS if version >= SCOPES else 0,
+        "paths": [(path, _READ | _LIST) for path in readable],
+    }
 
 
 def _shown(request: Request, given: places.Places, tmp: str) -> Iterator[tuple[str, int]]:

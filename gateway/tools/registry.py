@@ -12,6 +12,7 @@ from agent.tool_settings import ToolRules
 from agent.tools.apply_patch import ApplyPatch
 from agent.tools.command_runner import CommandRunner
 from agent.tools.command_taint import CommandTaint
+from agent.tools.documents import DocumentReader
 from agent.tools.exec import Exec
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
@@ -39,14 +40,20 @@ def tools_of(
     *,
     shared: Sequence[str] = SHARED,
     commands: CommandRunner | None = None,
+    documents: DocumentReader | None = None,
 ) -> list[Tool]:
     """Make the tools that every agent could have. A new tool is listed here, or comes from a provider of ``gateway.app``.
 
-    ``outgoing`` takes the files that it sends. ``commands`` runs commands. ``shared`` is what groups and guests may read besides their
-    own folder.
+    ``outgoing`` takes the files that it sends. ``commands`` runs commands, ``documents`` reads PDF and Office
+    files. ``shared`` is what groups and guests may read besides their own folder.
     """
     files = FileToolContext(
-        sandbox=workspace.sandbox, memory=memory, agent=agent, shared=tuple(shared), untrusted=workspace.untrusted
+        sandbox=workspace.sandbox,
+        memory=memory,
+        agent=agent,
+        shared=tuple(shared),
+        untrusted=workspace.untrusted,
+        documents=documents,
     )
     tools: list[Tool] = [*file_tools(files), ApplyPatch(files)]
     if memory is not None:

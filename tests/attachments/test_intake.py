@@ -147,7 +147,7 @@ async def test_a_file_is_kept_in_the_inbox_and_told_in_a_line(tmp_path: Path) ->
     room = Room(tmp_path, Platform({"a": b"%PDF-1.7 " + bytes(1_200_000)}))
     message = await room.hear(file("a", "Invoice May.pdf", media_type="text/html"), text="what is this?")
     uid = room.arrived().row.uid
-    assert message.text == f"what is this?\n[file: inbox/{uid}-1-Invoice_May.pdf 1.2 MB application/pdf]"
+    assert message.text == f"what is this?\n[file: inbox/{uid}-1-Invoice_May.pdf 1.2 MB application/pdf; read shows its text]"
     assert list(room.inbox()) == [f"{uid}-1-Invoice_May.pdf"]
     assert list(room.incoming.iterdir()) == []
 
@@ -361,7 +361,10 @@ def test_names_that_say_something_stay() -> None:
         (b"OggS\0\x02", "audio/ogg"),
         (b"\0\0\0\x20ftypM4A \0\0", "audio/mp4"),
         (b"\0\0\0\x20ftypisom\0\0", "video/mp4"),
-        (b"PK\x03\x04..word/document.xml", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+        (
+            b"PK\x03\x04..word/document.xml..[Content_Types].xml",
+            "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        ),
         (b"\0\1\2\3", "application/octet-stream"),
         (b"", "application/octet-stream"),
         ("grüße".encode(), "text/plain"),

@@ -29,6 +29,7 @@ STARTERS = {
     "agent/tools/grep_files.py",
     "agent/tools/web/page_reader.py",
     "gateway/approvals/shell_parts.py",
+    "gateway/documents/reader.py",
     "gateway/runner/client.py",
     "gateway/runner/job.py",
     "gateway/runner/keeper.py",

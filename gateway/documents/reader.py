@@ -1,0 +1,88 @@
+"""Reads documents for the tool ``read``, each part in a confined process with limits: a hostile file costs a process and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from agent.tools.child_process import Spawn, answer_of
+from agent.tools.documents import DocumentPart, DocumentRefused, DocumentWish
+from agent.tools.web.page_reader import KEPT
+from gateway.documents.kinds import NAMES, kind_of, missing_for, refusal_of
+
+SECONDS: Final = 90.0
+"""How long reading a part may take by the clock; the process itself ends after less CPU time."""
+AT_ONCE: Final = 2
+_ROOT: Final = Path(__file__).parents[2]
+_PROGRAM: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from gateway.documents.parser import main; main(sys.stdin.buffer, sys.stdout)"
+)
+
+
+class DocumentParser:
+    """Implements ``agent.tools.documents.DocumentReader``."""
+
+    def __init__(self, *, spawn: Spawn = asyncio.create_subprocess_exec, seconds: float = SECONDS) -> None:
+        self._spawn = spawn
+        self._seconds = seconds
+        self._free = asyncio.Semaphore(AT_ONCE)
+
+    def kind(self, data: bytes, name: str, *, received: bool) -> str | None:
+        """Return the name of the kind of document that this is. See the Protocol."""
+        found = kind_of(data, name, received=received)
+        if found is None and (why := refusal_of(data)):
+            raise DocumentRefused(why)
+        return found
+
+    async def read(self, data: bytes, wish: DocumentWish) -> DocumentPart:
+        """Read a part. See the Protocol."""
+        kind = wish.kind
+        if command := missing_for(kind):  # type: ignore[arg-type]
+            raise DocumentRefused(
+                f"in the format of {NAMES[kind]}, which needs an optional package; install it with: {command}"
+            )
+        asked = {"kind": kind, "page": wish.page, "offset": wish.offset, "limit": wish.limit, "room": wish.room}
+        async with self._free:
+            try:
+                async with asyncio.timeout(self._seconds):
+                    printed, code = await self._run(json.dumps(asked).encode() + b"\n" + data)
+            except TimeoutError:
+                raise DocumentRefused(f"not read: that takes longer than {self._seconds:g} seconds") from None
+            except OSError as error:
+                raise DocumentRefused(f"not read: no process can be started for it ({error.strerror})") from error
+        if code != 0:
+            raise DocumentRefused("made so that it takes too long or too much memory to read")
+        told = json.loads(printed)
+        if "error" in told:
+            further = f"; pages behind it may be readable: page {wish.page + 1}" if told.get("slow") and kind == "pdf" else ""
+            raise DocumentRefused(f"{told['error']}{further}")
+        following = told["next"]
+        return DocumentPart(
+            kind=NAMES[kind],
+            text=told["text"],
+            contents=told["contents"],
+            unit=told["unit"],
+            count=told["count"],
+            first=tuple(told["first"]),
+            last=tuple(told["last"]),
+            lines=told["lines"],
+            following=None if following is None else tuple(following),
+            notes=tuple(told["notes"]),
+            confined_by=tuple(told["sealed"]),
+        )
+
+    async def _run(self, order: bytes) -> tuple[bytes, int | None]:
+        pipe = asyncio.subprocess.PIPE
+        process = await self._spawn(
+            *(sys.executable, "-I", "-c", _PROGRAM, str(_ROOT)),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={name: os.environ[name] for name in KEPT if name in os.environ},
+            cwd="/",
+        )
+        return await answer_of(process, order)
