@@ -11,6 +11,7 @@ AgentError
 ├── CommandRefused           a command cannot be started as it was asked for
 ├── JobRefused               a job cannot be found, or not be set up as it was asked for
 ├── RequestRefused           a sub-agent, a session or a chat cannot be had as a tool was asked for
+├── MailRefused              a mailbox cannot do what was asked, or a mail cannot be written so
 ├── TranscriptWriteError     the transcript could not be written; the turn cannot go on
 └── WorkspaceFileError       a workspace file could not be read or changed
     ├── PathNotAllowed         the path leaves the workspace, or is not a plain file or folder
@@ -76,6 +77,10 @@ class FetchFailed(AgentError):
 
 class FetchRefused(FetchFailed):
     """An address may not be fetched, whoever asks: it is not public, or no web address. It was not connected to."""
+
+
+class MailRefused(AgentError):
+    """A mailbox cannot do what was asked, or a mail cannot be written so. The text is one line that a model can act on."""
 
 
 class TranscriptWriteError(AgentError):

@@ -23,6 +23,7 @@ from gateway.settings.block_streaming import BlockStreaming
 from gateway.settings.budgets import BudgetSettings
 from gateway.settings.heartbeat import HeartbeatSettings, WithHeartbeat
 from gateway.settings.http import GatewaySettings
+from gateway.settings.mail import MailSettings
 from gateway.settings.messages import CallSettings, MessagesSettings
 from gateway.settings.quiet_hours import UnaskedSettings
 from gateway.settings.routing import Binding, Broadcast
@@ -207,6 +208,8 @@ class Settings(Section):
     """The HTTP API."""
     tools: AllToolsSettings = Field(default=AllToolsSettings(), json_schema_extra=_HOT)
     """Tools that agents may use; an agent's own settings can only restrict them further."""
+    mail: MailSettings = Field(default=MailSettings(), json_schema_extra=_HOT)
+    """Mailboxes that agents read and send from."""
     approvals: ApprovalsSettings = Field(default=ApprovalsSettings(), json_schema_extra=_HOT)
     """What agents may do without asking."""
     budgets: BudgetSettings = Field(default=BudgetSettings(), json_schema_extra=_HOT)
