@@ -11,6 +11,7 @@ from agent.section import Section
 GROUPS: dict[str, tuple[str, ...]] = {
     "group:fs": ("read", "write", "edit", "apply_patch", "list", "grep"),
     "group:memory": ("memory_search", "memory_get"),
+    "group:notes": ("todo",),
     "group:messaging": ("send_file", "message"),
     "group:runtime": ("exec", "process"),
     "group:web": ("web_search", "web_fetch"),
@@ -30,7 +31,7 @@ OTHER_NAMES: dict[str, str] = {
 PROFILES: dict[str, tuple[str, ...]] = {
     "minimal": ("group:memory",),
     "coding": ("group:fs", "group:memory", "group:runtime", "group:web"),
-    "messaging": ("read", "write", "group:memory", "group:messaging"),
+    "messaging": ("read", "write", "group:memory", "group:notes", "group:messaging"),
     "full": ("*",),
 }
 """What an agent of each kind needs."""
@@ -51,7 +52,7 @@ class ToolRules(Section):
     """One layer of rules. A layer can only narrow what the layers before it left."""
 
     profile: Literal["minimal", "coding", "messaging", "full"] | None = None
-    """A ready choice: minimal (search in the memory), coding (files, memory, programs, web), messaging (notes, memory, sending) or full."""
+    """One of: minimal (search in memory), coding (files, memory, programs, web), messaging (notes, list, memory, sending) or full."""
     allow: Patterns = ("*",)
     """Names of tools that may be used, with `*`, or groups such as `group:fs` and `group:memory`."""
     deny: Patterns = ()

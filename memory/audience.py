@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import PurePosixPath
 from typing import Literal
 
-PRIVATE_FILES = frozenset({"memory.md", "user.md"})
+PRIVATE_FILES = frozenset({"memory.md", "user.md", "todo.md"})
 SHARED = ("shared",)
 """Paths that every group and guest may read by default (``sharedPaths``)."""
 INBOX = "inbox"

@@ -134,12 +134,12 @@ class FileToolContext:
         if self.memory is not None and is_note(path):
             await self.memory.writing(str(path))
 
-    async def changed(self, path: PurePosixPath, context: ToolContext) -> None:
-        """Tell the memory of a changed note, so that it is found from now on, and in whose name it was changed."""
+    async def changed(self, path: PurePosixPath, context: ToolContext, by: Author | None = None) -> None:
+        """Tell the memory of a changed note, so that it is found from now on, and in whose name it was changed: the agent's if omitted."""
         if self.memory is None or not is_note(path):
             return
         try:
-            await self.memory.wrote(str(path), by=Author("agent", self.agent, context.session, context.turn))
+            await self.memory.wrote(str(path), by=by or Author("agent", self.agent, context.session, context.turn))
         except MemoryTrouble as trouble:  # the note itself is safe; the index catches up at its next sync
             log.warning("the index did not take in %s yet: %s", path, trouble)
 
@@ -153,7 +153,7 @@ def is_note(path: PurePosixPath) -> bool:
     """Say whether a path is part of the searchable memory."""
     first = path.parts[0].casefold()
     if len(path.parts) == 1:
-        return first == "memory.md"
+        return first in {"memory.md", "todo.md"}
     return first == "memory" and path.suffix.casefold() == ".md" and not is_received(path.parts)
 
 

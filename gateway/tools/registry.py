@@ -22,6 +22,8 @@ from agent.tools.process import ProcessTool
 from agent.tools.protocol import Tool, is_private
 from agent.tools.provider import FixedTools, ToolProvider
 from agent.tools.send_file import Outgoing, SendFile
+from agent.tools.todo import Todo
+from agent.tools.todo_file import TodoFiles
 from agent.tools.toolbox import Toolbox, Withheld
 from memory.audience import SHARED
 from memory.protocol import KeptMemory
@@ -55,7 +57,7 @@ def tools_of(
         untrusted=workspace.untrusted,
         documents=documents,
     )
-    tools: list[Tool] = [*file_tools(files), ApplyPatch(files)]
+    tools: list[Tool] = [*file_tools(files), ApplyPatch(files), Todo(TodoFiles(files))]
     if memory is not None:
         tools += [MemorySearch(memory, files), MemoryGet(memory, files)]
     if outgoing is not None:

@@ -16,6 +16,7 @@ from memory.audience import INBOX, Audience
 Source = Literal["memory", "sessions"]
 
 LONG_TERM = ("MEMORY.md", "memory.md")
+TODO = ("TODO.md", "todo.md")
 FOLDER = "memory"
 _SUFFIX = ".md"
 _TEMPLATE = "template-"
@@ -66,7 +67,7 @@ class NoteSources:
 
     def __init__(self, workspace: Path, extra_paths: Sequence[str] = ()) -> None:
         self.workspace = Path(os.path.realpath(workspace.expanduser()))
-        self.roots = [Root(self.workspace, "", (*LONG_TERM, FOLDER)), *self._extra_roots(extra_paths)]
+        self.roots = [Root(self.workspace, "", (*LONG_TERM, *TODO, FOLDER)), *self._extra_roots(extra_paths)]
 
     def walk(self) -> Iterator[SourceFile]:
         """Yield every note once, and every entry that was rejected or cannot be read."""
