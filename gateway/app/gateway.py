@@ -155,6 +155,7 @@ class Gateway(GatewayParts):
         calls = {
             **self.status.calls(),
             **self.tool_calls.calls(),
+            **self.todo_calls.calls(),
             **ApprovalHandlers(
                 self.ledger, self.approvals.decisions, settings=lambda: self.settings.current, stored=self.rules.stored
             ).calls(),

@@ -16,6 +16,8 @@ from channels.protocol import Channel
 from channels.silent import SilentChannel, is_silent
 from channels.terminal.channel import LOCAL, TerminalChannel
 from gateway.agents.running_agent import RunningAgent
+from gateway.agents.todo_lists import TodoLists
+from gateway.api.handlers.todo_requests import TodoHandlers
 from gateway.api.handlers.tools import ToolHandlers
 from gateway.app.agent_factory import AgentParts
 from gateway.app.agent_supervisor import AgentSupervisor
@@ -30,6 +32,7 @@ from gateway.approvals.rules import Rules
 from gateway.approvals.stored_rules import StoredRules
 from gateway.base.errors import StorageFailed
 from gateway.command_handlers.rights import CommandRights
+from gateway.command_handlers.todo_command import TodoCommand
 from gateway.command_handlers.urgent_commands import UrgentCommands
 from gateway.commands.table import MENU
 from gateway.config.effective import alike
@@ -179,6 +182,8 @@ class GatewayParts:
             end_commands=self.commands.stop,
             inbox=lambda: self.inbox,
         )
+        self.todo = TodoLists(self.agents, deps.clock, lambda: self.settings.current.default_agent)
+        todo = TodoCommand(self.todo).reply
         self.urgent = UrgentCommands(
             ledger=ledger,
             lanes=self.lanes,
@@ -191,7 +196,7 @@ class GatewayParts:
             confined=self.sandbox.known,
             decisions=self.approvals.decisions,
             stopping=self.subagents.stopping,
-            further=lambda name: self.automation.commands().get(name),
+            further=lambda name: todo if name == "todo" else self.automation.commands().get(name),
             status_lines=lambda agent: self.automation.status_lines(agent),  # noqa: PLW0108 (it is built later)
         )
         enqueuer = Enqueuer(
@@ -315,6 +320,7 @@ class GatewayParts:
             tell_owner=self._tell_owner,
             learn_secrets=deps.learn_all,
         )
+        self.todo_calls = TodoHandlers(self.todo)
         self.tool_calls = ToolHandlers(self.agents, lambda: self.settings.current, self.rules, self.sandbox.standing)
         self.status = StatusHandlers(
             ledger=ledger,

@@ -44,6 +44,7 @@ COMMANDS = {
     "usage": ("gateway.cli.status:usage", "Show model usage and cost."),
     "context": ("gateway.cli.status:context", "Show what fills the model's context window."),
     "sandbox": ("gateway.cli.sandbox:sandbox", "Show and check what commands of an agent can reach."),
+    "todo": ("gateway.cli.todo:todo", "Show and change the list of things to do."),
     "memory": ("gateway.cli.memory:memory", "Search and index the agent's notes."),
 }
 

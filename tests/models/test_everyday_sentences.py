@@ -25,7 +25,7 @@ KEPT = r"^Noted in `memory/2026-11-20\.md`: "
 
 ENGLISH = [
     ("hi", "Hello"),
-    ("what can you do?", "four things"),
+    ("what can you do?", "five things"),
     ("remember Mia is our cat", KEPT),
     ("who is Mia?", "Mia is our cat"),
     ("Will is my brother", KEPT),
@@ -70,7 +70,7 @@ ENGLISH = [
 ]
 GERMAN = [
     ("guten Morgen", "Hello"),
-    ("was kannst du?", "four things"),
+    ("was kannst du?", "five things"),
     ("merke: Oma hat am 12. Juni Geburtstag", KEPT),
     ("Wann hat Oma Geburtstag?", "12. Juni"),
     ("Ich habe Tom die Bohrmaschine geliehen", KEPT),

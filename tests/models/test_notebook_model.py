@@ -41,13 +41,9 @@ class Talk:
 
     def __init__(self, workspace: Path, memory: WorkspaceMemory) -> None:
         self.workspace = workspace
-        self.box = Toolbox(
-            (
-                *file_tools(FileToolContext(sandbox=WorkspaceSandbox(workspace), memory=memory)),
-                MemorySearch(memory),
-                MemoryGet(memory),
-            )
-        )
+        self.desk = FileToolContext(sandbox=WorkspaceSandbox(workspace), memory=memory)
+        self.tools = (*file_tools(self.desk), MemorySearch(memory), MemoryGet(memory))
+        self.box = Toolbox(self.tools)
         self.messages: list[Message] = []
         self.at = datetime(2026, 11, 20, 14, 5, tzinfo=BERLIN)
         self.model = NotebookModel()

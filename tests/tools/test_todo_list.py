@@ -84,7 +84,9 @@ def test_items_are_what_github_takes_for_tasks() -> None:
     assert found[3].due == date(2026, 12, 1)
 
 
-@pytest.mark.parametrize("text", ["pay (due: 2026-12-01)", "pay due:2026-12-01", "pay 📅 2026-12-01", "zahlen (fällig 2026-12-01)"])
+@pytest.mark.parametrize(
+    "text", ["pay (due: 2026-12-01)", "pay due:2026-12-01", "pay 📅 2026-12-01", "zahlen (fällig 2026-12-01)"]
+)
 def test_the_usual_ways_to_write_a_day_are_read(text: str) -> None:
     assert TodoList.of(f"- [ ] {text}").items[0].due == date(2026, 12, 1)
     assert TodoList.of("- [ ] pay (due 2026-02-31)").items[0].due is None
@@ -102,7 +104,10 @@ def test_an_item_goes_where_people_would_write_it() -> None:
     assert TodoList.of("# A\n## B\n").with_item("eggs") == "# A\n\n- [ ] eggs\n\n## B\n"
     assert TodoList.of("## B\n- [ ] x").with_item("eggs") == "- [ ] eggs\n\n## B\n- [ ] x"
     assert TodoList.of("# A\r\n\r\n- [ ] x").with_item("eggs") == "# A\r\n\r\n- [ ] x\r\n- [ ] eggs\r\n"
-    assert TodoList.of("## Shopping list\n\n- [ ] x\n").with_item("eggs", "shopping") == "## Shopping list\n\n- [ ] x\n- [ ] eggs\n"
+    assert (
+        TodoList.of("## Shopping list\n\n- [ ] x\n").with_item("eggs", "shopping")
+        == "## Shopping list\n\n- [ ] x\n- [ ] eggs\n"
+    )
 
 
 def test_an_item_is_removed_with_what_is_nested_below_it() -> None:
@@ -157,7 +162,9 @@ def test_a_change_touches_its_own_line_alone(text: str, data: st.DataObject) -> 
         assert len(lines) == len(found.lines)
         assert [n for n, line in enumerate(lines) if line != found.lines[n]] in ([], [item.line])
     others = [(one.text, one.done, one.number, one.id) for one in found.items if one.number != item.number]
-    assert [(one.text, one.done, one.number, one.id) for one in TodoList.of(marked).items if one.number != item.number] == others
+    assert [
+        (one.text, one.done, one.number, one.id) for one in TodoList.of(marked).items if one.number != item.number
+    ] == others
     same = TodoList.of(marked).items[item.number - 1]
     assert (same.id, same.text, same.done) == (item.id, item.text, not item.done)
     assert TodoList.of(marked).with_mark(same, done=item.done).lower() == text.lower()

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.models.notebook.lists import OnList, other_wish, section_of
 from agent.models.notebook.reminders import Remind, Reminders, reminder_in
 
 
@@ -287,6 +288,21 @@ def _listed(words: str, bare: str) -> Intent | None:
     if (found := _ON_LIST.match(bare) or _ON_LIST_GERMAN.match(bare)) and "\n" not in bare:
         return File((f"{found['list'][:1].upper()}{found['list'][1:]}: {found['what']}",))
     return None
+
+
+def list_wish(text: str, understood: Intent) -> OnList | None:
+    """Return what a message asks of the list of things to do, or None. ``understood`` is what it asks where there is no such list."""
+    words = said(text)
+    bare = words.strip(ASKING + _FULL_STOPS + " ,，、\n")
+    if not bare or len(words) > _LONGEST_SENTENCE:
+        return None
+    if understood == Show("tasks"):
+        return OnList("list", understood)
+    if found := _TASK.match(words):
+        return OnList("add", understood, lines_of(found["fact"]))
+    if (found := _ON_LIST.match(bare) or _ON_LIST_GERMAN.match(bare)) and "\n" not in bare:
+        return OnList("add", understood, (found["what"],), section_of(found["list"]))
+    return other_wish(bare, understood)
 
 
 def _asked_politely(words: str) -> Intent | None:

@@ -16,7 +16,9 @@ from datetime import date, datetime, timedelta
 from agent.events import TextDelta
 from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
 from agent.models import token_estimate
-from agent.models.notebook.intents import STAMP, Ask, File, Forget, Intent, Show, Talk, lines_of, said, understand
+from agent.models.notebook.intents import STAMP, Ask, File, Forget, Intent, Show, Talk, lines_of, list_wish, said, understand
+from agent.models.notebook.lists import NAME as LISTS
+from agent.models.notebook.lists import OnList, is_empty, list_calls
 from agent.models.notebook.reminder_calls import CANNOT_RING, Due, calls_of, due_or_why
 from agent.models.notebook.reminder_calls import NAME as REMINDERS
 from agent.models.notebook.reminders import Remind, Reminders
@@ -197,14 +199,18 @@ class _Turn:
     def of(cls, message: UserMessage, place: _Place, tools: Collection[str]) -> _Turn:
         """Understand a message. Its own stamp counts where it has one: that is in the owner's zone."""
         day, time = _moment(message)
-        wish = understand(message.text)
-        if message.automation and not isinstance(wish, Ask | Show):
+        understood = understand(message.text)
+        wish = (list_wish(message.text, understood) if LISTS in tools else None) or understood
+        looks = isinstance(wish, Ask | Show) or (isinstance(wish, OnList) and wish.what == "list")
+        if message.automation and not looks:
             wish = Talk("task")
         intent = _possible(wish, datetime.fromisoformat(f"{day.isoformat()}T{time}"), tools)
         if isinstance(intent, File):
             intent = replace(intent, lines=tuple(with_dates(line, day) for line in intent.lines))
         elif isinstance(intent, Due) and not intent.when.repeats:
             intent = replace(intent, text=with_dates(intent.text, day))
+        elif isinstance(intent, OnList) and intent.what == "add":
+            intent = replace(intent, texts=tuple(_dated(text, day) for text in intent.texts))
         wanted = calls_of(intent, {}, _key) if isinstance(intent, Due | Reminders) else _calls(intent, place, day, time)
         missing = next((call.name for call in wanted if call.name not in tools), "")
         asked = Asked(intent, day, time, place.folder, lacks=missing)
@@ -214,6 +220,8 @@ class _Turn:
         """Return the calls, and those of a second search when the first is done and found nothing."""
         if isinstance(self.asked.intent, Due | Reminders):
             return () if self.asked.lacks else calls_of(self.asked.intent, done, _key)
+        if isinstance(self.asked.intent, OnList):
+            return (*self.calls, *self._elsewhere(self.asked.intent, done))
         results = [done[_key(call)] for call in self.calls if _key(call) in done]
         more = _second_search(self.asked.intent, results)
         searched = [done[_key(call)] for call in more if _key(call) in done]
@@ -224,8 +232,26 @@ class _Turn:
         )
         return (*self.calls, *more, *last)
 
+    def _elsewhere(self, wish: OnList, done: Mapping[str, ToolMessage]) -> tuple[ToolCall, ...]:
+        """Return the calls that look for a list in the notes: where it is empty, and for tasks that stand there."""
+        if wish.what != "list" or not self.calls or _key(self.calls[0]) not in done:
+            return ()
+        tasks = wish.otherwise == Show("tasks") and self.asked.folder == "memory"
+        place = _Place(self.asked.folder, {})
+        return (
+            _calls(wish.otherwise, place, self.asked.today, self.asked.time)
+            if tasks or is_empty(done[_key(self.calls[0])])
+            else ()
+        )
 
-def _possible(intent: Intent, now: datetime, tools: Collection[str]) -> Intent | Due:
+
+def _dated(text: str, day: date) -> str:
+    """Return the text of an item, with the day on which it is due behind a word that names it."""
+    dated = with_dates(text, day)
+    return text if dated == text else re.sub(r"\((\d{4}-\d{2}-\d{2})\)", r"(due \1)", dated, count=1)
+
+
+def _possible(intent: Intent | OnList, now: datetime, tools: Collection[str]) -> Intent | OnList | Due:
     """Make a reminder of the wish for one, or a note where none can be set."""
     if not isinstance(intent, Remind):
         return intent
@@ -299,8 +325,10 @@ def _message(request: Request, text: str, calls: Sequence[ToolCall] = ()) -> Ass
     )
 
 
-def _calls(intent: Intent, place: _Place, day: date, time: str) -> tuple[ToolCall, ...]:
+def _calls(intent: Intent | OnList, place: _Place, day: date, time: str) -> tuple[ToolCall, ...]:  # noqa: PLR0911 - a case each
     folder, page = place.folder, page_of(place.folder, day)
+    if isinstance(intent, OnList):
+        return list_calls(intent)
     match intent:
         case File(lines=lines):
             return (_call("write", path=page, content=place.block(page, time, lines), mode="append"),)
@@ -316,7 +344,7 @@ def _calls(intent: Intent, place: _Place, day: date, time: str) -> tuple[ToolCal
             return (_call("read", path=path or page_of(folder, day if what == "today" else day - timedelta(days=1))),)
 
 
-def _second_search(intent: Intent | Due, results: Sequence[ToolMessage]) -> list[ToolCall]:
+def _second_search(intent: Intent | OnList | Due, results: Sequence[ToolMessage]) -> list[ToolCall]:
     """When a question found nothing, look for its longest words one by one: in many languages some of them are only grammar."""
     if not isinstance(intent, Ask | Forget) or not results or results[0].is_error:
         return []
@@ -327,7 +355,7 @@ def _second_search(intent: Intent | Due, results: Sequence[ToolMessage]) -> list
     return [_call("memory_search", query=" ".join(forms(word))) for word in longest]
 
 
-def _found_nothing(intent: Intent | Due, results: Sequence[ToolMessage]) -> bool:
+def _found_nothing(intent: Intent | OnList | Due, results: Sequence[ToolMessage]) -> bool:
     """Say whether searches brought no line that would be shown: a hit in a conversation, or without a shared word, is none."""
     if not isinstance(intent, Ask | Forget) or not results:
         return False
@@ -337,7 +365,7 @@ def _found_nothing(intent: Intent | Due, results: Sequence[ToolMessage]) -> bool
         return False
 
 
-def _within_words(intent: Intent | Due, *, place: str) -> list[ToolCall]:
+def _within_words(intent: Intent | OnList | Due, *, place: str) -> list[ToolCall]:
     """When no search found anything, look for the question's longest word within other words: compounds hold it in German."""
     words = [word for word in content_words(intent.query) if len(word) >= _LETTERS_WITHIN] if isinstance(intent, Ask) else []
     return [_call("grep", pattern=f"(?i){re.escape(max(words, key=len))}", path=place)] if words else []

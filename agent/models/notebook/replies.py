@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from agent.messages import ToolMessage
 from agent.models.notebook.intents import Ask, File, Forget, Intent, Show, Talk
+from agent.models.notebook.lists import NAME as LISTS
+from agent.models.notebook.lists import OnList, is_empty, told_list
 from agent.models.notebook.reminder_calls import Due, told_reminders
 from agent.models.notebook.reminders import Remind, Reminders
 from agent.models.notebook.search_ranking import Line, Recall, grepped, recall
 
 ABILITIES = """\
-I can do four things:
+I can do five things:
 
 - keep what you tell me: "remember that the spare key is under the blue pot"
 - find it again: "where is the spare key?"
 - show what there is: "show today", "list", "my todos", "read MEMORY.md"
+- keep lists: "add milk to the shopping list", "what is on my list?", "tick off milk"
 - remind you: "remind me tomorrow at 9 to water the plants", "my reminders"
 
 Everything is plain Markdown in your workspace, which you can read and edit yourself."""
@@ -62,7 +65,7 @@ class Asked:
     ``lacks`` names a tool that it would take and that is not allowed.
     """
 
-    intent: Intent | Due
+    intent: Intent | OnList | Due
     today: date
     time: str
     folder: str
@@ -82,7 +85,7 @@ def page_of(folder: str, day: date) -> str:
     return f"{folder}/{day.isoformat()}.md"
 
 
-def reply_to(turn: Asked, results: Sequence[ToolMessage]) -> str:
+def reply_to(turn: Asked, results: Sequence[ToolMessage]) -> str:  # noqa: PLR0911 - a case each
     """Put the results of the tools into words."""
     if turn.lacks:
         return f"I cannot do that here: the tool `{turn.lacks}` is not allowed in this conversation."
@@ -93,10 +96,25 @@ def reply_to(turn: Asked, results: Sequence[ToolMessage]) -> str:
             return _recalled(turn, results)
         case Show():
             return _shown(turn, results)
+        case OnList():
+            return _told_on_list(turn, turn.intent, results)
         case Due() | Reminders():
             return told_reminders(turn.intent, results)
         case Talk() | Remind():
             return _TALK[turn.intent.kind if isinstance(turn.intent, Talk) else "help"]
+
+
+def _told_on_list(turn: Asked, wish: OnList, results: Sequence[ToolMessage]) -> str:
+    """Tell a list, and what notes hold of it where they were searched."""
+    own = [result for result in results if result.name == LISTS]
+    rest = [result for result in results if result.name != LISTS]
+    if not rest:
+        return told_list(wish, own)
+    notes = replace(turn, intent=wish.otherwise)
+    if is_empty(own[0]):
+        return reply_to(notes, rest)
+    found = any(grepped(result.text) for result in rest if not result.is_error)
+    return "\n\n".join([told_list(wish, own), *([reply_to(notes, rest)] if found else [])])
 
 
 def _filed(turn: Asked, result: ToolMessage) -> str:

@@ -24,7 +24,6 @@ OUTPUT: Final[Mapping[str, str]] = {
     "apply_patch": "a receipt",
     "memory_search": "notes",
     "memory_get": "notes",
-    "todo": "the list",
     "send_file": "a receipt",
     "cron": "what is set up, and its times",
     "message": "a receipt",
