@@ -10,6 +10,7 @@ AgentError
 │   └── FetchRefused           its address, or one that it leads to, may not be fetched
 ├── CommandRefused           a command cannot be started as it was asked for
 ├── JobRefused               a job cannot be found, or not be set up as it was asked for
+├── CalendarFailed           a calendar or an address book cannot be read, or not be changed as asked
 ├── RequestRefused           a sub-agent, a session or a chat cannot be had as a tool was asked for
 ├── MailRefused              a mailbox cannot do what was asked, or a mail cannot be written so
 ├── TranscriptWriteError     the transcript could not be written; the turn cannot go on
@@ -61,6 +62,14 @@ class CommandRefused(AgentError):
 
 class JobRefused(AgentError):
     """A job is not known in this conversation, or cannot be set up or changed as asked. The text is one line that a model can act on."""
+
+
+class CalendarFailed(AgentError):
+    """A calendar cannot be read, or not be changed as asked. ``status`` is what its server answered with, 0 where it is not about that."""
+
+    def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
 
 
 class RequestRefused(AgentError):

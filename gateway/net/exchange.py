@@ -21,6 +21,7 @@ STEP_SECONDS: Final = 15.0
 """How long a single read or write may take."""
 MAX_RATIO: Final = 100
 """A body that reaches its limit and was packed more than this many times smaller is a decompression bomb."""
+MAX_ETAG: Final = 1000
 _PACKED: Final = {"gzip": 31, "x-gzip": 31, "deflate": 47}
 """Content encodings that are asked for, with the window bits that zlib wants; 47 reads gzip and zlib alike."""
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -80,6 +81,7 @@ async def _read(response: httpcore2.Response, request: FetchRequest, target: Tar
         media_type=media_type,
         charset=charset,
         wait=int(wait[:6]) if wait.isdecimal() else None,
+        etag=headers.get("etag", "").strip()[:MAX_ETAG],
     )
     if answer.status in _REDIRECTS and (location := headers.get("location")):
         return answer, location  # its body is not read

@@ -23,6 +23,9 @@ if TYPE_CHECKING:  # the HTTP library takes 15 MB, and is loaded with the first 
 AT_ONCE: Final = 8
 """Requests of the whole program that run at the same time."""
 
+READING: Final = frozenset({"GET", "PROPFIND", "REPORT"})
+"""Methods that change nothing, so that they can be sent again to where an answer redirects."""
+
 
 class GuardedFetcher:
     """Fetches from public addresses, and from the owner's own hosts where a request allows them. Implements ``Fetcher``.
@@ -101,14 +104,18 @@ class GuardedFetcher:
 
 def _next(request: FetchRequest, target: Target, location: str) -> Target:
     """Judge where an answer redirects. A host that the owner allowed is reached from itself only, never from a page elsewhere."""
-    if request.method != "GET" or not request.max_redirects:
+    followed = request.method in READING if request.same_host else request.method == "GET"
+    if not followed or not request.max_redirects:
         raise FetchFailed(f"it redirects to {location[:200]!r}, which is not followed", source=target.host)
     own = frozenset({target.place}) if target.own else frozenset[str]()
     try:
-        return target_of(joined(target, location), own)
+        found = target_of(joined(target, location), own)
     except FetchFailed as error:
         raise type(error)(
             f"it redirects to an address that is refused: {error}", hint=error.hint, source=target.host
         ) from error
     except ValueError as error:
         raise FetchFailed(f"it redirects to {location[:200]!r}, which is no address", source=target.host) from error
+    if request.same_host and (found.scheme, found.place) != (target.scheme, target.place):
+        raise FetchFailed(f"it redirects to {found}, which is another host or port, and is not followed", source=target.host)
+    return found

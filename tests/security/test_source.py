@@ -28,6 +28,7 @@ FORKS = {"fork", "forkpty", "posix_spawn", "posix_spawnp", "system", "popen"} | 
 STARTERS = {
     "agent/tools/grep_files.py",
     "agent/tools/web/page_reader.py",
+    "gateway/calendar/ical_process.py",
     "gateway/approvals/shell_parts.py",
     "gateway/documents/reader.py",
     "gateway/runner/client.py",

@@ -16,7 +16,8 @@ class FetchRequest:
 
     ``limit_of`` says for a media type such as "text/html" how many bytes of a body, unpacked, are read at most; 0 refuses the type.
     ``seconds`` bounds all of it: names, redirects and body. ``own_hosts`` are hosts (``host:port``) that may be asked although they are not
-    public; a page elsewhere cannot redirect to them.
+    public; a page elsewhere cannot redirect to them. With ``same_host`` redirects lead to the same scheme, host and port alone, because
+    the request carries credentials; those of requests that only read are followed whatever their method.
     """
 
     url: str
@@ -28,6 +29,7 @@ class FetchRequest:
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     own_hosts: frozenset[str] = frozenset()
+    same_host: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,7 @@ class Fetched:
     """An answer. ``url`` is where it came from, after redirects; ``media_type`` and ``charset`` are in small letters, "" if not said.
 
     ``cut`` says why the body is not whole, or is empty. ``wait`` is what a ``Retry-After`` header says, in seconds; None without one.
+    ``etag`` is the ``ETag`` header as it was sent.
     """
 
     url: str
@@ -44,6 +47,7 @@ class Fetched:
     body: bytes = b""
     cut: str = ""
     wait: int | None = None
+    etag: str = ""
 
 
 class Fetcher(Protocol):

@@ -1,0 +1,1 @@
+"""Calendars (CalDAV and iCalendar feeds) and address books (CardDAV) of the owner."""
