@@ -58,7 +58,7 @@ class Act:
     ``details`` is what exactly would be written: new text as it is, or a unified diff (``agent.tools.change_details``). ``url`` belongs
     to a "url". Of a "send" ``details`` is the text, ``others`` says that others than the owner would read it, and ``recipients`` holds
     the addresses that it goes to, one each, without names. A "call" does something in another program or service, such as an MCP server
-    or a calendar; ``details`` is what it is given.
+    or a calendar; ``details`` is what it is given. A "spawn" starts a sub-agent, whose task ``details`` is.
 
     ``ask`` says why the owner is asked about this act even in a private turn of their own without untrusted text, as the end of the
     sentence "Why I ask: ..."; "" where the act alone is no reason. ``tool`` is the name that rules know the act by, where it is not that
@@ -68,7 +68,7 @@ class Act:
     ``confinement`` ("bwrap", "landlock" or "off") are those of that command then.
     """
 
-    kind: Literal["exec", "write", "url", "send", "schedule", "call"]
+    kind: Literal["exec", "write", "url", "send", "schedule", "call", "spawn"]
     summary: str
     command: str = ""
     argv: tuple[str, ...] | None = None

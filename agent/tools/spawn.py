@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Protocol
+from collections.abc import Mapping
+from typing import Annotated, Any, Protocol
 
 from pydantic import AfterValidator, AliasChoices, Field
 
 from agent.errors import RequestRefused
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, at_most, failed
-from agent.tools.protocol import Outcome, ToolContext
+from agent.tools.protocol import Act, Outcome, ToolContext
 
 LONGEST_TASK = 50_000
 LONGEST_LABEL = 40
@@ -57,6 +58,18 @@ class Spawn(CheckedTool[SpawnArguments]):
             effect="idempotent",
         )
         self._spawner = spawner
+
+    def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
+        """Return what would be started: it costs money, so rules judge it. None for arguments that ``run`` refuses."""
+        del context
+        given = self.checked(arguments)
+        if given is None:
+            return None
+        name = f" “{given.label}”" if given.label else ""
+        chosen = [f" of the agent {given.agent}"] if given.agent else []
+        chosen += [f" with {given.model}"] if given.model else []
+        chosen += [f" for at most ${given.usd:.2f} a day"] if given.usd is not None else []
+        return Act(kind="spawn", summary=f"start a sub-agent{name}{''.join(chosen)}", details=given.task)
 
     async def act(self, arguments: SpawnArguments, context: ToolContext) -> Outcome:
         """Start it."""

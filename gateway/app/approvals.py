@@ -22,7 +22,7 @@ from gateway.outbound.secret_filter import SecretFilter
 class ApprovalParts:
     """The parts that share the rules. ``owner`` returns the owner's private chat; ``wake`` gets turns that may go on.
 
-    ``tried`` waits until it is known how an agent's commands are confined in turns of an origin.
+    ``paused`` says whether none goes on now. ``tried`` waits until it is known how an agent's commands are confined in turns of an origin.
     """
 
     def __init__(
@@ -36,11 +36,12 @@ class ApprovalParts:
         owner: Callable[[], Awaitable[ChatAddress | None]],
         wake: Callable[[Turn], None],
         secret_filter: SecretFilter,
+        paused: Callable[[], bool],
         tried: Callable[[str, Origin], Awaitable[object]] | None = None,
     ) -> None:
         self._tried = tried
         self.rules = rules
-        self.decisions = Decisions(ledger, clock, rules=self.rules, agents=agents, wake=wake)
+        self.decisions = Decisions(ledger, clock, rules=self.rules, agents=agents, wake=wake, paused=paused)
         self.asking = Asking(channel, self._why_not_always, secret_filter, home=str(Path.home()))
         self._ledger = ledger
         self._clock = clock

@@ -95,6 +95,7 @@ class GatewayParts:
             owner=self.owner.place,
             wake=self._wake,
             secret_filter=self._secret_filter,
+            paused=lambda: self.pause.lasts,
             tried=self.sandbox.tried,
         )
         self._build_inbound()

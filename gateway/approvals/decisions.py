@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 Choice = Literal["once", "always", "deny"]
 CHOICES: Final[tuple[Choice, ...]] = ("once", "always", "deny")
 USAGE: Final = "Say `/approve ID once`, `/approve ID always` or `/approve ID deny`."
+_PAUSED: Final = "⏸ I am paused (/status says why), so it is done only when that is over: /resume"
 _ENDED: Final = {
     "approved": "was approved already",
     "denied": "was denied already",
@@ -47,11 +48,22 @@ class LastingRules(Protocol):
 
 
 class Decisions:
-    """Decides open questions. ``agents`` are the ids of the agents that exist; ``wake`` gets each turn that runs again."""
+    """Decides open questions. ``agents`` are the ids of the agents that exist; ``wake`` gets each turn that runs again.
+
+    ``paused`` says whether nothing runs until the owner resumes it.
+    """
 
     def __init__(
-        self, ledger: Ledger, clock: Clock, *, rules: LastingRules, agents: Collection[str], wake: Callable[[Turn], None]
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        *,
+        rules: LastingRules,
+        agents: Collection[str],
+        wake: Callable[[Turn], None],
+        paused: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._paused = paused
         self._ledger = ledger
         self._clock = clock
         self._rules = rules
@@ -160,7 +172,8 @@ class Decisions:
         if approval.state == "denied":
             return f"⛔ Denied #{name}: {summary}"
         lasting = ", and from now on without a question (`homebody approvals rules`)" if approval.always else ""
-        return f"✅ Approved #{name}{lasting}: {summary}"
+        waits = f"\n{_PAUSED}" if self._paused() else ""
+        return f"✅ Approved #{name}{lasting}: {summary}{waits}"
 
 
 def _summary(approval: NewApproval) -> str:

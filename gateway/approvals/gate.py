@@ -17,7 +17,7 @@ from channels.messages import ChatAddress
 from gateway.approvals.fingerprint import fingerprint, only_files_around_differ
 from gateway.approvals.named_paths import TooManyFiles
 from gateway.approvals.record import AskedAct, approval_id
-from gateway.approvals.taint_rules import in_order, needs_yes
+from gateway.approvals.taint_rules import in_order, may_be_asked, needs_yes
 from gateway.ledger.protocol import ApprovalLedger
 from gateway.ledger.rows import IN_DOUBT, Approval, NewApproval
 
@@ -89,8 +89,7 @@ class ApprovalGate:
         excused = act.kind == "exec" or verdict.untrusted
         why = needs_yes(act, context) if verdict.decision == "allow" and not excused else None
         if why is not None:
-            asks = context.origin == "owner" or (context.origin == "schedule" and context.audience.kind == "owner")
-            verdict = Verdict(decision="ask" if asks else "deny", reason=why)
+            verdict = Verdict(decision="ask" if may_be_asked(context) else "deny", reason=why)
         asked = AskedAct(call=call, act=act, origin=context.origin, taint=in_order(context), reason=verdict.reason)
         try:
             if former is not None:

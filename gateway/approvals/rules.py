@@ -31,6 +31,7 @@ TOOLS: Final = {
     "send": "message",
     "schedule": "cron",
     "call": "mcp_call",
+    "spawn": "spawn",
 }
 """The tool that rules name for an act, where the caller does not say which one it is."""
 _SPEAKERS: Final[dict[Origin, str]] = {

@@ -19,6 +19,7 @@ _WHAT: Final = {
     "send": "to send something elsewhere",
     "schedule": "to set up something for later",
     "call": "to do something in another program or service",
+    "spawn": "to start a sub-agent, which costs money",
 }
 
 
@@ -29,7 +30,9 @@ def needs_yes(act: Act, context: ToolContext, seen: Callable[[str], bool] | None
     from outside in this conversation (default: as ``context`` says). A whole address must have been: what a model adds to one carries data
     out in a path or a host's name as well as in a query.
     """
-    if not context.taint:
+    if not context.taint or (
+        act.kind == "spawn" and not may_be_asked(context)
+    ):  # few are started then: gateway.subagents.starting
         return None
     if act.kind == "url":
         url = normal_url(act.url)
@@ -38,6 +41,11 @@ def needs_yes(act: Act, context: ToolContext, seen: Callable[[str], bool] | None
     others = act.kind == "write" and not is_standing(PurePosixPath(act.path))
     what = _PUBLISH if others else _WHAT[act.kind]
     return f"untrusted text is in this conversation ({named(context)}), and it may be what asks {what}"
+
+
+def may_be_asked(context: ToolContext) -> bool:
+    """Return whether the owner is asked about an act of this turn: their own turns, and those of jobs that are theirs."""
+    return context.origin == "owner" or (context.origin == "schedule" and context.audience.kind == "owner")
 
 
 def in_order(context: ToolContext) -> tuple[str, ...]:

@@ -51,6 +51,7 @@ class OwnerNotifications:
         self._agents = agents
         self._connected = connected
         self._tasks: set[asyncio.Task[None]] = set()
+        self._when_stored: dict[str, Callable[[], None]] = {}
         self._unsaid: deque[str] = deque(maxlen=MOST_UNSAID)
         self._waiting: deque[str] = deque(maxlen=MOST_UNSAID)
         self._in_order = asyncio.Lock()
@@ -76,6 +77,10 @@ class OwnerNotifications:
         if waits:
             self._waiting.append(text)
         self._do(self._say(text))
+
+    def when_stored(self, text: str, done: Callable[[], None]) -> None:
+        """Call ``done`` in a thread once this line is stored for a chat of the owner's."""
+        self._when_stored[text] = done
 
     def say_elsewhere(self, text: str, address: str) -> None:
         """Queue a line about a fault at an address or on an account, if another working chat is known."""
@@ -122,6 +127,8 @@ class OwnerNotifications:
                 for one in texts:
                     if one in self._waiting:
                         self._waiting.remove(one)
+                    if (done := self._when_stored.pop(one, None)) is not None:
+                        await asyncio.to_thread(done)
             for one in texts:
                 if one in self._unsaid and one not in self._waiting:
                     self._unsaid.remove(one)

@@ -241,13 +241,14 @@ Cause = Literal["crashes", "disk", "storage"]
 
 
 class Pause:
-    """Pauses the lanes while there is a cause. ``report`` notifies the owner."""
+    """Pauses the lanes while there is a cause. ``report`` notifies the owner; ``resumed`` is called in a thread when the owner ends it."""
 
     def __init__(self, lanes: Lanes[Any], report: Callable[[str], None]) -> None:
         self._lanes = lanes
         self._report = report
         self._causes: dict[Cause, str] = {}
         self._told: set[str] = set()
+        self.resumed: Callable[[], None] = lambda: None
 
     @property
     def causes(self) -> list[str]:
@@ -265,11 +266,12 @@ class Pause:
         self._told.add(conversation)
         return not known
 
-    def begin(self, cause: Cause, notice: str) -> None:
-        """Pause for a cause and notify the owner."""
+    def begin(self, cause: Cause, notice: str, *, known: bool = False) -> None:
+        """Pause for a cause and notify the owner, unless it is ``known``."""
         self._causes[cause] = notice
         self._lanes.pause()
-        self._report(notice)
+        if not known:
+            self._report(notice)
 
     def end(self, cause: Cause) -> None:
         """Remove a cause. When none is left the lanes resume."""
@@ -283,4 +285,5 @@ class Pause:
         self._causes.clear()
         self._told.clear()
         self._lanes.resume()
+        await asyncio.to_thread(self.resumed)
         return {"was": was}

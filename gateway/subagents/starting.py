@@ -16,6 +16,7 @@ from agent.tools.spawn import SpawnArguments
 from channels.messages import Inbound, Sender
 from channels.silent import is_silent, silent_place
 from gateway.agents.running_agent import RunningAgent
+from gateway.approvals.taint_rules import may_be_asked
 from gateway.base.wait import finish_despite_cancel
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import InboxRow
@@ -35,6 +36,8 @@ NESTING: Final = frozenset({"spawn", "sessions"})
 ID_LENGTH: Final = 8
 TASK_SHOWN: Final = 160
 _EVERY: Final = "*"
+MOST_UNTRUSTED: Final = 3
+"""The most sub-agents of one request where untrusted text is in view and the owner cannot be asked: in groups, for guests, webhooks."""
 
 
 class SubAgentStarter:
@@ -103,6 +106,8 @@ class SubAgentStarter:
             usd=_usd(wanted.usd, limits),
         )
         arrival = arrival_of(inbound, route, task, context.now)
+        if context.taint and not may_be_asked(context):
+            limits = limits.model_copy(update={"max_per_request": min(limits.max_per_request, MOST_UNTRUSTED)})
         sent = await self._stored(
             self._ledger.subagents.start(new, arrival, children=limits.max_children, of_request=limits.max_per_request)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from agent.timing import Clock
@@ -20,8 +20,6 @@ from gateway.subagents.origin_turn import OriginTurn
 from gateway.subagents.subagent_service import SubAgents
 from gateway.subagents.tree_text import USAGE, tree_text
 
-ENDED_SHOWN: Final = timedelta(minutes=10)
-"""How long sub-agents that have ended are shown."""
 _NO_RIGHT: Final = "Only my owner can use this command."
 
 
@@ -72,9 +70,9 @@ class WorkTree:
         return f"⏹️ Stopped the sub-agent {found.id} “{found.label}”{below}."
 
     async def facts(self) -> dict[str, Any]:
-        """Return the agents, their sessions with work, and the sub-agents, as JSON values. Ages are in seconds."""
+        """Return the agents, their sessions with work, and the sub-agents that work or ended today, as JSON values. Ages are in seconds."""
         now = self._clock.now()
-        subagents = await self._ledger.subagents.all(ended_since=now - ENDED_SHOWN)
+        subagents = await self._ledger.subagents.all(ended_since=self._midnight(now))
         began = {turn.session: turn.started_at for turn in await self._ledger.turns.unfinished()}
         waits = {one.session for one in await self._ledger.approvals.latest(["pending"])}
         spent = await self._ledger.spending.of_sessions([one.session for one in subagents])
@@ -82,10 +80,15 @@ class WorkTree:
         told = [self._subagent(one, spent.get(one.session, (0, 0.0)), waits, now) for one in subagents]
         return {"agents": sorted(self._agents), "sessions": sessions, "subagents": told}
 
+    def _midnight(self, now: datetime) -> datetime:
+        """Return when today began for the owner."""
+        zone = next((agent.zone for agent in self._agents.values()), UTC)
+        return now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+
     def _sessions(self, subagents: Sequence[SubAgent], waits: set[str]) -> list[str]:
         """Return the keys of sessions that are no sub-agents' and in which something runs, waits, or has sub-agents."""
         own = {one.session for one in subagents}
-        keys = {*self._lanes.sessions(), *waits, *(one.parent for one in subagents)}
+        keys = {*self._lanes.sessions(), *waits, *(one.parent for one in subagents if one.state == "open")}
         return sorted(key for key in keys - own if agent_of(key) in self._agents and not _is_subagents(key))
 
     def _session(self, key: str, began: Mapping[str, datetime], waits: set[str], now: datetime) -> dict[str, Any]:
@@ -115,6 +118,7 @@ class WorkTree:
             "depth": one.depth,
             "state": state,
             "reason": one.reason,
+            "endedAt": None if one.ended_at is None else one.ended_at.isoformat(timespec="seconds"),
             "age": round(((one.ended_at or now) - one.created_at).total_seconds()),
             "tokens": spent[0],
             "usd": round(spent[1], 4),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 NOTHING: Final = "Nothing works now."
 USAGE: Final = "`/agents stop ID` ends one with all below it, `/stop all` everything."
+ENDED_SHOWN: Final = 5
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _STATES: Final = {
     "running": "works",
@@ -29,21 +30,32 @@ def tree_text(facts: dict[str, Any], names: Mapping[str, str]) -> str:
     for session in facts["sessions"]:
         lines.append(_session_line(session, names))
         lines += _below(below, session["key"], 1)
-    if not lines:
-        return NOTHING
-    return "\n".join([*lines, "", USAGE])
+    return "\n".join([*([*lines, "", USAGE] if lines else [NOTHING]), *_ended(facts["subagents"])])
+
+
+def _ended(subagents: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the lines about those that have ended today, the newest first."""
+    ended = sorted((one for one in subagents if one["endedAt"]), key=lambda one: str(one["endedAt"]), reverse=True)
+    if not ended:
+        return []
+    more = [f"- … and {len(ended) - ENDED_SHOWN} more"] if len(ended) > ENDED_SHOWN else []
+    return ["", "Ended today:", *(_line(one) for one in ended[:ENDED_SHOWN]), *more]
 
 
 def _below(below: Mapping[str, Sequence[dict[str, Any]]], key: str, level: int) -> list[str]:
     lines = []
     for one in below.get(key, ()):
-        cost = f" · {one['tokens']:,} tokens · ${one['usd']:.2f}" if one["tokens"] else ""
-        why = f" ({one['reason']})" if one["reason"] else ""
-        took = f"{_STATES[one['state']]}{why}" + (f" · {age(one['age'])}")
-        other = f" · agent {one['agent']}" if not key.startswith(f"agent:{one['agent']}:") else ""
-        lines.append(f"{'  ' * level}- {one['id']} “{one['label']}”{other}: {took}{cost}")
-        lines += _below(below, one["session"], level + 1)
+        if not one["endedAt"]:
+            lines.append(f"{'  ' * level}{_line(one)}")
+            lines += _below(below, one["session"], level + 1)
     return lines
+
+
+def _line(one: dict[str, Any]) -> str:
+    cost = f" · {one['tokens']:,} tokens · ${one['usd']:.2f}" if one["tokens"] else ""
+    why = f" ({one['reason']})" if one["reason"] else ""
+    other = f" · agent {one['agent']}" if not one["parent"].startswith(f"agent:{one['agent']}:") else ""
+    return f"- {one['id']} “{one['label']}”{other}: {_STATES[one['state']]}{why} · {age(one['age'])}{cost}"
 
 
 def _session_line(session: dict[str, Any], names: Mapping[str, str]) -> str:

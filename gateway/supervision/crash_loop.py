@@ -6,6 +6,7 @@ import json
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, Final, Literal
 
 from agent.timing import Clock
 
@@ -13,46 +14,78 @@ NAME = "starts.json"
 WITHIN = timedelta(minutes=5)
 TOO_OFTEN = 3
 KEPT = 10
+_TOLD: Final = 2
 OFTEN_CRASHED = (
     "I crashed three times within five minutes and paused, because a message or task may be the cause. I still accept "
     "and store messages. Check my log, then send /resume or run: homebody resume"
 )
 
 
-class CrashLoopBreaker:
-    """Records when the gateway was started, and which runs ended cleanly. Does blocking I/O on a small file.
+PauseMark = Literal[0, 1, 2]
+"""Whether a run is paused: not, yes, or yes and its owner was told."""
 
-    If the file cannot be read or written, crashes are not counted.
+
+class CrashLoopBreaker:
+    """Records when the gateway was started, which runs ended cleanly, and which are paused. Does blocking I/O on a small file.
+
+    If the file cannot be read or written, crashes are not counted. A pause goes on over restarts until ``resumed``, or a start without
+    crashes before it.
     """
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._path = folder / NAME
         self._clock = clock
         self._mine: float | None = None
+        self._pause: PauseMark = 0
 
     def begin(self) -> int:
         """Record a start; return how many runs of the last five minutes crashed."""
         now = self._clock.now()
         lives = self._read()
-        crashed = sum(1 for at, clean in lives if not clean and now - datetime.fromtimestamp(at, UTC) <= WITHIN)
+        crashed = sum(1 for at, clean, _ in lives if not clean and now - datetime.fromtimestamp(at, UTC) <= WITHIN)
+        before = lives[-1][2] if lives else 0
+        self._pause = (before or 1) if crashed >= TOO_OFTEN else 0
         self._mine = now.timestamp()
-        self._write([*lives, (self._mine, False)])
+        self._write([*lives, (self._mine, False, self._pause)])
         return crashed
+
+    @property
+    def told(self) -> bool:
+        """Whether the owner was told of the pause that this run is in."""
+        return self._pause == _TOLD
+
+    def has_told(self) -> None:
+        """Record that the owner was told of the pause."""
+        self._mark(_TOLD)
+
+    def resumed(self) -> None:
+        """Record that the pause is over."""
+        self._mark(0)
+
+    def _mark(self, pause: PauseMark) -> None:
+        self._pause = pause
+        self._write([(at, clean, pause if at == self._mine else mark) for at, clean, mark in self._read()])
 
     def end(self) -> None:
         """Record that this run ends cleanly."""
-        self._write([(at, clean or at == self._mine) for at, clean in self._read()])
+        self._write([(at, clean or at == self._mine, mark) for at, clean, mark in self._read()])
 
-    def _read(self) -> list[tuple[float, bool]]:
+    def _read(self) -> list[tuple[float, bool, PauseMark]]:
         try:
-            return [(float(at), bool(clean)) for at, clean in json.loads(self._path.read_text())]
+            return [_life(*one) for one in json.loads(self._path.read_text())]
         except (OSError, ValueError, TypeError):
             return []
 
-    def _write(self, lives: list[tuple[float, bool]]) -> None:
+    def _write(self, lives: list[tuple[float, bool, PauseMark]]) -> None:
         fresh = self._path.with_name(f".{NAME}.{os.getpid()}.tmp")
         try:
             fresh.write_text(json.dumps(lives[-KEPT:]))
             fresh.replace(self._path)
         except OSError:
             return
+
+
+def _life(at: Any, clean: Any, pause: Any = 0) -> tuple[float, bool, PauseMark]:
+    """Return one run as it is stored; earlier versions did not store whether it was paused."""
+    marks: dict[Any, PauseMark] = {1: 1, 2: 2}
+    return float(at), bool(clean), marks.get(pause, 0)

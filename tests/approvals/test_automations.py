@@ -135,6 +135,7 @@ async def test_the_question_says_what_asks(farm: Farm, origin: Any, words: str) 
 
 
 WRITE = Act(kind="write", summary="change MEMORY.md", path="MEMORY.md", details="x")
+SPAWN = Act(kind="spawn", summary="start a sub-agent", details="look")
 CALL = ToolCall(id="c", name="write", arguments={})
 
 
@@ -149,7 +150,10 @@ CALL = ToolCall(id="c", name="write", arguments={})
         ("guest", Audience("peer", "telegram-7"), "deny"),
     ],
 )
-async def test_who_may_ask_while_untrusted_text_is_in_view(farm: Farm, origin: Any, audience: Audience, decision: str) -> None:
+@pytest.mark.parametrize("act", [WRITE, SPAWN], ids=lambda act: act.kind)
+async def test_who_may_ask_while_untrusted_text_is_in_view(
+    farm: Farm, origin: Any, audience: Audience, decision: str, act: Act
+) -> None:
     wire = farm.wire()
     async with farm.house(wire) as house:
         await known_to(wire)
@@ -166,7 +170,10 @@ async def test_who_may_ask_while_untrusted_text_is_in_view(farm: Farm, origin: A
             now=farm.clock.now(), session="x", turn="t", audience=audience, origin=origin, taint=frozenset({"web:example.org"})
         )
         assert isinstance(gate, ApprovalGate)
-        assert (await gate.judge("k", CALL, WRITE, context)).decision == decision
+        expected = (
+            "allow" if act.kind == "spawn" and decision == "deny" else decision
+        )  # but only a few: tests/subagents/test_limits.py
+        assert (await gate.judge("k", CALL, act, context)).decision == expected
 
 
 def test_rules_for_an_origin_hold_for_it_alone(tmp_path: Path) -> None:

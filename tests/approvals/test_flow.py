@@ -53,6 +53,22 @@ async def test_the_owner_is_asked_and_a_press_takes_the_turn_up(farm: Farm) -> N
     assert re.fullmatch(r"so: \[Approval #\w+: the owner approved it\. Result of plough \(run `field`\):\]", answer)
 
 
+async def test_an_approval_during_a_pause_says_that_it_waits_and_is_done_when_the_pause_is_over(farm: Farm) -> None:
+    wire = farm.wire()
+    async with farm.house(wire) as house:
+        ask = await asked(wire, "plough field")
+        house.pause.begin("crashes", "I crashed three times.")
+        await wire.say(value(ask, "once"), event="button")
+        await wire.until(lambda: any("Approved #" in text for text in wire.said()))
+        told = next(text for text in wire.said() if "Approved #" in text)
+        assert "⏸ I am paused" in told
+        assert "/resume" in told
+        assert farm.tool.done == []
+        await house.pause.resume()
+        await wire.until(lambda: any(text.startswith("so: ") for text in wire.said()))
+    assert farm.tool.done == ["field"]
+
+
 async def test_a_denied_act_is_not_done_and_the_agent_answers(farm: Farm) -> None:
     wire = farm.wire()
     async with farm.house(wire) as house:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import signal
 import subprocess
@@ -76,6 +77,32 @@ def test_the_process_ends_at_once_with_a_code_that_asks_for_another_try() -> Non
     assert not supervised({})
 
 
+def test_a_pause_is_told_once_until_it_is_over(tmp_path: Path) -> None:
+    clock = ManualClock(NOON)
+
+    def crash() -> CrashLoopBreaker:
+        clock.move(1)
+        life = CrashLoopBreaker(tmp_path, clock)
+        life.begin()
+        return life
+
+    for _ in range(TOO_OFTEN):
+        assert not crash().told
+    first = crash()
+    assert not first.told, "it died before it could tell"
+    second = crash()
+    assert not second.told
+    second.has_told()
+    third = crash()
+    assert third.told
+    third.resumed()
+    assert not crash().told, "that is another pause"
+    clock.move(3600)
+    (tmp_path / "starts.json").write_text(json.dumps([[clock.now().timestamp(), False]] * TOO_OFTEN))
+    life = CrashLoopBreaker(tmp_path, clock)
+    assert (life.begin(), life.told) == (TOO_OFTEN, False), "an earlier version did not write whether it was paused"
+
+
 def test_a_full_disk_is_told_and_the_reserve_is_given_up(tmp_path: Path) -> None:
     free = [1000 * MB]
     told: list[str] = []
@@ -107,6 +134,12 @@ async def test_a_house_that_fell_over_three_times_pauses_until_it_is_told_to_go_
         await world.platform.until(lambda: any("Running" in text for text in world.said()))
         status = await client.ask(world.root / STATE, "status")
         assert (len(status["paused"]), status["inbox"]["waiting"], world.model.calls) == (1, 1, 0)
+        await life.end(signal.SIGKILL)
+        life = await world.start()
+        assert len((await world.until_paused())["paused"]) == 1
+        await world.say("/status")
+        await world.platform.until(lambda: sum("Running" in text for text in world.said()) == 2)
+        assert sum("crashed three times" in text for text in world.said()) == 1, "once for each pause, not for each start"
         await world.say("/resume")
         assert await world.quiet(life)
         await life.end()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.models.scripted import Stall
+from gateway.subagents.tree_text import tree_text
 from tests.subagents.conftest import MAIN, Cast, open_ones, settled, until
 
 if TYPE_CHECKING:
@@ -99,7 +100,24 @@ async def test_one_is_stopped_by_its_id_and_those_above_a_nested_one_are_told_at
         assert "Cid was stopped, so I did it myself." in cast.seen["main"][-1]
         await talk.until(lambda: "Ann is done." in talk.replies())
         assert "No sub-agent nobody works now" in (await talk.ask("/agents stop nobody"))["reply"]
-        assert "has ended" in (await talk.ask("/agents tree"))["reply"]
+        working, _, ended = (await talk.ask("/agents tree"))["reply"].partition("Ended today:\n")
+        assert "“ann”" not in working
+        assert [line.partition("“")[2][:3] for line in ended.splitlines()] == ["ann", "cid"], "the newest first"
+        assert "has ended" in ended
+
+
+def test_those_that_have_ended_are_few_and_below_those_that_work() -> None:
+    def one(name: str, ended: str | None) -> dict[str, Any]:
+        facts = {"id": name, "label": name, "agent": "main", "session": f"s:{name}", "parent": MAIN, "reason": ""}
+        return facts | {"state": "done" if ended else "running", "endedAt": ended, "age": 90, "tokens": 0, "usd": 0}
+
+    session = {"key": MAIN, "agent": "main", "state": "running", "age": 5, "toolCalls": 0, "waiting": 0}
+    over = [one(f"e{n}", f"2026-03-01T0{n}:00:00+00:00") for n in range(8)]
+    lines = tree_text({"sessions": [session], "subagents": [*over, one("w", None)]}, {}).splitlines()
+    assert [line.split()[1] for line in lines if line.lstrip().startswith("-")][1:] == ["w", "e7", "e6", "e5", "e4", "e3", "…"]
+    assert lines[-1] == "- … and 3 more"
+    assert tree_text({"sessions": [], "subagents": []}, {}) == "Nothing works now."
+    assert tree_text({"sessions": [], "subagents": over[:1]}, {}).startswith("Nothing works now.\n\nEnded today:\n- e0 “e0”")
 
 
 async def test_a_stop_before_a_crash_holds_after_it(street: Make) -> None:
