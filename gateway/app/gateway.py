@@ -19,6 +19,7 @@ from gateway.api.handlers.approvals import ApprovalHandlers
 from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.api.handlers.routes import RouteHandlers
+from gateway.api.handlers.sharing import SharingHandlers
 from gateway.app.dependencies import Dependencies
 from gateway.app.parts import GatewayParts
 from gateway.base.errors import HomebodyError
@@ -158,6 +159,7 @@ class Gateway(GatewayParts):
             **self.status.calls(),
             **self.tool_calls.calls(),
             **self.todo_calls.calls(),
+            **SharingHandlers(self.agents, self.deps.clock, lambda: self.settings.current.default_agent).calls(),
             **ApprovalHandlers(
                 self.ledger, self.approvals.decisions, settings=lambda: self.settings.current, stored=self.rules.stored
             ).calls(),

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from agent.errors import AgentError, RequestRefused
-from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.taint import unfenced
 from agent.tools.protocol import Outcome, ToolContext
 from agent.tools.spawn import SpawnArguments
@@ -113,8 +113,13 @@ def _session_line(record: SessionRecord, now: datetime) -> str:
 
 
 def _told(transcript: Transcript, before: int | None, room: int) -> Outcome:
-    """Return the last messages of a transcript with their numbers, or those before a number; the newest are kept where room is short."""
     said = [entry.body.message for entry in transcript.entries if isinstance(entry.body, Said)]
+    text = history_text(said, before, room)
+    return Outcome(text=text, details={"messages": len(said)}, sources=tuple(sorted(transcript.taint)))
+
+
+def history_text(said: Sequence[Message], before: int | None, room: int) -> str:
+    """Return the last messages with their numbers, or those before a number, in at most ``room`` characters unless one is longer."""
     last = len(said) if before is None else max(0, min(before - 1, len(said)))
     lines: list[str] = []
     for number in range(last, max(0, last - SHOWN), -1):
@@ -125,8 +130,7 @@ def _told(transcript: Transcript, before: int | None, room: int) -> Outcome:
         lines.insert(0, line)
     first = last - len(lines)
     more = [f"({first} earlier messages: before {first + 1})"] if first else []
-    text = "\n\n".join([*more, *lines]) or "Nothing was said in it yet."
-    return Outcome(text=text, details={"messages": len(said)}, sources=tuple(sorted(transcript.taint)))
+    return "\n\n".join([*more, *lines]) or "Nothing was said in it yet."
 
 
 def _line(message: UserMessage | AssistantMessage | ToolMessage) -> str:
