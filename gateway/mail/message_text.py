@@ -1,0 +1,40 @@
+"""The text of a mail as people would see it: HTML without its invisible parts, read in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from agent.characters import without_smuggled
+from agent.errors import FetchFailed
+from agent.tools.web.fetch_protocol import Fetched
+from agent.tools.web.page_reader import PageReader
+from agent.tools.web.page_text import decoded
+from gateway.mail.mailbox import StoredMail, TextPart
+
+SECONDS: Final = 30.0
+"""How long the HTML of one mail may take to read."""
+
+
+class MessageTexts:
+    """Turns the texts of mails into plain text."""
+
+    def __init__(self, pages: PageReader | None = None) -> None:
+        self._pages = pages or PageReader(seconds=SECONDS)
+
+    async def text_of(self, mail: StoredMail) -> str:
+        """Return the text of a mail; what cannot be read is said in its place."""
+        found = [await self._one(part) for part in mail.texts]
+        return "\n\n".join(text for text in found if text)
+
+    async def _one(self, part: TextPart) -> str:
+        if part.media_type != "text/html":
+            text = await asyncio.to_thread(decoded, part.data, part.charset, html=False)
+            return without_smuggled(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+        fetched = Fetched(url="", status=200, media_type="text/html", charset=part.charset, body=part.data)
+        try:
+            read = await self._pages.read(fetched, whole=True)
+        except FetchFailed as error:
+            return f"[the HTML of this mail could not be read: {error}]"
+        notes = "".join(f"\n[{note.replace('page', 'mail')}]" for note in read.notes)
+        return f"{read.text}{notes}"
