@@ -12,6 +12,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "group:fs": ("read", "write", "edit", "apply_patch", "list", "grep"),
     "group:memory": ("memory_search", "memory_get"),
     "group:notes": ("todo",),
+    "group:mail": ("mail",),
     "group:messaging": ("send_file", "message"),
     "group:runtime": ("exec", "process"),
     "group:web": ("web_search", "web_fetch"),

@@ -18,7 +18,7 @@ from agent.loop.gate import AskedCall, Gate, OpenGate, Verdict
 from agent.messages import ToolCall, ToolMessage
 from agent.taint import unfenced
 from agent.tools.protocol import Effect, ToolContext
-from agent.tools.toolbox import OUTSIDE, WITHHELD, result_cap
+from agent.tools.toolbox import LOOKS_AROUND, OUTSIDE, WITHHELD, result_cap
 from agent.transcript.entries import Said
 from agent.transcript.history_view import unknown
 
@@ -111,9 +111,13 @@ class ToolRunner:
         """
         for one in asked:
             context = replace(self.context.tool_context(self.turn), call=one.key)
-            if self.context.toolbox.effect_of(one.call.name) != "pure" and not await self._began_never(one.key):
+            effect = self.context.toolbox.effect_of(one.call.name)
+            if effect != "pure" and not await self._began_never(one.key):
                 # it was allowed and began before a restart: whatever it changed itself must not be taken for a reason to ask again
-                await self._record(one, Verdict(decision="allow", reason=APPROVED), unknown(one.call))
+                told = self._unknown(one.call, context)
+                if effect == "idempotent":  # its contract: the same call leaves the same state, and was approved
+                    told = await self._executed(one.key, one.call, replace(context, approved=True))
+                await self._record(one, Verdict(decision="allow", reason=APPROVED), told)
                 continue
             verdict = await self._judged(one.key, one.call, context, must_be_judged=True)
             if verdict.decision == "ask":
@@ -124,7 +128,7 @@ class ToolRunner:
                 try:
                     result = await self._executed(one.key, one.call, replace(context, approved=True))
                 except asyncio.CancelledError:
-                    await asyncio.shield(self._record(one, verdict, unknown(one.call)))
+                    await asyncio.shield(self._record(one, verdict, self._unknown(one.call, context)))
                     raise
             await self._record(one, verdict, result)
 
@@ -163,7 +167,7 @@ class ToolRunner:
             return Verdict(decision="deny", reason=WITHHELD.removeprefix("not run: "))
         try:
             toolbox = self.context.toolbox
-            if call.name in OUTSIDE or toolbox.effect_of(call.name) == "pure":
+            if call.name in OUTSIDE - LOOKS_AROUND or toolbox.effect_of(call.name) == "pure":
                 act = toolbox.act_of(call, context)
             else:  # what changes files looks at them first
                 act = await asyncio.to_thread(toolbox.act_of, call, context)

@@ -63,7 +63,7 @@ class MailArguments(Arguments):
     text: Annotated[
         Annotated[CleanText, _at_most(LONGEST_TEXT)] | None, Field(validation_alias=AliasChoices("text", "body"))
     ] = None
-    attach: Annotated[tuple[_Short, ...], Field(description="paths")] = ()
+    attach: Annotated[tuple[_Short, ...] | None, Field(description="paths")] = None
     draft: Annotated[bool, Field(description="save, do not send")] = False
     mark: Literal["read", "unread", "flagged", "unflagged"] | None = None
     attachment: Annotated[int | None, Field(ge=1)] = None
@@ -81,6 +81,10 @@ class Mailboxes(Protocol):
         Raises:
             MailRefused: it cannot be done; the text says what is wrong and what would do.
         """
+        ...
+
+    def known(self, wish: MailArguments, context: ToolContext) -> str:
+        """Say what is known of a call whose outcome is not; "" if nothing. Quick."""
         ...
 
     async def perform(self, wish: MailArguments, context: ToolContext) -> Outcome:
@@ -104,8 +108,8 @@ class MailTool(CheckedTool[MailArguments]):
             MailArguments,
             name="mail",
             description=(
-                "The owner's mail. list and search show the newest first; save puts an attachment into inbox/; "
-                "move takes a folder such as archive or trash. The owner is asked before mail is sent: do not ask yourself."
+                "The owner's mail, newest first. save puts an attachment into inbox/; move goes to a folder such as archive or "
+                "trash. The owner is asked before mail is sent: do not ask yourself."
             ),
             effect="idempotent",
         )
@@ -120,6 +124,11 @@ class MailTool(CheckedTool[MailArguments]):
             return self._mailboxes.preview(wish, context)
         except MailRefused:
             return None
+
+    def known_of(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        """Say what is known of a mail whose sending was interrupted."""
+        wish = self.checked(arguments)
+        return self._mailboxes.known(wish, context) if wish is not None and wish.action in SENDS else ""
 
     async def act(self, arguments: MailArguments, context: ToolContext) -> Outcome:
         """Do it."""

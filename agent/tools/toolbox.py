@@ -22,8 +22,10 @@ Permit: TypeAlias = "Callable[[ToolCall], str | None]"
 Withheld: TypeAlias = "Callable[[str, str], bool]"
 """Says whether a tool's call may not run because its arguments, as JSON, hold what must not leave the machine."""
 WITHHELD = "not run: the arguments hold a secret of this machine, which may not leave it; the owner was told"
-OUTSIDE = frozenset({"exec", "process", "web_fetch", "web_search", "message", "send_file"})
+OUTSIDE = frozenset({"exec", "process", "web_fetch", "web_search", "message", "send_file", "mail"})
 """Tools whose arguments reach something outside of the workspace."""
+LOOKS_AROUND = frozenset({"mail"})
+"""Those of them that look something up before they can say what a call would do: they are asked in a thread."""
 _RAW_SHOWN = 120
 _CAPS = ((400_000, 64_000), (100_000, 32_000), (32_000, 16_000))
 """Windows in tokens from which on a result may have so many characters."""

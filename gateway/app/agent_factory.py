@@ -78,6 +78,7 @@ def build_key(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapp
         profile.settings.shared_paths,
         profile.memory,
         settings.tools.web,
+        settings.mail.accounts_of(profile.id, settings.default_agent).keys(),
         kept,
     )
 

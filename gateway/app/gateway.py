@@ -133,6 +133,7 @@ class Gateway(GatewayParts):
         """Close everything and release the lock."""
         self.storage_retry.close()
         await self.automation.close()
+        await self.mail.close()
         await self.commands.close()
         await self.agent_supervisor.close()
         await self.model_registry.close()
@@ -203,6 +204,7 @@ class Gateway(GatewayParts):
         for agent in self.agents.values():
             agent.take_up_unsaved(self.router.audience)
         await self.automation.begin()
+        self.mail.begin()
         await self.inbox.replay()
 
     async def _drain(self) -> None:

@@ -25,6 +25,7 @@ from gateway.app.approvals import ApprovalParts
 from gateway.app.automation_parts import AutomationParts
 from gateway.app.commands import CommandParts
 from gateway.app.dependencies import Dependencies
+from gateway.app.mail_parts import MailParts
 from gateway.app.reload import Reload
 from gateway.app.status_handlers import StatusHandlers
 from gateway.app.subagents import SubAgentParts
@@ -126,6 +127,7 @@ class GatewayParts:
             listener=listener,
             secret_filter=self._secret_filter,
         )
+        self.mail = MailParts(deps, self.settings, withheld=self._secret_filter.file)
         self.delivery.attach(self.silent)
         self.delivery.ready(self.silent.name, self.silent.account)
         self.channel_supervisor = ChannelSupervisor(self._keeper, self.delivery)
@@ -339,7 +341,7 @@ class GatewayParts:
 
     def _providers(self, agent: str) -> Sequence[ToolProvider]:
         """Return the providers of an agent's further tools. Called while it is being built; each part adds its own here."""
-        return [FixedTools("automation", self.automation.tools(agent))]
+        return [FixedTools("automation", self.automation.tools(agent)), *self.mail.providers(agent)]
 
     def _tell_of_secret(self, text: str) -> None:
         """Tell the owner of a secret that was withheld. Files are looked at in threads, so this may be called from any."""

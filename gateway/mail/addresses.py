@@ -16,6 +16,9 @@ MOST_RECIPIENTS: Final = 50
 LONGEST: Final = 254
 """Characters of an address (RFC 5321)."""
 _LOCAL: Final = re.compile(r"[^\s@<>\"(),;:\\\[\]\x00-\x1f\x7f]{1,64}")
+_ITEMS: Final = re.compile(r'(?:"[^"]*"|[^,;"])+|"')
+_ITEM: Final = re.compile(r'(?:(?P<name>"[^"]*"|[^"<>]*?)\s*<\s*(?P<within>[^<>\s]+)\s*>)|(?P<bare>[^<>\s"]+)')
+"""One recipient: an address, or a name and an address in angle brackets. Other forms of the standard are refused: they can hide one."""
 _NAMES_ADDRESS: Final = re.compile(r"[^\s@<>\"']+@[^\s@<>\"']+\.[^\s@<>\"']+")
 _SHOWN_NAME: Final = 80
 
@@ -63,12 +66,14 @@ def recipients(given: str, field: str) -> tuple[Address, ...]:
     """
     if any(unicodedata.category(char) in {"Cc", "Zl", "Zp"} for char in given):
         raise MailRefused(f"{field}: an address holds a line end or another control character")
-    listed = given.replace(";", ",")
     found = []
-    for name, address in getaddresses([listed]):
-        if not address and not name:
+    for item in _ITEMS.findall(given):
+        match = _ITEM.fullmatch(item.strip())
+        if match is None:
+            if item.strip():
+                raise MailRefused(f"{field}: {item.strip()[:80]!r} is no mail address; write it like Anna <anna@example.org>")
             continue
-        found.append(Address(valid(address or name, field), name if address else ""))
+        found.append(Address(valid(match["within"] or match["bare"], field), (match["name"] or "").strip().strip('"').strip()))
     if given.strip() and not found:
         raise MailRefused(f"{field}: {given[:80]!r} holds no address; write it like anna@example.org")
     if len(found) > MOST_RECIPIENTS:

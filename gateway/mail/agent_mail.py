@@ -80,6 +80,13 @@ class AgentMail:
         handlers = {"folders": self._folders, "read": self._read, "save": self._save, "move": self._move, "mark": self._mark}
         return await handlers.get(wish.action, self._list)(wish, context)
 
+    def known(self, wish: MailArguments, context: ToolContext) -> str:
+        """See the protocol."""
+        try:
+            return self._sender.known(self._writer.approved(wish, context))
+        except MailRefused:
+            return ""
+
     def _names(self) -> Sequence[str]:
         names = self._accounts()
         if not names:

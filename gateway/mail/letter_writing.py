@@ -175,10 +175,10 @@ class LetterWriter:
 
     def _attached(self, wish: MailArguments, context: ToolContext, most: int) -> tuple[Enclosure, ...]:
         """Read the files that go with a mail, as they are now: those that this conversation may read, and no secrets."""
-        if len(wish.attach) > MOST_FILES:
-            raise MailRefused(f"{len(wish.attach)} files; at most {MOST_FILES} can go with one mail")
+        if len(wish.attach or ()) > MOST_FILES:
+            raise MailRefused(f"{len(wish.attach or ())} files; at most {MOST_FILES} can go with one mail")
         found, left = [], most
-        for raw in wish.attach:
+        for raw in wish.attach or ():
             path = self._files.readable(raw, context.audience)
             data = self._files.sandbox.read(path, limit=max(left, 1)).data
             left -= len(data)

@@ -24,6 +24,13 @@ log = logging.getLogger(__name__)
 
 LOOKS: Final = (0.0, 2.0, 4.0)
 """Seconds before each look whether the server filed a mail itself."""
+_KNOWN: Final = {
+    "prepared": "The mail was not sent.",
+    "doubt": "The mail was being sent when it was interrupted: it may have arrived.",
+    "accepted": "The mail was sent.",
+    "filed": "The mail was sent.",
+    "unknown": "Nobody knows whether the mail was sent; a copy is among the drafts.",
+}
 _FLAGS: Final = {"sent": "\\Seen", "drafts": "\\Draft"}
 
 
@@ -54,6 +61,15 @@ class MailSender:
             self._running[key] = task
             task.add_done_callback(lambda _: self._running.pop(key, None))
         return await asyncio.shield(self._running[key])
+
+    def known(self, key: str) -> str:
+        """Say how far a mail came, in a sentence."""
+        record = self._records.load(key)
+        if record is None:
+            return ""
+        if key in self._running:
+            return "The mail is being sent at this moment; that goes on."
+        return _KNOWN[record.state]
 
     async def _send(self, key: str) -> Outcome:
         record = await asyncio.to_thread(self._records.load, key)

@@ -175,7 +175,7 @@ async def _write(client: SMTP, data: bytes, limit: asyncio.Timeout, seconds: flo
 
 async def _drained(client: SMTP, most: int) -> None:
     """Wait until at most so many bytes wait to be written: the library tells nobody when there is room."""
-    while isinstance(transport := client.transport, asyncio.WriteTransport) and transport.get_write_buffer_size() > most:
+    while isinstance(transport := client.transport, asyncio.WriteTransport) and transport.get_write_buffer_size() > most:  # noqa: ASYNC110
         await asyncio.sleep(0.005)
 
 
