@@ -133,6 +133,7 @@ class Gateway(GatewayParts):
         """Close everything and release the lock."""
         self.storage_retry.close()
         await self.automation.close()
+        await self.mail_watch.close()
         await self.mail.close()
         await self.commands.close()
         await self.agent_supervisor.close()
@@ -205,6 +206,8 @@ class Gateway(GatewayParts):
             agent.take_up_unsaved(self.router.audience)
         await self.automation.begin()
         self.mail.begin()
+        if self.deps.serving:
+            self.mail_watch.begin()
         await self.inbox.replay()
 
     async def _drain(self) -> None:

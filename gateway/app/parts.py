@@ -26,6 +26,7 @@ from gateway.app.automation_parts import AutomationParts
 from gateway.app.commands import CommandParts
 from gateway.app.dependencies import Dependencies
 from gateway.app.mail_parts import MailParts
+from gateway.app.mail_watch import MailWatchParts
 from gateway.app.reload import Reload
 from gateway.app.status_handlers import StatusHandlers
 from gateway.app.subagents import SubAgentParts
@@ -239,6 +240,9 @@ class GatewayParts:
             accounts=self.channel_supervisor.keys,
             subagents=self.subagents,
         )
+        self.mail_watch = MailWatchParts(
+            deps, self.settings, ledger, agents=self.agents, inbox=self.inbox, place=self.owner.place
+        )
         self.endings = TurnEndings(ledger.turns, results=self.automation.results, hand_out=self.inbox.hand_out)
         answering = Answering(
             ledger=ledger,
@@ -337,6 +341,7 @@ class GatewayParts:
             notices=self.notices,
             audience=self.router.audience,
             sandbox=self.sandbox,
+            mail=self.mail_watch.facts,
         )
 
     def _providers(self, agent: str) -> Sequence[ToolProvider]:

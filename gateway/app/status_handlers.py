@@ -38,6 +38,7 @@ class StatusHandlers:
         notices: StartupNotices,
         audience: Callable[[str], Audience],
         sandbox: CommandSandbox,
+        mail: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self._ledger = ledger
         self._settings = settings
@@ -50,6 +51,7 @@ class StatusHandlers:
         self._notices = notices
         self._audience = audience
         self._sandbox = sandbox
+        self._mail = mail
 
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
         """The calls by name, for ``POST /admin/CALL``."""
@@ -76,6 +78,7 @@ class StatusHandlers:
             "inbox": {"waiting": tally.waiting},
             "turns": {"running": tally.running, "suspended": tally.suspended},
             "outbox": dict(tally.outbox),
+            "mail": self._mail(),
             "unasked": {"held": tally.held, "kept": tally.kept},
             "paused": self._pause.causes,
             "notices": self._notices.told,

@@ -50,6 +50,7 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
         heard = f", last message {local(channel['heard'])}" if channel.get("heard") else ""
         lines.append(f"  channel {name}: {channel['state']}{heard}")
         lines += [f"    {channel[key]}" for key in ("trouble", "mend", "sending") if channel.get(key)]
+    lines += mail_lines(facts.get("mail") or {})
     outbox = ", ".join(f"{count} {state}" for state, count in facts["outbox"].items() if state != "sent" and count) or "empty"
     if suspended := facts["turns"].get("suspended"):
         lines.append(f"  {suspended} turns wait for your approval: homebody approvals list")
@@ -70,6 +71,16 @@ def held_lines(counts: dict[str, int]) -> list[str]:
     states = {"held": "held until quiet hours end", "kept": "kept beyond the number of a day"}
     told = [f"{counts[state]} {words}" for state, words in states.items() if counts[state]]
     return [f"  unasked messages: {', '.join(told)} (homebody outbox held)"] if told else []
+
+
+def mail_lines(accounts: dict[str, Any]) -> list[str]:
+    """Say of each mail account whether it is watched, and what keeps it from that."""
+    lines = []
+    for name, account in accounts.items():
+        watched = "not watched" if account["watch"] == "off" else f"watch: {account['watch']}, {account['state'] or 'not yet'}"
+        lines.append(f"  mail {name}: {account['address']}, {watched}")
+        lines += [f"    {account['trouble']} (homebody mail test {name})"] if account["trouble"] else []
+    return lines
 
 
 def confinement_lines(standing: dict[str, Any] | None) -> list[str]:

@@ -31,7 +31,7 @@ _AT_ONCE: Final = 262_144
 """Bytes that are sent before the time is looked at again."""
 
 
-class TooMuch(imaplib.IMAP4.abort):
+class TooMuch(OSError):
     """The server sent more than an operation may receive. The connection cannot be used any more."""
 
 

@@ -1,0 +1,130 @@
+"""Builds what waits for new mail: a thread for each watched account, and what its mail becomes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import tzinfo
+from functools import partial
+from typing import Any, Final
+
+from channels.messages import ChatAddress
+from channels.terminal.channel import LOCAL
+from gateway.agents.running_agent import RunningAgent
+from gateway.app.dependencies import Dependencies
+from gateway.base.errors import StorageFailed
+from gateway.inbound.pipeline import Inbox
+from gateway.ledger.hooks import HOOK_ACCOUNT
+from gateway.ledger.rows import Unasked
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.mail.announcing import MailAnnouncements
+from gateway.mail.watch_cursor import CursorFile
+from gateway.mail.watching import MailWatcher, NewMail
+from gateway.settings.mail import MailAccount
+from gateway.settings.root import Settings, SettingsStore
+
+CURSORS: Final = "mail/watched"
+"""The folder of cursors, below the state."""
+STORE_SECONDS: Final = 60.0
+"""How long a watcher waits until its announcement is stored."""
+_TERMINAL: Final = ChatAddress(channel="terminal", kind="direct", id=LOCAL)
+
+
+class MailWatchParts:
+    """The watchers of all accounts. ``place`` returns the owner's latest chat."""
+
+    def __init__(
+        self,
+        deps: Dependencies,
+        settings: SettingsStore,
+        ledger: SqliteLedger,
+        *,
+        agents: Mapping[str, RunningAgent],
+        inbox: Inbox,
+        place: Callable[[], Awaitable[ChatAddress | None]],
+    ) -> None:
+        self._deps = deps
+        self._settings = settings
+        self._agents = agents
+        self._place = place
+        self._watchers: dict[str, MailWatcher] = {}
+        self._loop = asyncio.get_running_loop()
+        self._begun = False
+        self._announcements = MailAnnouncements(
+            submit=partial(inbox.submit, account=HOOK_ACCOUNT),
+            queue=ledger.context_events.announce,
+            latest=self._latest,
+            agent_of=self._agent,
+            unasked=self._unasked,
+            zone=self._zone,
+            clock=deps.clock,
+        )
+        settings.subscribe(self._changed)
+
+    def begin(self) -> None:
+        """Watch what the settings say."""
+        self._begun = True
+        self._adopt(self._settings.current)
+
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """Return each account for ``homebody status``."""
+        found: dict[str, dict[str, Any]] = {}
+        for name, account in self._settings.current.mail.accounts.items():
+            watcher = self._watchers.get(name)
+            watched = (
+                {"state": watcher.state, "trouble": watcher.trouble} if watcher is not None else {"state": "", "trouble": ""}
+            )
+            found[name] = {"address": account.sender, "watch": account.watch} | watched
+        return found
+
+    async def close(self) -> None:
+        """Stop all watchers."""
+        self._begun = False
+        watchers = list(self._watchers.values())
+        self._watchers.clear()
+        for watcher in watchers:
+            watcher.stop()
+        for watcher in watchers:
+            await asyncio.to_thread(watcher.join, 2.0)
+
+    def _changed(self, _former: Settings, settings: Settings) -> None:
+        if self._begun:
+            self._adopt(settings)
+
+    def _adopt(self, settings: Settings) -> None:
+        wanted = {name: account for name, account in settings.mail.accounts.items() if account.watch != "off"}
+        for name, watcher in list(self._watchers.items()):
+            if wanted.get(name) != watcher.account:
+                watcher.stop()
+                del self._watchers[name]
+        for name, account in wanted.items():
+            if name not in self._watchers:
+                cursors = CursorFile(self._deps.paths.state / CURSORS / f"{name}.json")
+                self._watchers[name] = MailWatcher(name, account, cursors, partial(self._announce, account))
+                self._watchers[name].start()
+
+    def _announce(self, account: MailAccount, mail: NewMail) -> None:
+        """Have new mail announced by the event loop. Called in the watcher's thread."""
+        if not self._begun:
+            raise StorageFailed("the gateway is stopping")
+        work = asyncio.run_coroutine_threadsafe(self._announcements.announce(mail, account), self._loop)
+        try:
+            work.result(STORE_SECONDS)
+        except TimeoutError:
+            work.cancel()
+            raise StorageFailed("new mail could not be announced in time") from None
+
+    async def _latest(self) -> ChatAddress:
+        return await self._place() or _TERMINAL
+
+    def _agent(self, name: str) -> str:
+        settings = self._settings.current
+        account = settings.mail.accounts.get(name)
+        named = [one for one in (account.agents if account is not None else ()) if one in self._agents]
+        return named[0] if named else settings.default_agent
+
+    def _unasked(self, agent: str, account: str) -> Unasked:
+        return self._agents[agent].unasked(f"mail:{account}", f"mail {account}")
+
+    def _zone(self, agent: str) -> tzinfo | None:
+        return self._agents[agent].zone
