@@ -341,6 +341,7 @@ class GatewayParts:
             notices=self.notices,
             audience=self.router.audience,
             sandbox=self.sandbox,
+            heartbeats=self.automation.heartbeats.facts,
             mail=self.mail_watch.facts,
         )
 

@@ -38,8 +38,10 @@ class StatusHandlers:
         notices: StartupNotices,
         audience: Callable[[str], Audience],
         sandbox: CommandSandbox,
+        heartbeats: Callable[[RunningAgent], dict[str, Any]],
         mail: Callable[[], dict[str, Any]] = dict,
     ) -> None:
+        self._heartbeats = heartbeats
         self._ledger = ledger
         self._settings = settings
         self._agents = agents
@@ -80,6 +82,7 @@ class StatusHandlers:
             "outbox": dict(tally.outbox),
             "mail": self._mail(),
             "unasked": {"held": tally.held, "kept": tally.kept},
+            "heartbeats": [self._heartbeats(agent) for agent in self._agents.values()],
             "paused": self._pause.causes,
             "notices": self._notices.told,
         }

@@ -197,7 +197,7 @@ class AgentJobs:
         runs = await self._service.log(job.id, 1)
         if runs and runs[0].by_hand and timedelta() <= context.now - runs[0].at < _JUST_NOW:
             raise UsageError(f"{job.id} was started less than a minute ago", hint="Its result comes by itself.")
-        await self._service.run_now(job.id)
+        await self._service.run_now(job.id, f"{context.turn}/{context.call}")
         return Outcome(text=f"{named(job)} is started now. {target(job)}", details={"job": job.id})
 
     async def _log_of(self, job: Job, context: ToolContext) -> Outcome:

@@ -1,7 +1,7 @@
 """Heartbeats: at regular intervals an agent goes through HEARTBEAT.md, if there is anything to do in it.
 
-An instant is used up when its message is stored or there is no reason for one; while the owner's session is busy it waits. The latest
-instant is stored first, so that a restart repeats none, and what was missed while the gateway was off is made up for once.
+An instant is used up when its message is stored or there is no reason for one; while the owner's session is busy it waits. The message is
+named after the instant before it, so that a restart in between repeats none. What was missed while the gateway was off is made up for once.
 """
 
 from __future__ import annotations
@@ -43,9 +43,13 @@ Skipped = Literal["off", "nothing to do", "unreadable", "outside active hours", 
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one agent's heartbeats. ``skipped`` is why the latest instant brought no request."""
+    """What is known of one agent's heartbeats. ``skipped`` is why the latest instant brought no request.
+
+    ``stored`` is the latest instant that is in the ledger, by which the message of the next heartbeat is named.
+    """
 
     state: HeartbeatState
+    stored: datetime
     skipped: Skipped | None = None
     trouble: str = ""
 
@@ -82,14 +86,16 @@ class Heartbeats:
         self._machine = machine
         self._local = local
         self._known: dict[str, _Known] = {}
+        self._ticking = asyncio.Lock()
 
     async def tick(self) -> None:
         """Send the heartbeats that are due."""
-        for agent in list(self._agents.values()):
-            try:
-                await self._tick(agent)
-            except StorageFailed as error:
-                log.warning("the heartbeat of %s is looked at again later: %s", agent.id, error)
+        async with self._ticking:
+            for agent in list(self._agents.values()):
+                try:
+                    await self._tick(agent)
+                except StorageFailed as error:
+                    log.warning("the heartbeat of %s is looked at again later: %s", agent.id, error)
 
     def facts(self, agent: RunningAgent) -> dict[str, Any]:
         """Return the state of an agent's heartbeats as JSON values, for a status."""
@@ -110,7 +116,8 @@ class Heartbeats:
             return
         known = self._known.get(agent.id)
         if known is None:
-            known = self._known[agent.id] = _Known(await self._first(agent, now))
+            first = await self._first(agent, now)
+            known = self._known[agent.id] = _Known(first, first.last)
         if known.state.last > now:  # the clock was set back
             known.state = replace(known.state, last=now)
         if now - known.state.last < self._interval(agent, known.state):
@@ -172,7 +179,7 @@ class Heartbeats:
             return False
         if spoken is not None and not known.state.away_told:
             known.state = replace(known.state, last=now, away_told=True)
-            await self._ledger.put(agent.id, known.state)
+            await self._store(agent, known)
             self._tell(PAUSED)
         return True
 
@@ -201,9 +208,7 @@ class Heartbeats:
             quiet_failure=True,
             daily_usd=settings.daily_usd,
         )
-        known.state = replace(known.state, last=now, row=None, day=day)
-        await self._ledger.put(agent.id, known.state)
-        key = f"{agent.id}:heartbeat:{now.isoformat()}"
+        key = f"{agent.id}:heartbeat:{known.stored.isoformat()}"
         message = Inbound(
             conversation=await self._place(settings.target, session),
             sender=Sender(id=automation.source, name="heartbeat"),
@@ -215,9 +220,12 @@ class Heartbeats:
         )
         route = Route(agent=agent.id, session=session, audience=OWNER)
         row = await self._inbox.submit(message, route, automation, account=_ACCOUNT)
-        if row is not None:
-            known.state = replace(known.state, row=row.id)
-            await self._ledger.put(agent.id, known.state)
+        known.state = replace(known.state, last=now, row=None if row is None else row.id, day=day)
+        await self._store(agent, known)
+
+    async def _store(self, agent: RunningAgent, known: _Known) -> None:
+        await self._ledger.put(agent.id, known.state)
+        known.stored = known.state.last
 
     def _is_tainted(self, agent: RunningAgent, session: str) -> bool:
         """Return whether an earlier heartbeat in this session was shown untrusted text, which a new one has nothing to do with."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -70,6 +72,20 @@ def reminder_step(
     )
     line = f"[reminder “{job.name}” of {due}: {_one_line(job.text)}]"
     return JobStep(job=job.id, fire=fire, message=message, line=line)
+
+
+def asked_by(step: JobStep, request: str) -> JobStep:
+    """Return a step whose message is named after the ``request`` that asks for it, so that a repeat of it is known; "" changes nothing."""
+    if not request:
+        return step
+    key = f"job:{step.job}:asked:{hashlib.sha256(request.encode()).hexdigest()[:24]}"
+    arrival, message = step.arrival, step.message
+    return replace(
+        step,
+        named=True,
+        arrival=None if arrival is None else replace(arrival, key=key, alias=key),
+        message=None if message is None else replace(message, key=key),
+    )
 
 
 def missed_notice(missed: Sequence[tuple[Job, datetime]], zones: Sequence[ZoneInfo], now: datetime) -> str:

@@ -14,10 +14,11 @@ from agent.timing import Clock
 from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition, ScheduleError, UsageError
 from gateway.base.wait import finish_despite_cancel
-from gateway.jobs.job_messages import missed_notice, paused_notice, prompt_step, reminder_step
+from gateway.jobs.job_messages import asked_by, missed_notice, paused_notice, prompt_step, reminder_step
 from gateway.jobs.planning import Plan, after_set_back, following, plan
 from gateway.ledger.job_rows import Job, JobLedger, JobRun, JobStep, NewJob, StepResult
-from gateway.ledger.rows import InboxRow, Unasked
+from gateway.ledger.rows import InboxRow, NewOutbound, Unasked
+from gateway.ledger.values import stamp
 from gateway.schedules.parsing import zone_named
 from gateway.schedules.schedule import At, Schedule, first_instant, from_text
 
@@ -185,12 +186,12 @@ class JobService:
             )
         return await self._store(replace(found, state="active", reason="", next_at=next_at, reckoned_in=zone.key))
 
-    async def run_now(self, job: str) -> JobRun:
-        """Fire it now, whatever its state is; its schedule does not change."""
+    async def run_now(self, job: str, request: str = "") -> JobRun:
+        """Fire it now, whatever its state is; its schedule does not change. The same ``request``, if it has a name, fires it once."""
         found = await self._get(job)
         self._refuse_obstacle(found)
         now = self._clock.now()
-        step = self._step(found, now, now, await self.targets.latest_chat())
+        step = asked_by(self._step(found, now, now, await self.targets.latest_chat()), request)
         result = await finish_despite_cancel(self._do([replace(step, by_hand=True)]))
         if result[0].outcome == "busy":
             raise UsageError(f"the last run of “{found.name}” has not ended yet", hint=f"homebody cron log {job}")
@@ -296,9 +297,12 @@ class JobService:
             planned = plan(job, schedule, now)
             steps.append(self._planned(job, planned, now, latest))
             missed += [] if planned.missed is None else [(job, planned.missed)]
-        if missed:  # before it is stored, so that a crash in between tells twice rather than never
-            await self._tell(missed_notice(missed, [self.targets.zone(job.agent) for job, _ in missed], now))
-        steps.sort(key=lambda step: (step.fire is None, step.fire))
+        if missed:
+            await self._miss([step for step in steps if step.fire is None], missed, now, latest)
+        coming = [step.next_at for step in steps if step.next_at is not None]
+        steps = sorted(
+            (step for step in steps if step.fire is not None or not missed), key=lambda step: (step.fire is None, step.fire)
+        )
         names = {job.id: job for job in jobs}
         for start in range(0, len(steps), _AT_ONCE):
             part = steps[start : start + _AT_ONCE]
@@ -306,7 +310,20 @@ class JobService:
                 if result.outcome == "refused":
                     mend = "Let me write there again, or give the job another chat (`homebody cron change`)."
                     await self._tell(paused_notice(names[step.job], f"its messages were refused: {result.reason}", mend))
-        return [step.next_at for step in steps if step.next_at is not None]
+        return coming
+
+    async def _miss(
+        self, steps: Sequence[JobStep], missed: Sequence[tuple[Job, datetime]], now: datetime, latest: ChatAddress | None
+    ) -> None:
+        """Store that jobs were missed, together with the notice, so that a crash neither loses nor doubles it."""
+        text = missed_notice(missed, [self.targets.zone(job.agent) for job, _ in missed], now)
+        if latest is None:
+            await self._tell(text)
+            await self._do(steps)
+        else:
+            await self._ledger.miss(
+                steps, NewOutbound(conversation=latest, text=text, key=f"missed:{missed[0][0].id}:{stamp(now):x}")
+            )
 
     def _planned(self, job: Job, planned: Plan, now: datetime, latest: ChatAddress | None) -> JobStep:
         fire = planned.fire

@@ -38,12 +38,12 @@ class JobsCommand:
     async def reply(self, argument: str, message: RoutedMessage) -> Reply:
         """Do what the argument says and return the reply with its buttons."""
         try:
-            return await self._reply(argument.split(), message.route)
+            return await self._reply(argument.split(), message.route, message.inbound.key)
         except HomebodyError as error:
             told = str(error)
             return f"{told[:1].upper()}{told[1:]}. {error.hint}".strip(), ()
 
-    async def _reply(self, words: Sequence[str], route: Route) -> Reply:
+    async def _reply(self, words: Sequence[str], route: Route, request: str) -> Reply:
         visible = await self._service.list(route.agent)
         jobs = [job for job in visible if route.audience.kind == "owner" or job.audience == route.audience]
         if not words:
@@ -55,7 +55,7 @@ class JobsCommand:
             case [_]:
                 return await self._shown(job, route)
             case ["run", _]:
-                return await self._ran(job, route), ()
+                return await self._ran(job, route, request), ()
             case ["remove", _]:
                 return _asked(job)
         return await self._altered(job, words, route)
@@ -100,11 +100,11 @@ class JobsCommand:
         )
         return "\n".join(lines), (run, *ends, remove)
 
-    async def _ran(self, job: Job, route: Route) -> str:
+    async def _ran(self, job: Job, route: Route, request: str) -> str:
         runs = await self._service.log(job.id, 1)
         if runs and runs[0].by_hand and timedelta() <= self._clock.now() - runs[0].at < _JUST_NOW:
             return f"{named(job)} was started less than a minute ago."
-        await self._service.run_now(job.id)
+        await self._service.run_now(job.id, request)
         return f"▶️ {named(job)} is started. {target(job, _whose(route))}"
 
 

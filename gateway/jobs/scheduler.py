@@ -121,10 +121,14 @@ class Scheduler:
         while True:
             if not await self._safely(self._fire):
                 await asyncio.sleep(min(self._every, AGAIN_SECONDS))
+            if (
+                keeping is None
+            ):  # what fell due while the gateway was off need not wait for the first tick; the rest of the work can
+                keeping = self._do(self._safely(self._automate))
             waker.plan()
             await waker.woken()
             due = self._kept_at is None or loop.time() - self._kept_at >= self._every * 0.9
-            if due and (keeping is None or keeping.done()):
+            if due and keeping.done():
                 self._kept_at = loop.time()
                 keeping = self._do(self._safely(self._keep_house))
 
@@ -149,6 +153,9 @@ class Scheduler:
     async def _fire(self) -> None:
         if self._jobs is not None:
             await self._jobs.fire_due()
+
+    async def _automate(self) -> None:
+        await self._automation()
 
     async def _keep_house(self) -> None:
         now = self._clock.now()

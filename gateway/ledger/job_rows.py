@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal, Protocol
@@ -122,6 +123,8 @@ class LeftOut:
 class JobStep:
     """What to store when a job is due at ``due``, or when a person starts it (``by_hand``).
 
+    ``named``: its message is named after the request for it, so that a repeat is "known" also while the run is at work.
+
     ``fire`` is the instant that fires, with either an ``arrival`` for the agent or a ``message`` to send, which has a key; the model is
     told the ``line`` about it later. ``next_at`` is the next instant; None ends the job for ``end_reason``. ``skipped`` are the instants
     that would be due again if the clock were set back, from the first to before the second. ``reason`` is stored with the run.
@@ -130,6 +133,7 @@ class JobStep:
     job: str
     due: datetime | None = None
     by_hand: bool = False
+    named: bool = False
     fire: datetime | None = None
     arrival: Arrival | None = None
     message: NewOutbound | None = None
@@ -203,6 +207,10 @@ class JobLedger(Protocol):
 
     async def step(self, step: JobStep) -> StepResult:
         """Store a run, what it sends, and the job's next instant, in one transaction. The log keeps the newest runs of each job."""
+        ...
+
+    async def miss(self, steps: Sequence[JobStep], notice: NewOutbound) -> Sequence[StepResult]:
+        """Store what steps without a run leave out, and the notice of it, all in one transaction."""
         ...
 
     async def pause(self, job: str, reason: str) -> bool:

@@ -16,7 +16,7 @@ from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.inbox import add_event, take
 from gateway.ledger.job_rows import Job, JobRun, JobStep, NewJob, RunResult, StepResult
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.rows import IN_DOUBT
+from gateway.ledger.rows import IN_DOUBT, NewOutbound
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import as_conversation, clean, flat, instant, stamp
 from memory.audience import Audience
@@ -39,6 +39,7 @@ _PLAIN: Final = ("id", "agent", "name", "state", "schedule", "zone", "asked_in",
 _TIMES: Final = ("created_at", "changed_at", "next_at", "last_at", "skipped_from", "skipped_to", "unsure_until")
 _DETAILS: Final = tuple(field.name for field in fields(NewJob) if field.name not in _PLAIN)
 COLUMNS: Final = ", ".join((*_PLAIN, "details", "reckoned_in", *_TIMES))
+_QUEUED: Final = "SELECT 1 FROM outbox WHERE key = :key UNION ALL SELECT 1 FROM unasked WHERE key = :key"
 _LATEST_RUNS: Final = "SELECT inbox, message FROM job_run WHERE job = ? AND state = 'fired' ORDER BY instant DESC LIMIT 5"
 _BUSY: Final = f"""
 SELECT EXISTS (SELECT 1 FROM unasked WHERE unasked.key = run.message AND unasked.state = 'held') FROM ({_LATEST_RUNS}) AS run WHERE
@@ -181,6 +182,17 @@ class SqliteJobs:
 
         return await self._connection.run(work, self._connection.notify_outbound if step.message is not None else None)
 
+    async def miss(self, steps: Sequence[JobStep], notice: NewOutbound) -> list[StepResult]:
+        now, token = self._connection.now(), self._connection.new_id
+
+        def work(db: apsw.Connection) -> list[StepResult]:
+            results = [_step(db, step, now, token) for step in steps]
+            if any(one.outcome == "left out" for one in results):
+                enqueue(db, [notice], now=now, token=token)
+            return results
+
+        return await self._connection.run(work, self._connection.notify_outbound)
+
     async def pause(self, job: str, reason: str) -> bool:
         query = "UPDATE job SET state = 'paused', reason = ?, next_at = NULL, changed_at = ? WHERE id = ? AND state <> 'paused'"
         values = (clean(reason), stamp(self._connection.now()), job)
@@ -249,6 +261,8 @@ def _advance(db: apsw.Connection, job: Job, step: JobStep, now: datetime) -> Non
 
 
 def _fire(db: apsw.Connection, step: JobStep, fire: datetime, now: datetime, token: Any) -> StepResult:
+    if step.named and _is_known(db, step):
+        return StepResult(outcome="known")
     if (busy := db.execute(_BUSY, (step.job,)).fetchone()) is not None:
         if not step.by_hand:
             _add_run(db, step.job, fire, now, {"state": "skipped", "reason": HELD if busy[0] else UNENDED})
@@ -263,9 +277,7 @@ def _fire(db: apsw.Connection, step: JobStep, fire: datetime, now: datetime, tok
             return StepResult(outcome="known")
     if step.message is not None:
         key = clean(step.message.key or "")
-        if db.execute(
-            "SELECT 1 FROM outbox WHERE key = :key UNION ALL SELECT 1 FROM unasked WHERE key = :key", {"key": key}
-        ).fetchone():
+        if db.execute(_QUEUED, {"key": key}).fetchone():
             return StepResult(outcome="known")
         enqueue(db, [step.message], now=now, token=token)
         if step.line:
@@ -273,6 +285,15 @@ def _fire(db: apsw.Connection, step: JobStep, fire: datetime, now: datetime, tok
     run = {"state": "fired", "reason": step.reason, "by_hand": step.by_hand, "inbox": row.id if row else None, "message": key}
     _add_run(db, step.job, fire, now, run)
     return StepResult(outcome="fired", row=row)
+
+
+def _is_known(db: apsw.Connection, step: JobStep) -> bool:
+    """Return whether the message of a step was stored before: the request that asked for it is repeated."""
+    if step.arrival is not None:
+        query, key = "SELECT 1 FROM inbox WHERE account = :account AND skey = :key", step.arrival.alias
+    else:
+        query, key = _QUEUED, (step.message.key or "") if step.message is not None else ""
+    return db.execute(query, {"account": SCHEDULE_ACCOUNT, "key": clean(key)}).fetchone() is not None
 
 
 def _add_run(db: apsw.Connection, job: str, at: datetime, now: datetime, run: dict[str, Any]) -> None:

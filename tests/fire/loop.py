@@ -156,7 +156,7 @@ class Fire:
         async with World(
             root, self._nursery, settings=self._settings(scenario), platform=peer, grown_from=youth, **acts
         ) as world:
-            world.decides = scenario.decides
+            world.decides, world.beats = scenario.decides, "job “heartbeat”" in scenario.acts
             world.meanwhile, world.files, world.corrections = dict(scenario.meanwhile), scenario.files, scenario.corrections
             await world.say(*(text for text in scenario.says if text not in world.meanwhile))
             try:

@@ -16,7 +16,15 @@ from agent.transcript.entries import Compacted, Entry, InvalidEntry, Said, Unans
 from channels.common.repeats import MARKS
 from gateway.base.clock import SystemClock
 from gateway.sessions.store import SessionStore
-from tests.fire.acting import call_hooks, each_once, jobs_and_hooks
+from tests.fire.acting import (
+    call_hooks,
+    each_once,
+    each_once_of_many,
+    heartbeat_was_given_up,
+    jobs_and_hooks,
+    resume_and_call,
+    what_repeats,
+)
 from tests.fire.model import DEEDS
 from tests.fire.platforms import Document
 from tests.fire.world import STATE
@@ -164,6 +172,8 @@ def _without_acts_given_up(scenario: Scenario, world: World, verdict: Verdict) -
         m.text for entry in entries if isinstance(m := _message(entry), UserMessage) and m.automation and _GIVEN_UP in m.text
     ]
     over = {what for what in scenario.acts if any(what.rpartition(" ")[2] in one for one in told)}
+    if "job “heartbeat”" in scenario.acts and heartbeat_was_given_up(world):  # its failures are not told
+        over.add("job “heartbeat”")
     verdict.given_up += len(over)
     deeds = tuple(deed for deed in scenario.deeds if not any(deed in one for one in told))
     for deed in set(scenario.deeds) - set(deeds):
@@ -425,6 +435,28 @@ SCENARIOS = {
                 "sub-agent “cedar”": "heard from cedar",
             },
             also=each_once,
+        ),
+        Scenario(
+            "again and again",
+            youth=("tell me nut",),
+            says=("tell me plum",),
+            answers=("heard plum",),
+            besides=("heard nut",),
+            deeds=("gamma",),
+            settings={"agent": {"heartbeat": {"every": "1h", "prompt": "Go through this."}}},
+            prepare=what_repeats,
+            posts={"damson": {"said": "the damson is ripe"}, "quince": {"said": "tell me quince"}},
+            caller=resume_and_call,
+            acts={
+                "job “gamma”": "done gamma",
+                "job “cat”": "feed the cat",
+                "job “heartbeat”": "heard hop",
+                "job “first”": "the first that was held",
+                "job “second”": "the second that was held",
+                "webhook “damson”": "the damson is ripe",
+                "webhook “quince”": "heard quince",
+            },
+            also=each_once_of_many,
         ),
         Scenario(
             "flush and compaction",

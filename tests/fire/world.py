@@ -12,6 +12,7 @@ import signal
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -181,6 +182,8 @@ class World:
     """Bodies with which hooks are called, by the hook."""
     caller: Callable[[World], Awaitable[None]] | None = None
     """Calls the hooks, from the first life on until each was taken."""
+    beats: bool = False
+    """Whether a heartbeat is due."""
     posted: set[str] = field(default_factory=set, init=False)
     decides: str = ""
     """What the person answers to each question about what the agent may do: ``once`` or ``deny``."""
@@ -316,15 +319,18 @@ class World:
             return False
         if not self.platform.tells_all and any(channel["state"] != "connected" for channel in facts["channels"].values()):
             return False
-        if self.posts and (len(self.posted) < len(self.posts) or await self._jobs_are_due()):
+        if self.posts and (len(self.posted) < len(self.posts) or facts["unasked"]["held"] or await self._jobs_are_due()):
+            return False
+        if self.beats and not all(one["next"] and _is_ahead(one["next"]) for one in facts["heartbeats"]):
             return False
         under_way = [count for state, count in facts["outbox"].items() if state in {"ready", "sending", "ambiguous"}]
         return not (facts["inbox"]["waiting"] or facts["turns"]["running"] or any(under_way))
 
     async def _jobs_are_due(self) -> bool:
-        """Whether a job is still to fire; those of these houses fire once."""
+        """Whether a job is still to fire: those that repeat are not due again for a long while."""
         try:
-            return bool((await client.ask(self.root / STATE, "jobs.list"))["jobs"])
+            found = (await client.ask(self.root / STATE, "jobs.list"))["jobs"]
+            return any(not one["nextAt"] or not _is_ahead(one["nextAt"]) for one in found)
         except (HomebodyError, OSError, ValueError):
             return True
 
@@ -383,6 +389,10 @@ class World:
 
     def transcripts(self) -> list[Path]:
         return sorted((self.root / "state" / "agents" / "main" / "sessions").glob("*.jsonl"))
+
+
+def _is_ahead(instant: str) -> bool:
+    return datetime.fromisoformat(instant) > datetime.now(UTC)
 
 
 class Stuck(Exception):

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
+from gateway.base.errors import StorageFailed
 from gateway.jobs.job_service import JobService, Obstacle
 from gateway.ledger.job_rows import Job, JobStep, NewJob, StepResult
 from gateway.ledger.rows import Unasked
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gateway.ledger.jobs import SqliteJobs
-    from gateway.ledger.rows import InboxRow
+    from gateway.ledger.rows import InboxRow, NewOutbound
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOON = datetime(2026, 11, 23, 11, tzinfo=UTC)  # in Berlin
@@ -65,15 +66,24 @@ class Targets:
 class Recording:
     """The jobs of a ledger, whose steps are written down: when, what and how it ended."""
 
-    def __init__(self, jobs: SqliteJobs, clock: ManualClock, steps: list[tuple[datetime, JobStep, StepResult]]) -> None:
+    def __init__(self, jobs: SqliteJobs, bench: Bench) -> None:
         self._jobs = jobs
-        self._clock = clock
-        self._steps = steps
+        self._bench = bench
+        self._clock = bench.clock
+        self._steps = bench.steps
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._jobs, name)
 
+    async def miss(self, steps: list[JobStep], notice: NewOutbound) -> list[StepResult]:
+        self._bench.look()
+        results = await self._jobs.miss(steps, notice)
+        self._steps += [(self._clock.now(), step, result) for step, result in zip(steps, results, strict=True)]
+        self._bench.told.append(notice.text)
+        return results
+
     async def step(self, step: JobStep) -> StepResult:
+        self._bench.look()
         result = await self._jobs.step(step)
         self._steps.append((self._clock.now(), step, result))
         return result
@@ -87,6 +97,7 @@ class Bench:
         self.clock = ManualClock(now)
         self.targets = Targets()
         self.told: list[str] = []
+        self.refuses = False
         self.handed: list[InboxRow] = []
         self.answers = True
         self.steps: list[tuple[datetime, JobStep, StepResult]] = []
@@ -103,7 +114,7 @@ class Bench:
 
     async def open(self) -> None:
         self.ledger = await SqliteLedger.open(self.path, self.clock)
-        recording: Any = Recording(self.ledger.jobs, self.clock, self.steps)
+        recording: Any = Recording(self.ledger.jobs, self)
         self.jobs = JobService(recording, self.clock, self.targets, hand_out=self._hand_out, tell=self._tell)
         await self.jobs.fire_due()
 
@@ -133,8 +144,13 @@ class Bench:
             for chunk in chunks:
                 await self.ledger.outbox.sending(chunk.id)
                 await self.ledger.outbox.sent(chunk.id, f"p{chunk.id}")
-                texts.append(chunk.text)
+                texts += [chunk.text] if chunk.text not in self.told else []
         return texts
+
+    def look(self) -> None:
+        """Raise StorageFailed while the disk ``refuses``."""
+        if self.refuses:
+            raise StorageFailed("the disk refuses")
 
     async def runs(self, job: Job) -> list[tuple[str, str, str]]:
         """Return instant, state and reason of the runs, oldest first, in Berlin."""

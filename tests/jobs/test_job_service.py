@@ -19,6 +19,8 @@ from tests.jobs.bench import BERLIN, HOME, NOON, Bench
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gateway.ledger.job_rows import JobKind
+
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 
@@ -258,3 +260,25 @@ async def test_jobs_go_on_in_the_next_process(tmp_path: Path) -> None:
         assert await bench.sent() == ["⏰ Water the plants."]
         await bench.until(HOUR)
         assert await bench.sent() == ["⏰ Water the plants."]
+
+
+@pytest.mark.parametrize("kind", ["message", "prompt"])
+async def test_a_request_to_run_it_now_that_is_repeated_long_after_runs_it_once(bench: Bench, kind: JobKind) -> None:
+    job = await bench.add("every day at 9", kind=kind)
+    for minutes in (0, 5, 60):
+        bench.clock.set(bench.clock.now() + timedelta(minutes=minutes))
+        await bench.jobs.run_now(job.id, "turn-7/c1")
+        await bench.sent()
+    assert len([run for run in await bench.jobs.log(job.id) if run.state == "fired"]) == 1
+    await bench.jobs.run_now(job.id, "turn-8/c1")
+    assert len([run for run in await bench.jobs.log(job.id) if run.state == "fired"]) == 2, "another request is another run"
+
+
+async def test_a_repeat_while_the_run_is_at_work_is_no_error(bench: Bench) -> None:
+    bench.answers = False
+    job = await bench.add("every day at 9", kind="prompt")
+    await bench.jobs.run_now(job.id, "turn-7/c1")
+    await bench.jobs.run_now(job.id, "turn-7/c1")
+    with pytest.raises(UsageError, match="has not ended yet"):
+        await bench.jobs.run_now(job.id, "turn-8/c1")
+    assert len(bench.handed) == 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.base.errors import StorageFailed
 from gateway.jobs.planning import NOT_RUNNING
 from tests.jobs.bench import BERLIN, NOON, Bench
 
@@ -79,6 +80,24 @@ async def test_a_job_names_its_own_limit(bench: Bench) -> None:
     sleep(bench, HOUR - timedelta(seconds=1))
     await bench.jobs.fire_due()
     assert len(await bench.sent()) == 1
+
+
+async def test_a_missed_job_is_told_with_what_is_stored_of_it_or_not_at_all(bench: Bench) -> None:
+    job = await bench.add("in 1 hour")
+    await bench.add("every 1 hour", kind="prompt")
+    bench.clock.set(bench.clock.now() + timedelta(days=2))
+    bench.refuses = True
+    for _ in range(2):
+        with pytest.raises(StorageFailed):
+            await bench.jobs.fire_due()
+    assert bench.told == []
+    bench.refuses = False
+    await bench.jobs.fire_due()
+    (told,) = bench.told
+    assert job.id in told
+    queued = [chunk.text for chunk in await bench.ledger.outbox.latest(["ready"])]
+    assert queued == [told]
+    assert len(bench.handed) == 1, "the other one is made up"
 
 
 async def test_many_missed_jobs_are_told_in_one_message(bench: Bench) -> None:

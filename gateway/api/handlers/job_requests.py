@@ -133,10 +133,10 @@ class JobHandlers:
         """Fire a paused job again."""
         return self._answer(await self._service.resume((await self._service.find(job)).id))
 
-    async def run(self, job: str) -> dict[str, Any]:
-        """Fire a job now."""
+    async def run(self, job: str, request: str = "") -> dict[str, Any]:
+        """Fire a job now; the same ``request`` fires it once."""
         found = await self._service.find(job)
-        run = await self._service.run_now(found.id)
+        run = await self._service.run_now(found.id, request)
         zone = self._service.targets.zone(found.agent)
         return {
             "job": self._facts(found),
