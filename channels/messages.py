@@ -74,7 +74,8 @@ class Attachment:
     """A file that came with a message and is still on the platform. No field may be trusted.
 
     ``handle`` is for the channel's ``fetch``. ``name`` and ``media_type`` are what the sender says (either may be empty),
-    ``size`` is in bytes, None where the platform does not say.
+    ``size`` is in bytes, None where the platform does not say. ``recorded``: its sender spoke it into this conversation, which the platform
+    says; never set for what is forwarded.
     """
 
     kind: AttachmentKind
@@ -82,6 +83,7 @@ class Attachment:
     name: str = ""
     media_type: str = ""
     size: int | None = None
+    recorded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

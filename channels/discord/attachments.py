@@ -49,16 +49,18 @@ class Handle:
 def attachments_of(message: dict[str, Any]) -> tuple[Attachment, ...]:
     """Return the files of a message, or of a message that it forwards."""
     voice = bool(message.get("flags", 0) & VOICE)
+    own = len(message.get("attachments") or ()) if not message.get("message_snapshots") else 0
     found = []
-    for one in files_of(message):
+    for number, one in enumerate(files_of(message)):
         handle = Handle(str(message["channel_id"]), str(message["id"]), str(one["id"]), str(one.get("url") or ""))
         found.append(
             Attachment(
-                kind=_kind(str(one.get("content_type") or ""), voice=voice),
+                kind=(kind := _kind(str(one.get("content_type") or ""), voice=voice)),
                 handle=handle.written(),
                 name=str(one.get("filename") or ""),
                 media_type=str(one.get("content_type") or "").partition(";")[0].strip(),
                 size=int(one["size"]) if "size" in one else None,
+                recorded=kind == "voice" and number < own,
             )
         )
     return tuple(found)

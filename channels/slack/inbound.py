@@ -119,6 +119,7 @@ def attached(event: dict[str, Any]) -> tuple[Attachment, ...]:
     for one in event.get("attachments") or []:
         listed += one.get("files") or []
     found = {str(one["id"]): one for one in listed if one.get("id") and one.get("mode") != "tombstone"}
+    own = {str(one.get("id")) for one in event.get("files") or []} if not event.get("attachments") else set()
     return tuple(
         Attachment(
             kind=_kind(one),
@@ -126,6 +127,7 @@ def attached(event: dict[str, Any]) -> tuple[Attachment, ...]:
             name=str(one.get("name") or one.get("title") or ""),
             media_type=str(one.get("mimetype") or ""),
             size=one["size"] if isinstance(one.get("size"), int) else None,
+            recorded=handle in own and _kind(one) == "voice" and bool(one.get("user")) and one["user"] == event.get("user"),
         )
         for handle, one in found.items()
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from channels.messages import Attachment, AttachmentKind
@@ -25,6 +26,8 @@ _FILES: tuple[tuple[str, AttachmentKind, str], ...] = (
 def attachments(message: Message) -> tuple[Attachment, ...]:
     """Return the files of a message: of a photo the largest size, of an animation not the document that repeats it."""
     found = [_file(kind, one, media) for name, kind, media in _FILES if (one := getattr(message, name)) is not None]
+    if message.forward_origin is None and message.via_bot is None:
+        found = [replace(one, recorded=one.kind == "voice") for one in found]
     if message.animation is not None:
         found = found[:1]
     if message.photo:

@@ -27,6 +27,7 @@ from gateway.app.commands import CommandParts
 from gateway.app.dependencies import Dependencies
 from gateway.app.mail_parts import MailParts
 from gateway.app.mail_watch import MailWatchParts
+from gateway.app.media_parts import MediaParts
 from gateway.app.reload import Reload
 from gateway.app.status_handlers import StatusHandlers
 from gateway.app.subagents import SubAgentParts
@@ -110,6 +111,7 @@ class GatewayParts:
         self.terminal = TerminalChannel(clock=deps.clock, on_stop=self._stop_terminal)
         self.silent = SilentChannel()
         self._secret_filter = SecretFilter(deps.outgoing, self._tell_of_secret)
+        self.media_parts = MediaParts(deps, self.settings, self.model_registry, self.agents)
         self.media = MediaService(
             deps.paths.state,
             outbox=ledger.outbox,
@@ -118,6 +120,7 @@ class GatewayParts:
             settings=lambda: self.settings.current.messages.attachments,
             largest=lambda place: largest_file(self.settings.current.channels, place),
             withheld=self._secret_filter.file,
+            transcriber=self.media_parts.transcription,
         )
         listener, jitter = DeliveryNotices(self.notices, lambda: self.owner), deps.random.random
         self.delivery = Delivery(

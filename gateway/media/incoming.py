@@ -22,7 +22,9 @@ from agent.tools.workspace_sandbox import WorkspaceSandbox
 from channels.errors import NotFetched
 from channels.messages import Attachment, ChatAddress
 from channels.protocol import Channel, Fetches
+from gateway.media.audio_length import seconds_of
 from gateway.media.file_types import DOCUMENTS, TEXT, format_size, media_type, safe_name
+from gateway.media.recordings import Recording, Transcriber, Transcript, clock_time
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.messages import AttachmentSettings
 
@@ -38,11 +40,16 @@ PICTURE_BYTES: Final = 5_000_000
 
 @dataclass(slots=True)
 class StoredFiles:
-    """The result for a message's files: a text line for each (with quoted text), the pictures for the model, and the taint of both."""
+    """The result for a message's files: a text line for each (with quoted text), the pictures for the model, and the taint of both.
+
+    ``spoken`` are the recordings that are the sender's own words, and their texts; ``echoes`` are texts to show in the chat.
+    """
 
     lines: list[str] = field(default_factory=list)
     pictures: list[Image] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
+    spoken: list[tuple[str, str]] = field(default_factory=list)
+    echoes: list[str] = field(default_factory=list)
     marks: Marks = random_mark
     size: int = 0
     shown: int = 0
@@ -51,7 +58,7 @@ class StoredFiles:
 class IncomingFiles:
     """Downloads files. ``folder``: for unfinished downloads. ``settings``: returns the current settings.
 
-    ``patience``: the time-out for one file in seconds.
+    ``patience``: the time-out for one file in seconds. ``transcriber`` turns recordings into text.
     """
 
     def __init__(
@@ -62,7 +69,9 @@ class IncomingFiles:
         settings: Callable[[ChatAddress], AttachmentSettings],
         *,
         patience: float = PATIENCE,
+        transcriber: Transcriber | None = None,
     ) -> None:
+        self._transcriber = transcriber
         self._channel = channel
         self._folder = folder
         self._clock = clock
@@ -77,7 +86,6 @@ class IncomingFiles:
         taken, settings = StoredFiles(), self._settings(arrived.inbound.conversation)
         attachments = arrived.inbound.attachments
         taken.marks = marks
-        taken.sources += [source("file", _called(attachment)) for attachment in attachments]
         for number, attachment in enumerate(attachments[: settings.max_count], 1):
             try:
                 path, data = await self._one(
@@ -88,13 +96,39 @@ class IncomingFiles:
                 taken.lines.append(f"{FILE}{_called(attachment)} could not be downloaded: {trouble}]")
             else:
                 taken.size += len(data)
+                heard = await self._heard(conversation, arrived, data, attachment)
+                if heard is not None and heard.text and attachment.recorded:
+                    _take_words(taken, heard, data)
+                    continue
                 await asyncio.to_thread(_tell, taken, path, data, attachment, settings.inline_chars)
+                if heard is not None:
+                    _tell_of_recording(taken, heard, _called(attachment))
+            taken.sources.append(source("file", _called(attachment)))
         if left := attachments[settings.max_count :]:
             names = ", ".join(_called(attachment) for attachment in left[:5])
+            taken.sources += [source("file", _called(attachment)) for attachment in left]
             taken.lines.append(
                 f"[{len(left)} more files were not downloaded (at most {settings.max_count} per message): {names}]"
             )
         return taken
+
+    async def _heard(
+        self, conversation: SessionContext, arrived: RoutedMessage, data: bytes, attachment: Attachment
+    ) -> Transcript | None:
+        """Return what is said in a recording; None for other files, and where recordings are not transcribed."""
+        kind = media_type(data)
+        is_recording = kind.startswith("audio/") or (attachment.kind == "voice" and kind.startswith("video/"))
+        if self._transcriber is None or not is_recording:
+            return None
+        return await self._transcriber.transcribe(
+            Recording(
+                data=data,
+                media_type=kind,
+                seconds=await asyncio.to_thread(seconds_of, data),
+                agent=arrived.route.agent,
+                session=conversation.key,
+            )
+        )
 
     async def _one(
         self, conversation: SessionContext, arrived: RoutedMessage, number: int, limit: int
@@ -188,6 +222,22 @@ def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Atta
         return
     taken.shown += len(image.data)
     taken.pictures.append(image)
+
+
+def _take_words(taken: StoredFiles, heard: Transcript, data: bytes) -> None:
+    """Take what the sender spoke as the sender's words."""
+    length = clock_time(seconds_of(data))
+    taken.spoken.append((f"[voice message{f', {length}' if length else ''}]", heard.text))
+    if heard.echo:
+        taken.echoes.append(heard.text)
+
+
+def _tell_of_recording(taken: StoredFiles, heard: Transcript, name: str) -> None:
+    """Add what somebody says in a recording, or why that is not known."""
+    if heard.text:
+        taken.lines.append(f"[what is said in it]\n{fenced(heard.text, [source('file', name)], taken.marks)}")
+    else:
+        taken.lines.append(f"[it could not be transcribed: {heard.trouble}]")
 
 
 def _quote(taken: StoredFiles, data: bytes, inline: int, name: str) -> None:

@@ -20,6 +20,7 @@ from gateway.ledger.protocol import OutboxLedger
 from gateway.ledger.rows import NewOutbound
 from gateway.media.incoming import IncomingFiles
 from gateway.media.outgoing import OutgoingFiles
+from gateway.media.recordings import Transcriber
 from gateway.settings.messages import AttachmentSettings
 from memory.audience import INBOX
 
@@ -30,6 +31,7 @@ class MediaService:
     """The media service. ``state``: the state folder. ``settings``: returns the current settings.
 
     ``largest`` returns the maximum file size of a conversation in bytes. ``withheld`` says whether a file may not be sent.
+    ``transcriber`` turns recordings into text.
     """
 
     def __init__(
@@ -42,13 +44,14 @@ class MediaService:
         settings: Callable[[], AttachmentSettings],
         largest: Callable[[ChatAddress], int | None] = lambda _place: None,
         withheld: Callable[[str, bytes], bool] = lambda _name, _data: False,
+        transcriber: Transcriber | None = None,
     ) -> None:
         self._outbox = outbox
         self._clock = clock
         self._settings = settings
         self._largest = largest
         self._incoming = state / "incoming"
-        self.intake = IncomingFiles(channel, self._incoming, clock, self._at)
+        self.intake = IncomingFiles(channel, self._incoming, clock, self._at, transcriber=transcriber)
         self.outgoing = OutgoingFiles(state / "media", settings, withheld)
 
     def begin(self, turn: str, place: ChatAddress) -> None:

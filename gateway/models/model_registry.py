@@ -11,6 +11,7 @@ from random import Random
 
 from agent.errors import AgentError
 from agent.models.catalog.discovery import find_local, served
+from agent.models.catalog.known_models import PROVIDERS
 from agent.models.catalog.model_listing import ListedModel, offers
 from agent.models.catalog.model_selection import ResolvedModel, find, resolve_model
 from agent.models.catalog.naming import ModelNames
@@ -112,6 +113,14 @@ class ModelRegistry:
         else:
             model = await self._default(owner) if agent.model is None else self._named(names.full(agent.model), owner)
         return build_model((model,), self._parts(owner), budget=budget)
+
+    def public_key(self, provider: str, agent_id: str = "") -> str | None:
+        """Return an agent's first key for a provider that is asked at its public address; None without one, or for another address."""
+        own, known = self._settings.providers.get(provider), PROVIDERS[provider]
+        if (own is not None and own.base_url is not None) or self._env.get(known.address):
+            return None
+        keys = keys_of(provider, self._settings, self._env, self.key_source(self._owner(agent_id)))
+        return next((key.secret for key in keys if key.is_sendable), None)
 
     def names(self, agent: AgentSettings, agent_id: str = "") -> ModelNames:
         """Return the accepted names of models."""

@@ -44,7 +44,8 @@ async def exchange(
     backend = GuardedBackend(network, target, judge=judge)
     origin = httpcore2.Origin(target.scheme.encode(), target.host.encode(), target.port)
     url = httpcore2.URL(scheme=origin.scheme, host=origin.host, port=target.port, target=target.path.encode())
-    timeouts = {"connect": STEP_SECONDS, "read": STEP_SECONDS, "write": STEP_SECONDS}
+    step = request.step_seconds or STEP_SECONDS
+    timeouts = {"connect": min(step, STEP_SECONDS), "read": step, "write": step}
     sent = httpcore2.Request(
         request.method, url, headers=_headers(request, target), content=request.body or None, extensions={"timeout": timeouts}
     )

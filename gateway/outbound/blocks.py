@@ -63,7 +63,8 @@ class Blocks:
         self._turn = turn
         self._manner = manner
         self._signature = signature
-        self._greeting = greeting
+        self.greeting = greeting
+        """What is put before the first block, or before the whole reply where no block was sent."""
         self._transcript: Transcript | None = None
         self._news = asyncio.Event()
         self._queued: set[str] = set()
@@ -83,6 +84,10 @@ class Blocks:
         """Whether any block was sent before the end of the turn."""
         return bool(self._queued)
 
+    def greet(self, *lines: str) -> None:
+        """Put lines behind the greeting. Called before anything is sent."""
+        self.greeting = "\n\n".join(filter(None, (self.greeting, *lines)))
+
     @contextlib.asynccontextmanager
     async def sending(self, transcript: Transcript, emit: Callable[[Event], None]) -> AsyncIterator[Callable[[Event], None]]:
         """Send blocks while the context is active, and the rest when it ends without an error. Yields a wrapper of ``emit``."""
@@ -94,7 +99,7 @@ class Blocks:
                 self._news.set()
 
         if self._pieces(whole=False):  # a life before this one began to speak
-            self._greeting = ""
+            self.greeting = ""
             await self._try_to_send()
         tasks = [asyncio.create_task(self._keep_sending())] if self._manner.sent != "whole" else []
         tasks += [asyncio.create_task(self._writing.run())] if self._writing is not None else []
@@ -153,7 +158,7 @@ class Blocks:
                     replies, self._channel, self._arrived, knows=self._ledger.inbox.knows, secret_filter=self._secret_filter
                 )
                 rows = await cut(text, continued=not piece.begins, before=before_it)
-                before = [] if self._queued else await cut(self._greeting)
+                before = [] if self._queued else await cut(self.greeting)
                 await self._ledger.outbox.enqueue_for_turn(
                     self._turn, [*self._named("g", before), *self._named(f"b{piece.place}", rows)]
                 )

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 from agent.section import Section
 from channels.messages import ChatAddress
 from gateway.settings.block_streaming import BlockSettings
+from gateway.settings.media import TtsSettings
 from gateway.settings.mention_patterns import Pattern
 
 if TYPE_CHECKING:
@@ -133,5 +134,7 @@ class MessagesSettings(Section):
     """Remove the emoji when the message is answered."""
     reactions: Reactions = "context"
     """What happens when somebody reacts with an emoji: it is ignored, added to the next message, or answered."""
+    tts: TtsSettings = TtsSettings()
+    """Answers as voice messages."""
     bots_in_a_row: Annotated[int, Field(ge=0, le=1000)] = 4
     """Maximum number of consecutive messages from bots in a conversation, on channels that accept bots, until a person writes again."""

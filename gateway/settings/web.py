@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from agent.section import Section
 from agent.tool_settings import GlobalToolsSettings
+from gateway.settings.media import MediaSettings
 
 
 def _place(text: str) -> str:
@@ -79,3 +80,5 @@ class AllToolsSettings(GlobalToolsSettings):
 
     web: WebSettings = WebSettings()
     """Reading web pages and searching the web."""
+    media: MediaSettings = MediaSettings()
+    """What people send besides text."""

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from agent.errors import AgentError
@@ -41,7 +42,7 @@ from gateway.routing.routed_message import RoutedMessage
 from gateway.sessions.store import SessionRecord
 from gateway.settings.block_streaming import Manner
 from gateway.turns.ending import TurnEndings
-from gateway.turns.quoting import label_of
+from gateway.turns.quoting import label_of, quoted
 from gateway.turns.result_summary import DEFECT, exit_of, in_words, turn_facts
 from gateway.turns.tool_call_log import LedgerCallLog
 from gateway.turns.turn_log import bound
@@ -198,10 +199,13 @@ class Answering:
             origin=context.message.origin,
             automation=context.message.automation,
         )
-        intake = self._media.intake
+        intake, echoes = self._media.intake, list[str]()
         self._media.begin(name, inbound.conversation)
-        first = await user_message(conversation, context.message, intake)
-        further = [ExtraMessage(one.row.uid, await user_message(conversation, one, intake)) for one in context.further]
+        said = partial(user_message, conversation, intake=intake, echo=echoes.append)
+        first = await said(context.message)
+        further = [ExtraMessage(one.row.uid, await said(one)) for one in context.further]
+        if not context.asked:  # the question had it before it
+            blocks.greet(*map(_echo, echoes))
         steering = Steering(
             context.running,
             context.turn.id,
@@ -248,7 +252,7 @@ class Answering:
         message, place = context.message, context.message.inbound.conversation
         unasked, now = unasked_of(context.agent, message), self._clock.now()
         questions = [asked_when_awake(one, unasked, now) for one in questions]
-        chunks = await self.chunks(message, "" if blocks.begun else context.greeting)
+        chunks = await self.chunks(message, "" if blocks.begun else blocks.greeting)
         asked = [marked(await asyncio.to_thread(self._asking.chunks, one), as_question(one, unasked)) for one in questions]
         if any(one.place != place for one in questions) and message.automation is None:
             chunks += await self.chunks(message, ASKED_ELSEWHERE)
@@ -269,7 +273,7 @@ class Answering:
     ) -> None:
         held = result is not None and result.failure == "billing" and USED_UP in text
         came, text = text, _shown(context.message, state, text, held=held)
-        greeting = await self.chunks(context.message, context.greeting if text and not blocks.begun else "")
+        greeting = await self.chunks(context.message, blocks.greeting if text and not blocks.begun else "")
         asked = context.message.automation is None
         buttons = after_turn(result.failure if result else None, text, context.message.actor) if asked else ()
         left, continued = blocks.left_of(text)
@@ -340,6 +344,11 @@ class Answering:
             return
         place = message.inbound.conversation
         show_frame(self._channel(place), place, Done(message.row.uid, message.inbound.message_id, facts))
+
+
+def _echo(words: str) -> str:
+    """Return what was understood of a voice message, as it is shown to who spoke it."""
+    return f"🎤 {quoted(words)}"
 
 
 def _spender(message: RoutedMessage) -> Spender:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
@@ -29,18 +30,28 @@ PART_CHARS = 2_000_000
 
 
 async def user_message(
-    conversation: SessionContext, message: RoutedMessage, intake: IncomingFiles | None = None, marks: Marks = random_mark
+    conversation: SessionContext,
+    message: RoutedMessage,
+    intake: IncomingFiles | None = None,
+    marks: Marks = random_mark,
+    *,
+    echo: Callable[[str], None] = lambda _: None,
 ) -> UserMessage:
     """Return the user message: with its sender unless it is the owner in private, with its files, and cut where it is too long.
 
+    ``echo`` is called with what was understood of a voice message, where that is to be shown.
     Words of others than its sender are fenced. Its taint names them, and the sender unless it is the owner.
     """
     inbound = message.inbound
     if message.automation is not None:
         return await _automated(conversation, message, message.automation, marks)
     shown, cut = await _shortened(conversation, inbound.text, message.row.uid)
-    text = with_context(message, body(shown + (f"\n\n{cut}" if cut else ""), marks), marks)
     taken = await intake.take(conversation, message, marks) if intake is not None and inbound.attachments else StoredFiles()
+    written = body(shown + (f"\n\n{cut}" if cut else ""), marks)
+    words = [written, *(f"{head} {unmarked(spoken)}" for head, spoken in taken.spoken)]
+    text = with_context(message, "\n".join(filter(None, words)), marks)
+    for one in taken.echoes:
+        echo(one)
     text = "\n".join(filter(None, [text, *taken.lines]))
     taint = merged(sources_of(message), _quoted_source(conversation, inbound.quoted), taken.sources)
     return UserMessage(content=(Text(text=text), *taken.pictures), at=inbound.at, sender=head_of(message), taint=taint)

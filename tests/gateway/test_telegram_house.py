@@ -52,7 +52,12 @@ class Home:
 
     @contextlib.asynccontextmanager
     async def lived_in(
-        self, port: int = 0, session: dict[str, Any] | None = None, clock: SystemClock | None = None, **telegram: Any
+        self,
+        port: int = 0,
+        session: dict[str, Any] | None = None,
+        clock: SystemClock | None = None,
+        more: dict[str, Any] | None = None,
+        **telegram: Any,
     ) -> AsyncIterator[Gateway]:
         settings = {"botToken": TOKEN, "apiRoot": self.peer.root, "pollTimeoutSeconds": 2, "pacing": False, "allowFrom": [ANNA]}
         given = {
@@ -60,7 +65,7 @@ class Home:
             "channels": {"telegram": {**settings, **telegram}},
             "gateway": {"port": port},
             "session": session or {},
-        }
+        } | (more or {})
         opened = await Gateway.open(
             Dependencies(
                 settings=Settings.model_validate(given),

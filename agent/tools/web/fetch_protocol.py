@@ -18,6 +18,7 @@ class FetchRequest:
     ``seconds`` bounds all of it: names, redirects and body. ``own_hosts`` are hosts (``host:port``) that may be asked although they are not
     public; a page elsewhere cannot redirect to them. With ``same_host`` redirects lead to the same scheme, host and port alone, because
     the request carries credentials; those of requests that only read are followed whatever their method.
+    ``step_seconds`` is how long a single read or write may take; None: what is usual.
     """
 
     url: str
@@ -30,6 +31,7 @@ class FetchRequest:
     body: bytes = b""
     own_hosts: frozenset[str] = frozenset()
     same_host: bool = False
+    step_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,37 @@
+"""Builds what makes text of recordings and pictures, and voice messages of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.agents.running_agent import RunningAgent
+from gateway.app.dependencies import Dependencies
+from gateway.budget.budget_guard import BudgetGuard
+from gateway.models.model_registry import ModelRegistry
+from gateway.settings.root import SettingsStore
+from gateway.voice.transcription import Transcription
+
+
+class MediaParts:
+    """The parts that work on what people send besides text. Nothing is opened or asked until it is needed."""
+
+    def __init__(
+        self, deps: Dependencies, settings: SettingsStore, models: ModelRegistry, agents: Mapping[str, RunningAgent]
+    ) -> None:
+        self._models = models
+        self._agents = agents
+        self.transcription = Transcription(
+            deps.paths.state / "transcripts",
+            settings=lambda: settings.current.tools.media.audio,
+            fetcher=deps.fetcher,
+            clock=deps.clock,
+            key=self._openai_key,
+            guard=self._guard,
+        )
+
+    def _openai_key(self, agent: str) -> str | None:
+        return self._models.public_key("openai", agent)
+
+    def _guard(self, agent: str) -> BudgetGuard | None:
+        found = self._agents.get(agent)
+        return None if found is None else found.budget_guard
