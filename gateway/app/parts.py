@@ -39,6 +39,7 @@ from gateway.command_handlers.todo_command import TodoCommand
 from gateway.command_handlers.urgent_commands import UrgentCommands
 from gateway.commands.table import MENU
 from gateway.config.effective import alike
+from gateway.config.workspace_location import ProtectedInodes
 from gateway.inbound.pipeline import Inbox
 from gateway.jobs.scheduler import Scheduler
 from gateway.ledger.rows import ApprovedSender, Turn
@@ -297,6 +298,7 @@ class GatewayParts:
             AgentParts(
                 settings=self.settings,
                 paths=deps.paths,
+                closed=ProtectedInodes(deps.paths.home),
                 env=deps.env,
                 clock=deps.clock,
                 random=deps.random,
