@@ -18,6 +18,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "group:web": ("web_search", "web_fetch"),
     "group:sessions": ("spawn", "sessions"),
     "group:automation": ("cron", "gateway"),
+    "group:mcp": ("mcp_*", "tool_search"),
 }
 """Names for several tools at once; a tool that this version does not have yet may be named already."""
 

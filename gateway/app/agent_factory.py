@@ -78,6 +78,7 @@ def build_key(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapp
         profile.memory,
         settings.tools.web,
         settings.mail.accounts_of(profile.id, settings.default_agent).keys(),
+        {name: one for name, one in settings.mcp.servers.items() if one.serves(profile.id, settings.default_agent)},
         kept,
     )
 
