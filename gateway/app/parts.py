@@ -27,8 +27,8 @@ from gateway.app.commands import CommandParts
 from gateway.app.dependencies import Dependencies
 from gateway.app.mail_parts import MailParts
 from gateway.app.mail_watch import MailWatchParts
-from gateway.app.media_parts import MediaParts
 from gateway.app.mcp_parts import McpParts
+from gateway.app.media_parts import MediaParts
 from gateway.app.reload import Reload
 from gateway.app.status_handlers import StatusHandlers
 from gateway.app.subagents import SubAgentParts
