@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.mail_tool import MailTool
 from agent.tools.provider import FixedTools, ToolProvider
 from agent.tools.workspace_sandbox import WorkspaceSandbox
 from gateway.app.dependencies import Dependencies
-from gateway.config.workspace_location import protected_inodes
+from gateway.config.workspace_location import ProtectedInodes
 from gateway.mail.account_connections import AccountConnections
 from gateway.mail.agent_mail import AgentMail
 from gateway.mail.letter_writing import LetterWriter
@@ -41,7 +40,7 @@ class MailParts:
         if not self._accounts(agent):
             return []
         profile = self._settings.current.agent(agent)
-        sandbox = WorkspaceSandbox(profile.workspace, partial(protected_inodes, self._deps.paths.home))
+        sandbox = WorkspaceSandbox(profile.workspace, ProtectedInodes(self._deps.paths.home))
         files = FileToolContext(sandbox=sandbox, agent=agent, shared=profile.settings.shared_paths)
         writer = LetterWriter(self.connections, self._records, files, withheld=self._withheld, now=self._deps.clock.now)
         mailboxes = AgentMail(

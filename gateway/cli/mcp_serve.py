@@ -122,8 +122,6 @@ class _Served:
     @contextlib.asynccontextmanager
     async def _opened(self) -> AsyncIterator[SharedAgent]:
         """Open the agent's notes and sessions, as ``homebody memory`` does: nothing that a gateway owns is locked or changed."""
-        from functools import partial
-
         from agent.context.workspace_files import Workspace
         from agent.tools.toolbox import Toolbox
         from agent.tools.untrusted_files import UntrustedFiles
@@ -132,13 +130,13 @@ class _Served:
         from gateway.app.agent_factory import UNTRUSTED
         from gateway.base.clock import SystemClock
         from gateway.cli.notes import opened
-        from gateway.config.workspace_location import protected_inodes
+        from gateway.config.workspace_location import ProtectedInodes
         from gateway.sessions.store import SessionStore
         from gateway.tools.registry import tools_of
 
         paths, profile = self._invocation.paths, self._invocation.loaded.settings.agent(self._agent)
         untrusted = UntrustedFiles(paths.agent(self._agent) / UNTRUSTED, paths.sessions(self._agent))
-        workspace = Workspace(profile.workspace, partial(protected_inodes, paths.home), untrusted)
+        workspace = Workspace(profile.workspace, ProtectedInodes(paths.home), untrusted)
         store = SessionStore(paths.sessions(self._agent), SystemClock())
         if store.folder.is_dir():
             await store.load()
