@@ -17,8 +17,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "group:runtime": ("exec", "process"),
     "group:web": ("web_search", "web_fetch"),
     "group:sessions": ("spawn", "sessions"),
+    "group:calendar": ("calendar",),
     "group:automation": ("cron", "gateway"),
-    "group:mcp": ("mcp_*", "tool_search"),
 }
 """Names for several tools at once; a tool that this version does not have yet may be named already."""
 
@@ -33,7 +33,7 @@ OTHER_NAMES: dict[str, str] = {
 PROFILES: dict[str, tuple[str, ...]] = {
     "minimal": ("group:memory",),
     "coding": ("group:fs", "group:memory", "group:runtime", "group:web"),
-    "messaging": ("read", "write", "group:memory", "group:notes", "group:messaging"),
+    "messaging": ("read", "write", "group:memory", "group:notes", "group:messaging", "group:calendar"),
     "full": ("*",),
 }
 """What an agent of each kind needs."""

@@ -169,7 +169,7 @@ class ToolRunner:
             toolbox = self.context.toolbox
             if call.name in OUTSIDE - LOOKS_AROUND or toolbox.effect_of(call.name) == "pure":
                 act = toolbox.act_of(call, context)
-            else:  # what changes files looks at them first
+            else:  # what changes files or events looks at them first
                 act = await asyncio.to_thread(toolbox.act_of, call, context)
         except Exception:  # a defect in one tool must not end the turn, and what cannot be judged must not run
             log.exception("tool %s could not say what it would do in turn %s", call.name, context.turn)

@@ -12,6 +12,7 @@ from channels.terminal.channel import LOCAL
 from gateway.agents.memory_stores import machine_zone
 from gateway.agents.running_agent import RunningAgent
 from gateway.api.handlers.job_requests import JobHandlers
+from gateway.app.calendar_parts import CalendarParts
 from gateway.app.dependencies import Dependencies
 from gateway.app.hooks import HookParts
 from gateway.app.job_targets import GatewayJobTargets
@@ -77,6 +78,7 @@ class AutomationParts:
         self.hooks = HookParts(deps, settings, ledger, agents=agents, inbox=inbox, owner=owner)
         targets = GatewayJobTargets(agents, owner, accounts if deps.serving else None)
         self.jobs = JobService(ledger.jobs, deps.clock, targets, hand_out=inbox.hand_out, tell=owner.tell)
+        self.calendar = CalendarParts(settings, deps.fetcher, deps.clock, self.jobs)
 
     def tools(self, agent: str) -> Sequence[Tool]:
         """Return the tools with which an agent makes and uses automations. Called while the agent is being built."""
@@ -113,9 +115,11 @@ class AutomationParts:
         await self._unasked.release()
         await self.heartbeats.tick()
         await self._subagents.service.tick()
+        await self.calendar.tick()
 
     async def close(self) -> None:
         """End what runs in the background."""
+        await self.calendar.close()
 
     def _place(self, session: str) -> ChatAddress | None:
         """Return the conversation in which a session was last spoken."""

@@ -40,6 +40,7 @@ class StatusHandlers:
         sandbox: CommandSandbox,
         heartbeats: Callable[[RunningAgent], dict[str, Any]],
         mail: Callable[[], dict[str, Any]] = dict,
+        calendars: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self._heartbeats = heartbeats
         self._ledger = ledger
@@ -54,6 +55,7 @@ class StatusHandlers:
         self._audience = audience
         self._sandbox = sandbox
         self._mail = mail
+        self._calendars = calendars
 
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
         """The calls by name, for ``POST /admin/CALL``."""
@@ -83,6 +85,7 @@ class StatusHandlers:
             "mail": self._mail(),
             "unasked": {"held": tally.held, "kept": tally.kept},
             "heartbeats": [self._heartbeats(agent) for agent in self._agents.values()],
+            "calendars": self._calendars(),
             "paused": self._pause.causes,
             "notices": self._notices.told,
         }

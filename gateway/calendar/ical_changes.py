@@ -80,10 +80,13 @@ class Edit:
         self.changed = [one for one in found if "RECURRENCE-ID" in one]
 
     def change(self, scope: Scope, new_uid: str) -> dict[str, Any]:
-        """Return the changed text as ``text``, a series that begins anew as ``new`` or None, and whether all is as wished already."""
+        """Return the changed text as ``text``, a series that begins anew as ``new`` or None, and when the instance is then as ``span``.
+
+        ``same``: all is as wished already.
+        """
         span = wished_span(self.instance, self.setting)
         if self._as_wished(span):
-            return {"text": self.text, "new": None, "same": True}
+            return {"text": self.text, "new": None, "same": True, "span": self._told(span)}
         new = None
         if not self.rid:
             self._alter(self.main or self.changed[0], span if self._moves else None)
@@ -94,7 +97,7 @@ class Edit:
         else:
             self._change_all(span)
         self.calendar.add_missing_timezones()
-        return {"text": text_of(self.calendar), "new": new, "same": False}
+        return {"text": text_of(self.calendar), "new": new, "same": False, "span": self._told(span)}
 
     def cancel(self, scope: Scope) -> str | None:
         """Return the text without the instances; None where nothing is left, so that the object is to be deleted."""
@@ -111,6 +114,13 @@ class Edit:
             self._end_before(self._original())
         stamp(main, self.setting)
         return text_of(self.calendar)
+
+    def _told(self, span: Span) -> list[str]:
+        """Return when the instance is, written as instances are."""
+        return [
+            f"{instant(one, self.setting.zone):%Y-%m-%dT%H:%M:%S+00:00}" if isinstance(one, datetime) else one.isoformat()
+            for one in span
+        ]
 
     @property
     def _own(self) -> list[Any]:

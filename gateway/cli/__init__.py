@@ -37,6 +37,7 @@ COMMANDS = {
     "approvals": ("gateway.cli.approvals:approvals", "Decide what agents ask for, and show the rules."),
     "hooks": ("gateway.cli.hooks:hooks", "Let other programs call your agent by webhooks."),
     "cron": ("gateway.cli.cron:cron", "Set up and manage reminders and tasks on a schedule."),
+    "calendar": ("gateway.cli.calendar:calendar", "Show and check the calendars that agents use."),
     "inbox": ("gateway.cli.waiting_messages:inbox", "Show messages that are waiting or failed."),
     "outbox": ("gateway.cli.waiting_messages:outbox", "Show undelivered replies; retry or drop them."),
     "tools": ("gateway.cli.tools:tools", "Show the tools of an agent and the rules for them."),

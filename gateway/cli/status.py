@@ -56,6 +56,7 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
         lines.append(f"  {suspended} turns wait for your approval: homebody approvals list")
     lines.append(f"  {facts['turns']['running']} turns running, {facts['inbox']['waiting']} messages waiting, outbox: {outbox}")
     lines += held_lines(facts["unasked"])
+    lines += calendar_lines(facts.get("calendars") or {}, local)
     settings = facts.get("settings") or {}
     if settings.get("complaint"):
         lines.append(f"  ! the settings file has errors, so the previous settings stay in effect: {settings['complaint']}")
@@ -80,6 +81,20 @@ def mail_lines(accounts: dict[str, Any]) -> list[str]:
         watched = "not watched" if account["watch"] == "off" else f"watch: {account['watch']}, {account['state'] or 'not yet'}"
         lines.append(f"  mail {name}: {account['address']}, {watched}")
         lines += [f"    {account['trouble']} (homebody mail test {name})"] if account["trouble"] else []
+    return lines
+
+
+def calendar_lines(accounts: dict[str, Any], local: Callable[[str], str]) -> list[str]:
+    """Say which calendar accounts there are, and what is wrong with those whose alarms are sent."""
+    if not accounts:
+        return []
+    lines = [f"  calendars: {', '.join(accounts)} (homebody calendar test)"]
+    for name, one in accounts.items():
+        if one.get("problem"):
+            lines.append(f"    ! alarms of {name} are not up to date: {one['problem']}")
+            lines += [f"      {one['mend']}"] if one.get("mend") else []
+        elif one.get("looked"):
+            lines.append(f"    alarms of {name}: {one['open']} in the next day and a half, looked at {local(one['looked'])}")
     return lines
 
 

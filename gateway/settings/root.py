@@ -21,10 +21,10 @@ from gateway.settings.approvals import ApprovalsSettings
 from gateway.settings.auth import AuthSettings
 from gateway.settings.block_streaming import BlockStreaming
 from gateway.settings.budgets import BudgetSettings
+from gateway.settings.calendar import CalendarSettings
 from gateway.settings.heartbeat import HeartbeatSettings, WithHeartbeat
 from gateway.settings.http import GatewaySettings
 from gateway.settings.mail import MailSettings
-from gateway.settings.mcp import McpSettings
 from gateway.settings.messages import CallSettings, MessagesSettings
 from gateway.settings.quiet_hours import UnaskedSettings
 from gateway.settings.routing import Binding, Broadcast
@@ -211,10 +211,10 @@ class Settings(Section):
     """Tools that agents may use; an agent's own settings can only restrict them further."""
     mail: MailSettings = Field(default=MailSettings(), json_schema_extra=_HOT)
     """Mailboxes that agents read and send from."""
+    calendar: CalendarSettings = Field(default=CalendarSettings(), json_schema_extra=_HOT)
+    """Calendars and address books that agents read and change."""
     approvals: ApprovalsSettings = Field(default=ApprovalsSettings(), json_schema_extra=_HOT)
     """What agents may do without asking."""
-    mcp: McpSettings = Field(default=McpSettings(), json_schema_extra=_HOT)
-    """Servers of the Model Context Protocol, whose tools agents may use (docs/mcp.md)."""
     budgets: BudgetSettings = Field(default=BudgetSettings(), json_schema_extra=_HOT)
     """Daily limits on model costs."""
     plugins: PluginsSettings = Field(default=PluginsSettings(), json_schema_extra=_HOT)

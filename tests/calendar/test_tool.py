@@ -1,0 +1,279 @@
+"""The tool on a real radicale: looking, finding time, and changing once, however often a call is made."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from agent.errors import FetchFailed
+from agent.tools.calendar_tool import CalendarTool
+from agent.tools.protocol import ToolContext
+from gateway.base.clock import TickingClock
+from gateway.calendar.accounts import Account
+from gateway.calendar.edits import CalendarEdits
+from gateway.calendar.ical_process import CalendarProcess
+from gateway.calendar.service import AgentCalendars
+from gateway.calendar.sources import CalendarSource
+from gateway.net.fetcher import GuardedFetcher
+from gateway.settings.calendar import CalendarSettings
+from tests.calendar.conftest import calendar, event
+from tests.peers.web import page, web_peer
+
+if TYPE_CHECKING:
+    from agent.tools.protocol import Act, Outcome
+    from agent.tools.web.fetch_protocol import Fetched, FetchRequest
+    from tests.calendar.conftest import Radicale
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOW = datetime(2026, 2, 1, 12, tzinfo=BERLIN)
+TEN, ELEVEN = "DTSTART;TZID=Europe/Berlin:20260203T100000", "DTEND;TZID=Europe/Berlin:20260203T110000"
+DENTIST = calendar(event("SUMMARY:Dentist", "LOCATION:Main St", TEN, ELEVEN, uid="d1"))
+CHOIR = calendar(
+    event("SUMMARY:Choir", "DTSTART;TZID=Europe/Berlin:20260202T190000", "DURATION:PT2H", "RRULE:FREQ=WEEKLY", uid="c1")
+)
+
+
+class Fixture:
+    def __init__(self, *accounts: Account, fetcher: Any = None) -> None:
+        clock, process = TickingClock(NOW), CalendarProcess()
+        self.fetcher = fetcher or GuardedFetcher()
+        sources = [CalendarSource(account, self.fetcher, process, clock) for account in accounts]
+        edits = CalendarEdits(sources, process, BERLIN, "main")
+        self.changes = 0
+        hours = CalendarSettings().free_hours
+        self.tool = CalendarTool(AgentCalendars(sources, edits, BERLIN, hours, changed=self._changed))
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    async def do(self, action: str, *, call: str = "call-1", **arguments: Any) -> Outcome:
+        return await self.tool.run({"action": action, **arguments}, context(call))
+
+    async def act(self, action: str, **arguments: Any) -> Act | None:
+        return await asyncio.to_thread(self.tool.act_of, {"action": action, **arguments}, context("call-1"))
+
+
+def context(call: str) -> ToolContext:
+    return ToolContext(now=NOW, session="s", turn="t", call=call)
+
+
+async def listed(tool: Fixture, title: str, **arguments: Any) -> list[str]:
+    """The ids of the events with a title."""
+    text = (await tool.do("list", **arguments)).text
+    return [line.rpartition("| ")[2] for line in text.splitlines() if f" {title} |" in line]
+
+
+@pytest.fixture
+async def tool(radicale: Radicale) -> Fixture:
+    await radicale.put("personal/dentist.ics", DENTIST)
+    await radicale.put("personal/choir.ics", CHOIR)
+    return Fixture(radicale.account())
+
+
+async def test_events_are_listed_in_the_owners_time_with_ids(tool: Fixture) -> None:
+    told = await tool.do("list", **{"from": "2026-02-01", "to": "2026-02-03"})
+    assert told.sources == ("calendar:personal",)
+    lines = told.text.splitlines()
+    assert lines[0] == "Mon 2 Feb:"
+    assert lines[1].startswith("- 19:00–21:00 Choir | personal | repeated | ")
+    assert lines[1].endswith("-20260202T1900")
+    assert lines[2:3] == ["Tue 3 Feb:"]
+    assert lines[3].startswith("- 10:00–11:00 Dentist | Main St | personal | ")
+    assert "Nothing from Sun 8 Feb to Sun 8 Feb" in (await tool.do("list", **{"from": "2026-02-08"})).text
+    assert "when: Tue 3 Feb 10:00–11:00 (Europe/Berlin)" in (await tool.do("show", event=lines[3].rpartition("| ")[2])).text
+    assert "Dentist" in (await tool.do("search", text="main st")).text
+    assert "Choir" not in (await tool.do("search", text="main st")).text
+    assert (await tool.do("calendars")).text == "personal: personal"
+
+
+async def test_free_time_is_what_events_leave_of_the_hours(tool: Fixture, radicale: Radicale) -> None:
+    fair = event("SUMMARY:Fair", "DTSTART;VALUE=DATE:20260203", "DTEND;VALUE=DATE:20260204", uid="f")
+    seen = event("SUMMARY:Seen", "DTSTART:20260203T130000Z", "DTEND:20260203T140000Z", "TRANSP:TRANSPARENT", uid="t")
+    await radicale.put("personal/fair.ics", calendar(fair))
+    await radicale.put("personal/seen.ics", calendar(seen))
+    text = (await tool.do("free", **{"from": "2026-02-03", "to": "2026-02-03", "minutes": 60})).text
+    assert "- Tue 3 Feb: 09:00–10:00, 11:00–18:00" in text
+    assert "All day, not counted:\nTue 3 Feb:\n- all day Fair" in text
+    text = (await tool.do("free", **{"from": "2026-02-02T18:00", "to": "2026-02-02T23:00"})).text
+    assert "- Mon 2 Feb: 18:00–19:00, 21:00–23:00" in text, "times that were named are not cut by the hours"
+
+
+async def test_a_new_event_is_made_once_however_often_the_call_is_made(tool: Fixture, radicale: Radicale) -> None:
+    wish = {"title": "Lunch", "from": "2026-02-05T12:30", "to": "2026-02-05T13:15", "minutes": 10}
+    act = await tool.act("create", **wish)
+    assert act is not None
+    assert act.kind == "call"
+    assert act.summary == "create “Lunch” on Thu 5 Feb 12:30 to 13:15 in personal"
+    assert act.ask == ""
+    first = await tool.do("create", **wish)
+    again = await tool.do("create", **wish)
+    assert "is in personal" in first.text
+    assert "is already in personal" in again.text
+    assert first.sources == (), "it says what the call said"
+    assert await tool.act("create", **wish) == act
+    assert sum("SUMMARY:Lunch" in text for text in radicale.objects()) == 1
+    assert len(await listed(tool, "Lunch", **{"from": "2026-02-05"})) == 1
+    await tool.do("create", call="call-2", **wish)
+    assert sum("SUMMARY:Lunch" in text for text in radicale.objects()) == 2, "another call is another event"
+    assert tool.changes == 3
+
+
+async def test_an_event_is_moved_once_and_the_question_stays_the_same(tool: Fixture, radicale: Radicale) -> None:
+    (dentist,) = await listed(tool, "Dentist", **{"from": "2026-02-03"})
+    wish = {"event": dentist, "from": "2026-02-10"}
+    act = await tool.act("change", **wish)
+    assert act is not None
+    assert act.summary == "move “Dentist” from Tue 3 Feb 10:00 to Tue 10 Feb 10:00 in personal"
+    told = await tool.do("change", **wish)
+    assert "is now Tue 10 Feb 10:00–11:00" in told.text, told.text
+    assert await tool.act("change", **wish) == act, "a repeat after a crash is what was approved"
+    again = await tool.do("change", **wish)
+    assert not again.is_error
+    assert "is so already: Tue 10 Feb 10:00–11:00" in again.text
+    (moved,) = await listed(tool, "Dentist", **{"from": "2026-02-10"})
+    assert moved in told.text
+    assert await listed(tool, "Dentist", **{"from": "2026-02-03"}) == []
+    assert len(radicale.objects()) == 2
+
+
+async def test_instances_of_a_series_are_changed_and_cancelled_by_themselves(tool: Fixture, radicale: Radicale) -> None:
+    choir = await listed(tool, "Choir", **{"from": "2026-02-01", "to": "2026-03-01"})
+    assert len(choir) == 4
+    await tool.do("change", event=choir[1], **{"from": "2026-02-10T20:00"})
+    cancelled = await tool.do("cancel", event=choir[2])
+    assert "Cancelled, this one alone" in cancelled.text
+    assert "Nothing was done" in (await tool.do("cancel", event=choir[2])).text
+    left = await listed(tool, "Choir", **{"from": "2026-02-01", "to": "2026-03-01"})
+    assert [one.partition("-")[2] for one in left] == ["20260202T1900", "20260210T2000", "20260223T1900"]
+    following = await tool.do("change", call="call-9", event=left[2], scope="following", **{"from": "2026-02-24T18:00"})
+    assert "this and all later ones" in following.text, following.text
+    again = await tool.do("change", call="call-9", event=left[2], scope="following", **{"from": "2026-02-24T18:00"})
+    assert "is so already" in again.text, again.text
+    left = await listed(tool, "Choir", **{"from": "2026-02-01", "to": "2026-03-10"})
+    assert [one.partition("-")[2] for one in left] == [
+        "20260202T1900", "20260210T2000", "20260224T1800", "20260303T1800", "20260310T1800",
+    ]  # fmt: skip
+    assert len(radicale.objects()) == 3
+
+
+async def test_what_somebody_else_changed_meanwhile_is_not_overwritten(tool: Fixture, radicale: Radicale) -> None:
+    (dentist,) = await listed(tool, "Dentist", **{"from": "2026-02-03"})
+
+    class Between:
+        """Another program changes the event just before each PUT."""
+
+        def refuses(self, *_: Any) -> bool:
+            return False
+
+        async def fetch(self, request: FetchRequest) -> Fetched:
+            if request.method == "PUT":
+                await radicale.put("personal/dentist.ics", DENTIST.replace("Dentist", "Dentist (Dr Low)"))
+            return await GuardedFetcher().fetch(request)
+
+    racing = Fixture(radicale.account(), fetcher=Between())
+    told = await racing.do("change", event=dentist, title="Tooth")
+    assert told.is_error
+    assert "changed by another program" in told.text
+    assert "it is now “Dentist (Dr Low)”" in told.text
+    assert "Tooth" not in "".join(radicale.objects())
+
+
+async def test_events_with_others_are_asked_about_each_time(tool: Fixture, radicale: Radicale) -> None:
+    people = ["ORGANIZER:mailto:boss@example.org", "ATTENDEE:mailto:anna@example.org"]
+    text = calendar(event("SUMMARY:Meeting", "DTSTART:20260204T090000Z", "DTEND:20260204T100000Z", *people, uid="m"))
+    await radicale.put("personal/meeting.ics", text)
+    (meeting,) = await listed(tool, "Meeting", **{"from": "2026-02-04"})
+    act = await tool.act("cancel", event=meeting)
+    assert act is not None
+    assert act.others
+    assert "others take part" in act.ask
+    assert "boss@example.org" in act.details
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments", "told"),
+    [
+        ("change", {"event": "nonsense", "title": "x"}, "no id of an event"),
+        ("change", {"event": "abcdefg-20260203T1000", "title": "x"}, "there is no event"),
+        ("change", {"event": "abcdefg-20260203T1000"}, "needs what is to be different"),
+        ("create", {"title": "x", "from": "2026-03-29T02:30"}, "the clock goes forward"),
+        ("create", {"title": "x", "from": "2026-02-30"}, "does not exist"),
+        ("create", {"title": "x", "from": "tomorrow"}, "no day or time"),
+        ("create", {"title": "x", "from": "2026-02-05", "calendar": "work"}, "there is: personal"),
+        ("list", {"from": "2026-02-05", "to": "2026-02-01"}, "before from"),
+        ("list", {"from": "2020-01-01", "to": "2026-02-01"}, "more than 400 days"),
+        ("contacts", {"text": "anna"}, "no account has contacts"),
+        ("show", {}, "show needs event"),
+    ],
+)
+async def test_what_cannot_be_done_is_told_with_what_would_help(
+    tool: Fixture, action: str, arguments: dict[str, Any], told: str
+) -> None:
+    outcome = await tool.do(action, **arguments)
+    assert outcome.is_error
+    assert told in outcome.text
+
+
+async def test_what_cannot_be_looked_up_is_asked_about() -> None:
+    gone = Fixture(Account(name="gone", url="http://127.0.0.1:1/", user="anna"))
+    act = await gone.act("cancel", event="abcdefg-20260203T1000")
+    assert act is not None
+    assert "cannot be looked up" in act.ask
+
+
+async def test_one_account_that_fails_does_not_hide_the_others(radicale: Radicale) -> None:
+    await radicale.put("personal/dentist.ics", DENTIST)
+    feed = calendar(
+        event("SUMMARY:Holiday", "DTSTART;VALUE=DATE:20260203", uid="h"), event("SUMMARY:Broken", "DTSTART:x", uid="b")
+    )
+    async with web_peer({"/h.ics": page(feed, "text/calendar")}) as peer:
+        tool = Fixture(
+            radicale.account(),
+            Account(name="gone", url="http://127.0.0.1:1/"),
+            Account(name="holidays", url=f"http://127.0.0.1:{peer.port}/h.ics", feed=True),
+        )
+        told = await tool.do("list", **{"from": "2026-02-03"})
+        assert "- all day Holiday | holidays | " in told.text
+        assert "- 10:00–11:00 Dentist" in told.text
+        assert "“Broken” in holidays cannot be read: DTSTART" in told.text
+        assert "Not read: the calendar account gone" in told.text
+        assert told.sources == ("calendar:personal", "calendar:gone", "calendar:holidays")
+        (holiday,) = await listed(tool, "Holiday", **{"from": "2026-02-03"})
+        refused = await tool.do("cancel", event=holiday)
+        assert "only read" in refused.text
+
+
+async def test_contacts_are_found_by_name_mail_and_phone(radicale: Radicale) -> None:
+    await radicale.make("friends", "addressbook")
+    lines = ["BEGIN:VCARD", "VERSION:3.0", "UID:1", "FN:Anna Lee", "N:Lee;Anna;;;", "EMAIL;TYPE=HOME:anna@example.org"]
+    card = "\r\n".join([*lines, "item1.TEL;TYPE=CELL:+49 170 1234567", "END:VCARD", ""])
+    await radicale.put("friends/anna.vcf", card, "text/vcard")
+    tool = Fixture(radicale.account(contacts=True))
+    for text in ("anna lee", "ANNA@example", "0170 1234567"):
+        told = await tool.do("contacts", text=text)
+        assert told.text == "Anna Lee: anna@example.org, +49 170 1234567"
+        assert told.sources == ("calendar:personal",)
+    assert "Nobody matches" in (await tool.do("contacts", text="Bob")).text
+
+
+async def test_a_put_whose_answer_is_lost_counts_where_it_arrived(tool: Fixture, radicale: Radicale) -> None:
+    class Cut:
+        def refuses(self, *_: Any) -> bool:
+            return False
+
+        async def fetch(self, request: FetchRequest) -> Fetched:
+            answer = await GuardedFetcher().fetch(request)
+            if request.method == "PUT":
+                raise FetchFailed("the connection broke off")
+            return answer
+
+    cut = Fixture(radicale.account(), fetcher=Cut())
+    told = await cut.do("create", title="Lunch", **{"from": "2026-02-05T12:30"})
+    assert "is in personal" in told.text
+    assert sum("SUMMARY:Lunch" in text for text in radicale.objects()) == 1
+    (dentist,) = await listed(cut, "Dentist", **{"from": "2026-02-03"})
+    assert "is now" in (await cut.do("change", event=dentist, title="Tooth")).text
