@@ -14,13 +14,10 @@ from gateway.config.workspace_location import ProtectedInodes
 from gateway.mail.account_connections import AccountConnections
 from gateway.mail.agent_mail import AgentMail
 from gateway.mail.letter_writing import LetterWriter
-from gateway.mail.send_records import SendRecords
+from gateway.mail.send_records import OUTGOING, SendRecords
 from gateway.mail.sending import MailSender
 from gateway.settings.mail import MailAccount
 from gateway.settings.root import SettingsStore
-
-OUTGOING = "mail/outgoing"
-"""The folder of records of mails that are sent, below the state."""
 
 
 class MailParts:

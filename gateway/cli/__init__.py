@@ -46,6 +46,7 @@ COMMANDS = {
     "context": ("gateway.cli.status:context", "Show what fills the model's context window."),
     "sandbox": ("gateway.cli.sandbox:sandbox", "Show and check what commands of an agent can reach."),
     "todo": ("gateway.cli.todo:todo", "Show and change the list of things to do."),
+    "mail": ("gateway.cli.mail:mail", "Show mail accounts, try them out, and list mail."),
     "mcp": ("gateway.cli.mcp:mcp", "Exchange tools with other programs by the Model Context Protocol."),
     "memory": ("gateway.cli.memory:memory", "Search and index the agent's notes."),
 }

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 KEPT_SECONDS: Final = 60.0
 """How long a connection stays open after its last use."""
+MISSING: Final = "install it beside Homebody: pip install 'homebody[mail]'"
 THREADS: Final = 4
 T = TypeVar("T")
 
@@ -85,7 +86,7 @@ class AccountConnections:
         except (OSError, LoginRefused, Exception) as error:
             if isinstance(error, MailRefused):
                 raise
-            if not _is_of_mail(error):
+            if not is_of_mail(error):
                 raise
             raise refused(error, name, account.imap) from error
         finally:
@@ -120,8 +121,7 @@ class AccountConnections:
         if self._closed:
             raise MailRefused("the gateway is stopping")
         if opened.connection is None:
-            from gateway.mail.imap_connection import ImapConnection
-
+            ImapConnection = imap_connection()  # noqa: N806 -- a class
             opened.connection, opened.account = ImapConnection(account), account
         opened.connection.begin()
         return opened.connection
@@ -160,7 +160,16 @@ class AccountConnections:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _is_of_mail(error: BaseException) -> bool:
+def imap_connection() -> type[ImapConnection]:
+    """Return the class that connects. Raises MailRefused where its package is not installed."""
+    try:
+        from gateway.mail.imap_connection import ImapConnection
+    except ImportError as error:
+        raise MailRefused(f"the package {error.name} is not installed", hint=MISSING) from error
+    return ImapConnection
+
+
+def is_of_mail(error: BaseException) -> bool:
     """Return whether an error comes from a server or the network, and not from a defect of ours."""
     import imaplib
 

@@ -24,6 +24,8 @@ from gateway.base.atomic_file import sync, write_atomically, write_synced
 
 log = logging.getLogger(__name__)
 
+OUTGOING: Final = "mail/outgoing"
+"""The folder of the records, below the state."""
 SendState = Literal["prepared", "doubt", "accepted", "filed", "unknown"]
 FORGOTTEN_AFTER: Final[dict[str, timedelta]] = {
     "prepared": timedelta(days=2),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from agent import fault_injection
 from agent.characters import without_smuggled
 from agent.errors import MailRefused
+from gateway.mail.account_connections import MISSING
 from gateway.mail.bounded_imap import tls_context
 from gateway.mail.explanations import LoginRefused, refused
 from gateway.settings.mail import DEFAULT_PORTS, MailAccount, MailServer
@@ -87,10 +88,10 @@ async def hand_over(
 
 
 async def _attempt(submission: Submission, server: MailServer, data: bytes, last_byte: Callable[[], Awaitable[None]]) -> None:
+    client = await connected(submission.name, submission.account, server)
     from aiosmtplib.errors import SMTPException, SMTPResponseException
 
     ending, seconds = False, submission.account.timeout_seconds
-    client = await connected(submission.name, submission.account, server)
     try:
         async with asyncio.timeout(seconds) as limit:
             await client.mail(submission.sender, options=[f"SIZE={len(data)}"] if client.supports_extension("size") else None)
@@ -132,8 +133,11 @@ async def connected(name: str, account: MailAccount, server: MailServer) -> SMTP
     Raises:
         NotSent: there is none to be had.
     """
-    from aiosmtplib import SMTP
-    from aiosmtplib.errors import SMTPAuthenticationError, SMTPException
+    try:
+        from aiosmtplib import SMTP
+        from aiosmtplib.errors import SMTPAuthenticationError, SMTPException
+    except ImportError as error:
+        raise NotSent(MailRefused(f"the package {error.name} is not installed", hint=MISSING)) from error
 
     user = account.user if account.smtp_user is None else account.smtp_user
     password = (account.smtp_password or account.password).get_secret_value()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import imaplib
 import logging
 import random
 import threading
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from agent.errors import MailRefused
 from gateway.base.errors import StorageFailed
+from gateway.mail.account_connections import imap_connection, is_of_mail
 from gateway.mail.agent_mail import trusted_of
 from gateway.mail.explanations import LoginRefused, refused
 from gateway.mail.mailbox import StoredMail, Summary, read_mail, summary_of
@@ -115,14 +115,10 @@ class MailWatcher:
 
     def _failed(self, error: Exception, wait: float) -> float:
         """Note what is wrong, and return how long to wait."""
-        from imap_tools.errors import ImapToolsError
-
-        from gateway.mail.imap_values import NotReadable
-
         worked = self.state == "watching"
         if isinstance(error, MailRefused | StorageFailed):
             self.trouble = str(error)
-        elif isinstance(error, OSError | LoginRefused | imaplib.IMAP4.error | ImapToolsError | NotReadable):
+        elif is_of_mail(error):
             self.trouble = str(refused(error, self.name, self.account.imap))
         else:
             log.error("the watch of the mail account %s failed", self.name, exc_info=error)
@@ -134,9 +130,7 @@ class MailWatcher:
         return self._first_wait if worked else min(wait * 2, LONGEST_WAIT)
 
     def _connect_and_watch(self) -> None:
-        from gateway.mail.imap_connection import ImapConnection
-
-        connection = self._connection = ImapConnection(self.account, monotonic=self._monotonic)
+        connection = self._connection = imap_connection()(self.account, monotonic=self._monotonic)
         try:
             while not self._stopped.is_set():
                 self._look(connection)

@@ -1,0 +1,77 @@
+"""Tries an account out: logs in at both servers, and says what is wrong and what mends it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.errors import MailRefused
+from gateway.mail.account_connections import AccountConnections
+from gateway.mail.smtp import NotSent, connected
+from gateway.settings.mail import DEFAULT_PORTS, MailAccount, MailServer
+
+if TYPE_CHECKING:
+    from gateway.mail.imap_connection import ImapConnection
+
+_USES = ("sent", "drafts", "archive", "trash")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was tried. ``hint`` mends it where it is not ``ok``; ``needed``: the account is of no use without it."""
+
+    what: str
+    told: str
+    hint: str = ""
+    ok: bool = True
+    needed: bool = True
+
+
+async def check_account(name: str, account: MailAccount, connections: AccountConnections) -> list[Check]:
+    """Try an account. Nothing in the mailbox is changed, and no mail is sent."""
+    checks = [
+        _encryption(one, server) for one, server in (("imap", account.imap), ("smtp", account.smtp)) if server is not None
+    ]
+    try:
+        checks += await connections.run(name, lambda connection: _mailbox(name, account, connection))
+    except MailRefused as error:
+        checks.append(Check("imap login", str(error), error.hint, ok=False))
+    checks.append(await _smtp(name, account))
+    return checks
+
+
+def _encryption(protocol: str, server: MailServer) -> Check:
+    port = server.port or DEFAULT_PORTS[protocol, server.security]
+    told = {"tls": "encrypted", "starttls": "encrypted after the greeting", "none": "NOT encrypted"}[server.security]
+    return Check(f"{protocol} server", f"{server.host}:{port}, {told}")
+
+
+def _mailbox(name: str, account: MailAccount, connection: ImapConnection) -> list[Check]:
+    count, unread = connection.unread("INBOX")
+    checks = [Check("imap login", f"logged in as {account.user}; INBOX has {count:,} mails, {unread:,} unread")]
+    for use in _USES:
+        folder = connection.folder_for(use)
+        there = folder is not None and folder in {one.name for one in connection.folders()}
+        hint = f"homebody config set mail.accounts.{name}.folders.{use} FOLDER; there is {_some(connection)}"
+        told = folder or "not found"
+        if folder is not None and not there:
+            told = f"{folder} does not exist"
+        checks.append(Check(f"folder for {use}", told, "" if there else hint, ok=there, needed=use in {"sent", "drafts"}))
+    waits = "IDLE" in connection.capabilities
+    told = "the server tells at once (IDLE)" if waits else f"the server is asked every {account.watch_every_seconds} seconds"
+    return [*checks, Check("new mail", told)]
+
+
+def _some(connection: ImapConnection) -> str:
+    return ", ".join(one.name for one in connection.folders()[:20] if one.can_hold)
+
+
+async def _smtp(name: str, account: MailAccount) -> Check:
+    if account.smtp is None:
+        return Check("smtp login", "no SMTP server is set: drafts only", needed=False)
+    try:
+        client = await connected(name, account, account.smtp)
+    except NotSent as error:
+        return Check("smtp login", str(error.told), error.told.hint, ok=False)
+    client.close()
+    return Check("smtp login", "logged in; nothing was sent")
