@@ -22,7 +22,7 @@ LINT := $(VENV)/.lint
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 # Modules are compiled when they are first imported: all at once would be a third of the time and of the space.
 HASHED := $(PIP) install --no-compile --require-hashes --only-binary :all:
-ROOMS := agent channels gateway memory workspace_templates
+ROOMS := agent channels gateway memory workspace_templates bundled_skills
 ENGINES := $(CACHE)/engines
 LIVE := $(CACHE)/live
 ARGS ?=

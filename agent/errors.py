@@ -13,6 +13,7 @@ AgentError
 ├── CalendarFailed           a calendar or an address book cannot be read, or not be changed as asked
 ├── RequestRefused           a sub-agent, a session or a chat cannot be had as a tool was asked for
 ├── MailRefused              a mailbox cannot do what was asked, or a mail cannot be written so
+├── InvalidSkill             a folder cannot be used as a skill
 ├── TranscriptWriteError     the transcript could not be written; the turn cannot go on
 └── WorkspaceFileError       a workspace file could not be read or changed
     ├── PathNotAllowed         the path leaves the workspace, or is not a plain file or folder
@@ -74,6 +75,10 @@ class CalendarFailed(AgentError):
 
 class RequestRefused(AgentError):
     """A sub-agent cannot be started, a session not looked at, or a chat not written to: a limit, a setting, or there is none."""
+
+
+class InvalidSkill(AgentError):
+    """A folder cannot be used as a skill: its SKILL.md is broken, or a file in it may not be there. The text is one line."""
 
 
 class FetchFailed(AgentError):

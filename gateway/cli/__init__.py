@@ -41,6 +41,7 @@ COMMANDS = {
     "inbox": ("gateway.cli.waiting_messages:inbox", "Show messages that are waiting or failed."),
     "outbox": ("gateway.cli.waiting_messages:outbox", "Show undelivered replies; retry or drop them."),
     "tools": ("gateway.cli.tools:tools", "Show the tools of an agent and the rules for them."),
+    "skills": ("gateway.cli.skills:skills", "Show, check, install and approve skills of an agent."),
     "sessions": ("gateway.cli.sessions:sessions", "List, show and export conversations."),
     "usage": ("gateway.cli.status:usage", "Show model usage and cost."),
     "context": ("gateway.cli.status:context", "Show what fills the model's context window."),

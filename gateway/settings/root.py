@@ -29,6 +29,7 @@ from gateway.settings.messages import CallSettings, MessagesSettings
 from gateway.settings.quiet_hours import UnaskedSettings
 from gateway.settings.routing import Binding, Broadcast
 from gateway.settings.session import HooksSettings, SessionSettings
+from gateway.settings.skills import SkillsSettings, WithSkills
 from gateway.settings.subagents import SubAgentSettings
 from gateway.settings.web import AllToolsSettings
 from memory.settings import MemorySettings
@@ -58,7 +59,7 @@ class LoggingSettings(Section):
     """Number of rotated log files to keep."""
 
 
-class AgentDefaults(AgentSettings, BlockStreaming, UnaskedSettings, WithHeartbeat):
+class AgentDefaults(AgentSettings, BlockStreaming, UnaskedSettings, WithHeartbeat, WithSkills):
     """Defaults for all agents."""
 
     memory_search: MemorySettings = MemorySettings()
@@ -113,7 +114,7 @@ class AgentProfile:
     """The effective settings of one agent: its entry merged over the defaults. ``workspace`` is absolute.
 
     ``tools``: layers of tool rules; each can only restrict further. ``exec``: how its commands run. ``subagents``: limits of those that
-    it starts.
+    it starts. ``skills``: names of the skills that it is given; None for all.
     """
 
     id: str
@@ -127,6 +128,7 @@ class AgentProfile:
     tools: tuple[ToolRules, ...] = ()
     exec: ExecSettings = field(default_factory=ExecSettings)
     subagents: SubAgentSettings = field(default_factory=SubAgentSettings)
+    skills: tuple[str, ...] | None = None
 
 
 class PluginChannel(Section):
@@ -213,6 +215,8 @@ class Settings(Section):
     """Mailboxes that agents read and send from."""
     calendar: CalendarSettings = Field(default=CalendarSettings(), json_schema_extra=_HOT)
     """Calendars and address books that agents read and change."""
+    skills: SkillsSettings = Field(default=SkillsSettings(), json_schema_extra=_HOT)
+    """Skills: instructions for one kind of work, which agents read when they need them."""
     approvals: ApprovalsSettings = Field(default=ApprovalsSettings(), json_schema_extra=_HOT)
     """What agents may do without asking."""
     budgets: BudgetSettings = Field(default=BudgetSettings(), json_schema_extra=_HOT)
@@ -277,6 +281,7 @@ class Settings(Section):
             tools=self._tool_rules(entry),
             exec=self._exec(entry),
             subagents=resolved.subagents,
+            skills=resolved.skills,
         )
 
     def _exec(self, entry: AgentEntry | None) -> ExecSettings:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = {"agent", "channels", "gateway", "memory", "workspace_templates"}
+ROOMS = {"agent", "channels", "gateway", "memory", "workspace_templates", "bundled_skills"}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,189 @@
+"""``homebody skills``: which skills an agent has, why others are left out, and approving, installing and removing them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.base.errors import UsageError
+from gateway.cli.invocation import Invocation, pass_invocation, say, tell
+
+if TYPE_CHECKING:
+    from gateway.skills.catalog import Skill, SkillCatalog
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_AGENT = click.option("--agent", "agent_id", help="The agent (default: the default agent).")
+_YES = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+
+
+@click.group()
+def skills() -> None:
+    """Show, check, install, approve and remove skills: instructions that an agent reads when it needs them."""
+
+
+@skills.command(name="list")
+@_AGENT
+@_JSON
+@pass_invocation
+def list_(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
+    """List all skills that were found, and whether the agent is given them."""
+    from gateway.skills import words
+
+    found = _catalog(invocation, agent_id).look()
+    tell({"skills": [words.facts(one) for one in found]}, words.listed(found), as_json=as_json)
+
+
+@skills.command()
+@click.argument("name")
+@_AGENT
+@_JSON
+@pass_invocation
+def show(invocation: Invocation, name: str, agent_id: str | None, as_json: bool) -> None:
+    """Show the skill NAME: what it is for, where it lies, its files, and what it lacks."""
+    from gateway.skills import words
+
+    one = _named(_catalog(invocation, agent_id), name)[0]
+    tell(words.details(one), words.shown(one), as_json=as_json)
+
+
+@skills.command()
+@_AGENT
+@_JSON
+@pass_invocation
+def check(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
+    """Say of each skill that the agent is not given why, and what to do."""
+    from gateway.skills import words
+
+    found = _catalog(invocation, agent_id).look()
+    left = [words.facts(one) for one in found if one.state != "ready"]
+    tell({"ready": [one.name for one in found if one.state == "ready"], "left": left}, words.checked(found), as_json=as_json)
+
+
+@skills.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@_YES
+@_JSON
+@pass_invocation
+def install(invocation: Invocation, path: Path, yes: bool, as_json: bool) -> None:
+    """Copy the skill in the folder PATH for all agents, and approve it. What is copied is shown first."""
+    from gateway.skills import install as installing
+    from gateway.skills import words
+    from gateway.skills.catalog import managed_folder
+    from gateway.skills.trust import SkillTrust
+
+    invocation.paths.prepare()
+    one, managed = installing.candidate(path.expanduser()), managed_folder(invocation.paths)
+    target = managed / one.header.name
+    if not yes:
+        _explained("install", as_json=as_json)
+        does = "replaces the one that is installed" if target.exists() else "is copied"
+        say(f"{one.header.name}: {one.header.description}\nIt {does}: {one.folder} -> {target}")
+        say("\n".join(words.file_lines(one.content.files)))
+        click.confirm("The agent will follow what SKILL.md says. Did you read it, and install it?", abort=True)
+    installing.install(one, managed, SkillTrust(invocation.paths.state))
+    done = {"name": one.header.name, "path": str(target), "digest": one.content.digest}
+    tell(
+        done,
+        f"Installed {one.header.name} in {target}. homebody skills check says whether it lacks something.",
+        as_json=as_json,
+    )
+
+
+@skills.command()
+@click.argument("name")
+@click.option("--digest", help="Approve only if this is its digest (or its beginning, of 8 figures or more).")
+@_AGENT
+@_YES
+@_JSON
+@pass_invocation
+def approve(invocation: Invocation, *, name: str, digest: str | None, agent_id: str | None, yes: bool, as_json: bool) -> None:
+    """Approve the skill NAME as it is now. When a file of it changes, you are asked again."""
+    from gateway.skills import words
+
+    catalog = _catalog(invocation, agent_id)
+    one = approvable(_named(catalog, name), digest)
+    if not yes and one.state != "ready":
+        _explained("approve", as_json=as_json)
+        say(words.shown(one))
+        click.confirm(
+            f"The agent will follow what {one.folder / 'SKILL.md'} says. Did you read it, and approve it?", abort=True
+        )
+    if one.place != "bundled":
+        invocation.paths.prepare()
+        catalog.trust.approve(one.name, one.digest)
+    tell({"name": one.name, "digest": one.digest}, f"Approved {one.name} as it is now.", as_json=as_json)
+
+
+@skills.command()
+@click.argument("name")
+@_AGENT
+@_YES
+@_JSON
+@pass_invocation
+def remove(invocation: Invocation, name: str, agent_id: str | None, yes: bool, as_json: bool) -> None:
+    """Delete the installed skill NAME and withdraw its approval. Of one that lies elsewhere the approval alone is withdrawn."""
+    from gateway.skills import install as installing
+
+    catalog = _catalog(invocation, agent_id)
+    found = _named(catalog, name)
+    installed = next((one for one in found if one.place == "managed"), None)
+    if installed is None and all(one.place == "bundled" for one in found):
+        key = f"skills.entries.{name}.enabled"
+        raise UsageError(
+            f"{name} comes with Homebody and is not removed", hint=f"Switch it off: homebody config set {key} false"
+        )
+    if not yes:
+        _explained("remove", as_json=as_json)
+        does = f"Delete {installed.folder}, and withdraw" if installed else "Withdraw"
+        click.confirm(f"{does} the approval of {name}?", abort=True)
+    if installed is not None:
+        installing.remove(installed.folder)
+    catalog.trust.withdraw(name)
+    kept = [str(one.folder) for one in found if one.place in {"workspace", "extra"}]
+    rest = f" What lies in {', '.join(kept)} was not deleted; it counts again once you approve it." if kept else ""
+    what = "Removed" if installed else "Withdrew the approval of"
+    tell({"name": name, "removed": installed is not None, "kept": kept}, f"{what} {name}.{rest}", as_json=as_json)
+
+
+def approvable(found: list[Skill], digest: str | None) -> Skill:
+    """Return the one of several skills of a name that is to be approved. Raises UsageError where there is none."""
+    one = next((one for one in found if one.state in {"unapproved", "changed"}), found[0])
+    if one.state == "broken":
+        raise UsageError(f"{one.name} cannot be approved: {one.reason}", hint=one.hint)
+    if digest is not None and (len(digest) < _LEAST_DIGEST or not one.digest.startswith(digest.lower())):
+        hint = f"Look at it again: homebody skills show {one.name}"
+        raise UsageError(f"{one.name} is not the one with the digest {digest[:64]} (any more)", hint=hint)
+    return one
+
+
+_LEAST_DIGEST = 8
+
+
+def _catalog(invocation: Invocation, agent: str | None) -> SkillCatalog:
+    from gateway.skills.catalog import SkillCatalog
+    from gateway.skills.trust import SkillTrust
+
+    settings = invocation.loaded.settings
+    chosen = settings.agent(agent or settings.default_agent).id
+    return SkillCatalog(chosen, lambda: settings, invocation.paths, SkillTrust(invocation.paths.state), os.environ)
+
+
+def _named(catalog: SkillCatalog, name: str) -> list[Skill]:
+    skills = catalog.look()
+    found = [one for one in skills if one.name == name]
+    if not found:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, [one.name for one in skills], n=1)
+        hint = f"Did you mean {near[0]}? " if near else ""
+        raise UsageError(f"there is no skill {name!r}", hint=f"{hint}homebody skills list shows all.")
+    return found
+
+
+def _explained(command: str, *, as_json: bool) -> None:
+    """Refuse to ask where nobody can answer."""
+    if as_json:
+        raise UsageError(f"skills {command} asks before it does something", hint="Add --yes where a program runs it.")

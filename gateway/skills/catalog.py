@@ -1,0 +1,213 @@
+"""The skills of one agent: found in all places, judged, and kept until a file of theirs changes."""
+
+from __future__ import annotations
+
+import importlib.resources
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from agent.errors import InvalidSkill
+from agent.skills.header import Header, read_header
+from gateway.base.paths import Paths
+from gateway.settings.root import AgentProfile, Settings
+from gateway.skills import folder as folders
+from gateway.skills.folder import SKILL_FILE, Content, Stamp
+from gateway.skills.requirements import Missing, Surroundings, missing
+from gateway.skills.trust import SkillTrust
+
+log = logging.getLogger(__name__)
+
+FOLDER: Final = "skills"
+"""Name of the folder of skills in a workspace and in the home folder."""
+MOST_SKILLS: Final = 500
+"""Skills of one place; what comes after them by name is not looked at."""
+
+Place: TypeAlias = Literal["workspace", "managed", "bundled", "extra"]
+State: TypeAlias = Literal["ready", "unapproved", "changed", "needs", "off", "hidden", "broken"]
+"""``changed``: approved, but not as it is now. ``hidden``: one of the same name goes before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    """One skill that was found. ``reason`` says why it is not ready, ``hint`` what to do; both empty for one that is.
+
+    ``folder`` is absolute, without links above the skill. ``header`` is None, and ``digest`` "", for a broken one.
+    """
+
+    name: str
+    place: Place
+    folder: Path
+    state: State
+    header: Header | None = None
+    digest: str = ""
+    files: tuple[tuple[str, int], ...] = ()
+    missing: tuple[Missing, ...] = ()
+    reason: str = ""
+    hint: str = ""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the owner stands for its content."""
+        return self.state in {"ready", "needs", "off", "hidden"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    stamp: Stamp
+    content: Content
+    header: Header | None
+    problem: str
+
+
+def bundled_folder() -> Path:
+    """Return the folder of the skills that come with Homebody, in a checkout and in an installed wheel."""
+    beside = Path(__file__).resolve().parents[2] / "bundled_skills"
+    return beside if beside.is_dir() else Path(str(importlib.resources.files("bundled_skills")))
+
+
+def managed_folder(paths: Paths) -> Path:
+    """Return the folder of the skills that the owner installed."""
+    return paths.home / FOLDER
+
+
+class SkillCatalog:
+    """Finds the skills of one agent. Methods block, and may be called from several threads.
+
+    ``settings`` returns the settings in force. What was read is kept by the folder's stamp; those of Homebody itself are read once.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        settings: Callable[[], Settings],
+        paths: Paths,
+        trust: SkillTrust,
+        env: Mapping[str, str],
+    ) -> None:
+        self.agent = agent
+        self.trust = trust
+        self._settings = settings
+        self._paths = paths
+        self._env = env
+        self._known: dict[Path, _Known] = {}
+        self._lock = threading.Lock()
+
+    def look(self) -> tuple[Skill, ...]:
+        """Return all skills by place, the first that count first, and by name."""
+        settings = self._settings()
+        if self.agent not in settings.agent_ids:
+            return ()
+        profile = settings.agent(self.agent)
+        there = Surroundings(settings=settings, profile=profile, env=self._env)
+        with self._lock:
+            return tuple(self._ranked(there))
+
+    def ready(self) -> tuple[Skill, ...]:
+        """Return the skills that the agent is given, by name."""
+        return tuple(sorted((one for one in self.look() if one.state == "ready"), key=lambda one: one.name))
+
+    def places(self, profile: AgentProfile, settings: Settings) -> list[tuple[Place, Path]]:
+        """Return the folders of skills, the first that count first."""
+        found: list[tuple[Place, Path]] = [
+            ("workspace", Path(os.path.realpath(profile.workspace)) / FOLDER),
+            ("managed", managed_folder(self._paths)),
+            ("bundled", bundled_folder()),
+        ]
+        return [*found, *(("extra", Path(os.path.realpath(one.expanduser()))) for one in settings.skills.load.extra_dirs)]
+
+    def _ranked(self, there: Surroundings) -> Iterator[Skill]:
+        taken: set[str] = set()
+        present: set[Path] = set()
+        for place, folder in self.places(there.profile, there.settings):
+            for path in () if place == "workspace" and folder.is_symlink() else _folders(folder):
+                present.add(path)
+                skill = self._judged(path, place, there)
+                if skill.name in taken and skill.trusted:
+                    above = "another place goes before it (homebody skills list)"
+                    skill = replace(skill, state="hidden", reason=f"a skill of this name in {above}")
+                elif skill.trusted:
+                    taken.add(skill.name)
+                yield skill
+        self._known = {path: known for path, known in self._known.items() if path in present}
+
+    def _judged(self, path: Path, place: Place, there: Surroundings) -> Skill:
+        base = Skill(name=path.name, place=place, folder=path, state="broken")
+        try:
+            known = self._read(path, fixed=place == "bundled")
+        except InvalidSkill as error:
+            return replace(base, reason=str(error), hint="Mend it, or remove its folder.")
+        if known.header is None:
+            return replace(base, reason=known.problem, hint="Mend it, or remove its folder.", files=known.content.files)
+        name, digest = known.header.name, known.content.digest
+        skill = replace(base, header=known.header, digest=digest, files=known.content.files, state="ready")
+        if place != "bundled" and digest not in (approved := self.trust.digests(name)):
+            said = "changed since you approved it" if approved else "new: you have not approved it"
+            return replace(
+                skill,
+                state="changed" if approved else "unapproved",
+                reason=f"it is {said}",
+                hint=f"Read {path / SKILL_FILE}, then: homebody skills approve {name}{_for(self.agent, there.settings, place)}",
+            )
+        if off := _switched_off(skill, there):
+            return replace(skill, state="off", reason=off[0], hint=off[1])
+        if lacking := missing(known.header, there):
+            return replace(
+                skill,
+                state="needs",
+                missing=lacking,
+                reason="; ".join(one.what for one in lacking),
+                hint=" ".join(dict.fromkeys(one.hint for one in lacking)),
+            )
+        return skill
+
+    def _read(self, path: Path, *, fixed: bool) -> _Known:
+        """Return what a folder holds. Raises InvalidSkill."""
+        known = self._known.get(path)
+        if known is not None and (fixed or (known.content.settled and folders.stamp_of(path) == known.stamp)):
+            return known
+        content = folders.read(path)
+        header, problem = None, ""
+        if known is not None and known.content.digest == content.digest:
+            header, problem = known.header, known.problem
+        else:
+            try:
+                header = read_header(content.text, path.name)
+            except InvalidSkill as error:
+                problem = str(error)
+        made = self._known[path] = _Known(content.stamp, content, header, problem)
+        return made
+
+
+def _folders(place: Path) -> list[Path]:
+    """Return the folders of a place that say that they are a skill, by name. A link among them is a folder elsewhere, and not one."""
+    try:
+        with os.scandir(place) as listing:
+            names = sorted(entry.name for entry in listing if entry.is_dir(follow_symlinks=False) and entry.name[:1] != ".")
+    except OSError:
+        return []
+    if len(names) > MOST_SKILLS:
+        log.warning("%s holds %s folders; the first %s are looked at", place, len(names), MOST_SKILLS)
+    return [place / name for name in names[:MOST_SKILLS] if os.path.lexists(place / name / SKILL_FILE)]
+
+
+def _switched_off(skill: Skill, there: Surroundings) -> tuple[str, str] | None:
+    """Return the setting by which the agent is not given a skill, and what to do; None where it is."""
+    settings, name = there.settings.skills, skill.name
+    entry = settings.entries.get(name)
+    if entry is not None and not entry.enabled:
+        key = f"skills.entries.{name}.enabled"
+        return f"it is switched off ({key})", f"Switch it on: homebody config set {key} true"
+    if skill.place == "bundled" and settings.allow_bundled is not None and name not in settings.allow_bundled:
+        return "skills.allowBundled does not name it", "Add its name there."
+    if there.profile.skills is not None and name not in there.profile.skills:
+        return f"the agent {there.profile.id} is given other skills alone (agents.*.skills)", "Add its name there."
+    return None
+
+
+def _for(agent: str, settings: Settings, place: Place) -> str:
+    return f" --agent {agent}" if place == "workspace" and agent != settings.default_agent else ""
