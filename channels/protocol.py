@@ -162,6 +162,13 @@ class Shows(Protocol):
     """Which of ``Outbound.buttons`` and ``Outbound.enclosure`` its ``send`` supports."""
 
 
+class Speaks(Protocol):
+    """Optional: recordings that are shown as voice messages. Elsewhere they are sent as MP3 files."""
+
+    voice_format: Literal["opus", "mp3"]
+    """The format that a recording needs for it: Ogg with Opus, or MP3."""
+
+
 class Refers(Protocol):
     """Optional: messages shown as a reply to another message."""
 

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import random as system_random
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from channels.common.chat_channel import ChatChannel
 from channels.common.chunking import cut, utf16_length
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 
 
 class TelegramChannel(ChatChannel):
-    """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts``, ``Menu`` and ``Hooked``.
+    """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts``, ``Menu``, ``Speaks`` and ``Hooked``.
 
     The client library is loaded in a thread, when it is first needed.
     """
 
     name = "telegram"
     PARTS = ("update_loop", "bot_actions", "get_file")
+
+    voice_format: Literal["opus", "mp3"] = "opus"
 
     def __init__(
         self,

@@ -152,6 +152,7 @@ class RunningAgent:
             model=record.model if record else None,
             thinking=record.thinking if record else None,
             verbose=record.verbose if record else False,
+            voice=record.voice if record else "",
         )
         await self.store.put(record)
         return record
@@ -194,6 +195,7 @@ class RunningAgent:
             address=record.address,
             space=record.space,
             verbose=record.verbose,
+            voice=record.voice,
             queue=record.queue,
             greeted=reason == "command" or not notice,
             last_flush=(self.store.get(record.key) or record).last_flush,

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from gateway.agents.running_agent import RunningAgent
 from gateway.app.dependencies import Dependencies
 from gateway.budget.budget_guard import BudgetGuard
+from gateway.media.outgoing import OutgoingFiles
 from gateway.models.model_registry import ModelRegistry
 from gateway.settings.root import SettingsStore
+from gateway.voice.spoken_replies import SpokenReplies
 from gateway.voice.transcription import Transcription
 
 
@@ -18,6 +20,8 @@ class MediaParts:
     def __init__(
         self, deps: Dependencies, settings: SettingsStore, models: ModelRegistry, agents: Mapping[str, RunningAgent]
     ) -> None:
+        self._deps = deps
+        self._settings = settings
         self._models = models
         self._agents = agents
         self.transcription = Transcription(
@@ -25,6 +29,17 @@ class MediaParts:
             settings=lambda: settings.current.tools.media.audio,
             fetcher=deps.fetcher,
             clock=deps.clock,
+            key=self._openai_key,
+            guard=self._guard,
+        )
+
+    def spoken_replies(self, files: OutgoingFiles) -> SpokenReplies:
+        """Return what speaks answers, and puts recordings among ``files``."""
+        return SpokenReplies(
+            files,
+            settings=lambda: self._settings.current.messages.tts,
+            fetcher=self._deps.fetcher,
+            clock=self._deps.clock,
             key=self._openai_key,
             guard=self._guard,
         )

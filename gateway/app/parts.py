@@ -259,6 +259,7 @@ class GatewayParts:
             media=self.media,
             manner=self._manner,
             secret_filter=self._secret_filter,
+            spoken=self.media_parts.spoken_replies(self.media.outgoing),
             gate=self.approvals.gate,
             asking=self.approvals.asking,
             wake=self._wake,

@@ -13,7 +13,7 @@ from gateway.routing.access import Actor
 
 Who = Literal["owner", "members"]
 
-CHANGING: Final = frozenset({"new", "reset", "undo", "compact", "unpin", "reasoning", "verbose", "missed"})
+CHANGING: Final = frozenset({"new", "reset", "undo", "compact", "unpin", "reasoning", "verbose", "voice", "missed"})
 """Commands that change a conversation for everybody in it."""
 ASKING: Final = frozenset({"pin", "model", "think", "queue", "jobs"})
 """Commands that show a value without an argument and change it with one."""

@@ -25,6 +25,14 @@ _YES, _NO = frozenset({"on", "yes", "true", "1", "full"}), frozenset({"off", "no
 _TABLE = frozenset({"", "tokens", "full", "cost"})
 
 
+VOICE = {
+    "": "Answers in this conversation are spoken as the settings say (messages.tts.auto).",
+    "on": "My answers in this conversation are also spoken, where a server for that is set (messages.tts).",
+    "off": "My answers in this conversation are not spoken.",
+}
+"""What is said of the choice of ``/voice``."""
+
+
 class SessionCommands:
     """Runs one command for one session and returns the reply.
 
@@ -53,6 +61,7 @@ class SessionCommands:
             "think": self._models.think,
             "reasoning": self._models.reasoning,
             "verbose": self._verbose,
+            "voice": self._voice,
             "tools": self._tools,
             "whoami": self._whoami,
             "usage": self._usage,
@@ -133,6 +142,16 @@ class SessionCommands:
         wanted = said in _YES if said else not self._record.verbose
         await self._agent.store.change(self._record.key, verbose=wanted)
         return "Notices such as compactions are now shown." if wanted else "Notices such as compactions are now hidden."
+
+    async def _voice(self, argument: str) -> str:
+        said = argument.casefold()
+        if said in {"", "status"}:
+            return VOICE[self._record.voice] + "\n`/voice on`, `/voice off` or `/voice default` changes that."
+        if said != "default" and said not in _YES | _NO:
+            return "Send /voice on, /voice off or /voice default."
+        wanted = "" if said == "default" else "on" if said in _YES else "off"
+        await self._agent.store.change(self._record.key, voice=wanted)
+        return VOICE[wanted]
 
     async def _tools(self, _: str) -> str:
         conversation = await self._agent.conversations.open(self._record, self._arrived.route.audience)

@@ -59,6 +59,7 @@ COMMANDS = {
         ),
         Command("reasoning", "show or hide the model's thinking", "[on|off]"),
         Command("verbose", "show or hide notices such as compactions", "[on|off]"),
+        Command("voice", "show or set whether my answers are also spoken in this conversation", "[on|off|default]"),
         Command("tools", "list the tools that I can use"),
         Command("usage", "show usage and cost by day, agent and model", "[days]"),
         Command("budget", "allow one message although today's budget is used up", "once"),

@@ -32,6 +32,7 @@ class SessionRecord:
     about, so that the command is not carried out again when a crash made its answer be lost. ``fallback_of`` is the model that
     answered last, where that was not the one that was chosen. ``queue`` is what was chosen with ``/queue``. ``space``
     is the server or workspace that the conversation lies in. ``noted`` says what became of what mattered in ``former``.
+    ``voice`` is what was chosen with ``/voice``: "on", "off" or nothing.
     ``audience`` is who may read an isolated session that is not the owner's, as ``kind:key``: other keys say it themselves.
     """
 
@@ -45,6 +46,7 @@ class SessionRecord:
     reasoning: bool = False
     fallback_of: str = ""
     verbose: bool = False
+    voice: str = ""
     queue: str = ""
     space: str = ""
     turns: int = 0

@@ -74,5 +74,5 @@ class TtsSettings(Section):
     """Longest wait for a recording, in seconds; the answer waits for it."""
     text: bool = True
     """Send the text as well. With false, the text is sent only where the answer cannot be spoken."""
-    usd_per_1k_chars: Annotated[float, Field(ge=0)] | None = None
+    usd_per_thousand: Annotated[float, Field(ge=0)] | None = None
     """What a thousand characters cost, in dollars. Unset: the published price of OpenAI's models, nothing in the own network."""

@@ -32,7 +32,11 @@ from gateway.ledger.rows import Approval, NewApproval, NewOutbound, Turn, TurnEn
 from gateway.media.media_service import MediaService
 from gateway.outbound.blocks import Blocks
 from gateway.outbound.progress import ProgressDisplay, TypingIndicator, show_frame, typing_mode
-from gateway.outbound.replying import after_turn, replies
+from gateway.outbound.replying import (
+    after_turn,
+    replies,
+    untagged,
+)
 from gateway.outbound.secret_filter import SecretFilter
 from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue
@@ -48,6 +52,7 @@ from gateway.turns.tool_call_log import LedgerCallLog
 from gateway.turns.turn_log import bound
 from gateway.turns.unasked_replies import as_question, asked_when_awake, marked, unasked_of
 from gateway.turns.user_message import sources_of, user_message
+from gateway.voice.spoken_replies import SpokenReplies, SpokenWish
 
 log = logging.getLogger(__name__)
 
@@ -113,8 +118,10 @@ class Answering:
         signature: Callable[[RoutedMessage], str] = lambda _: "",
         manner: Callable[[ChatAddress, RunningAgent], Manner] = lambda _place, _agent: Manner(),
         secret_filter: SecretFilter | None = None,
+        spoken: SpokenReplies | None = None,
     ) -> None:
         self._secret_filter = secret_filter
+        self._spoken = spoken
         self._ledger = ledger
         self._read = read
         self._channel = channel
@@ -234,7 +241,36 @@ class Answering:
                 background=is_isolated(context.record.key),
             )
             context.running.turn = turn
-            return await turn.run([first], further, [asked_call(one) for one in context.asked])
+            result = await turn.run([first], further, [asked_call(one) for one in context.asked])
+        if result.outcome == "answered":
+            await self._speak(context, result.reply)
+        return result
+
+    async def _speak(self, context: TurnContext, reply: str) -> None:
+        """Make a voice message of a reply, where that is wanted. It goes out behind the text, as a file of the turn.
+
+        Done before the turn's end is stored, so that `/stop` does not wait for it.
+        """
+        message, switch = context.message, context.record.voice
+        channel = self._channel(message.inbound.conversation)
+        spoken_to = any(one.recorded for each in (message, *context.further) for one in each.inbound.attachments)
+        if self._spoken is None or message.automation is not None or "files" not in getattr(channel, "shows", ()):
+            return
+        text = untagged(reply).text
+        if not text.strip() or not self._spoken.wanted(switch=switch, spoken_to=spoken_to):
+            return
+        if self._secret_filter is not None:
+            text = self._secret_filter.text(text, quietly=True)
+        wish = SpokenWish(
+            turn=message.row.uid,
+            agent=context.agent.id,
+            session=context.record.key,
+            text=text,
+            form=getattr(channel, "voice_format", "mp3"),
+            switch=switch,
+            spoken_to=spoken_to,
+        )
+        await self._spoken.speak(wish)
 
     async def _ended(self, context: TurnContext, blocks: Blocks, result: TurnResult, questions: Sequence[NewApproval]) -> None:
         await context.agent.ended(context.record, result)
@@ -278,6 +314,8 @@ class Answering:
         buttons = after_turn(result.failure if result else None, text, context.message.actor) if asked else ()
         left, continued = blocks.left_of(text)
         said = with_asides(left, context.record, result, continued=continued)
+        if self._spoken is not None and not buttons and self._spoken.replaces_text(context.message.row.uid):
+            said = ""
         chunks = greeting + await self.chunks(context.message, said, buttons, continued=continued, before=blocks.said)
         chunks += await self._media.enclosed(context.message.row.uid, context.message.inbound.conversation)
         if context.asked:
