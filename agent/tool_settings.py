@@ -19,6 +19,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "group:sessions": ("spawn", "sessions"),
     "group:calendar": ("calendar",),
     "group:automation": ("cron", "gateway"),
+    "group:mcp": ("mcp_*", "tool_search"),
 }
 """Names for several tools at once; a tool that this version does not have yet may be named already."""
 

@@ -29,6 +29,8 @@ from gateway.ledger.sqlite import SqliteLedger
 ROUNDS = 3
 SETTLE = 6.0
 """Seconds after the start at which memory is read: the scheduler and its imports are there by then."""
+COPIED = 40.0
+"""Seconds after the start from which idle CPU counts: the ledger's first copy of the hour is made by then."""
 
 
 @dataclass
@@ -81,6 +83,7 @@ def measure(root: Path, seconds: float) -> Figures:
         time.sleep(SETTLE)
         status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
         rss = int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+        time.sleep(COPIED - SETTLE)
         before = cpu_of(process.pid)
         time.sleep(seconds)
         return Figures(start, start_cpu, rss, (cpu_of(process.pid) - before) / seconds * 100)
@@ -113,7 +116,8 @@ def main() -> None:
             statistics.median(getattr(one, what) for one in figures) for what in ("start", "start_cpu", "rss", "cpu")
         )
         print(
-            f"{name:14} start {start * 1000:6.0f} ms ({work * 1000:4.0f} ms of CPU)   at rest {rss:5.1f} MB   idle CPU {cpu:5.2f} %"
+            f"{name:14} start {start * 1000:6.0f} ms ({work * 1000:4.0f} ms of CPU, "
+            f"at least {min(one.start_cpu for one in figures) * 1000:.0f})   at rest {rss:5.1f} MB   idle CPU {cpu:5.2f} %"
         )
     print("bars with jobs: start at most 1200 ms, +10 MB, idle CPU at most 0.3 %")
 

@@ -27,7 +27,7 @@ from agent.settings import AgentSettings, Level
 from agent.taint import merged
 from agent.timing import Clock
 from agent.tools.protocol import Origin, ToolContext
-from agent.tools.toolbox import Toolbox
+from agent.tools.toolbox import OTHER_PROGRAMS, Toolbox
 from agent.transcript.entries import Body, Entry, Opened, Said
 from agent.transcript.history_view import RunningView, repaired, view
 from agent.transcript.seen_urls import seen_urls
@@ -37,7 +37,7 @@ from memory.audience import Audience
 _LEAST_WINDOW = 8000
 """An overflow that names no window never lowers the assumed window below this."""
 _ORIGINS: dict[str, Origin] = {"owner": "owner", "peer": "guest", "group": "group"}
-_NO_FILES = frozenset({"memory_search", "memory_get", "web_fetch", "web_search", "exec", "process"})
+_NO_FILES = frozenset({"memory_search", "memory_get", "web_fetch", "web_search", "exec", "process", "tool_search"})
 """Tools that do not open the workspace themselves: commands are shown of it what the setting says."""
 
 
@@ -171,7 +171,12 @@ class SessionContext:
     def permit(self, call: ToolCall) -> str | None:
         """Say why a call may not run under ``sandbox.workspaceAccess``, or None."""
         access = self.settings.sandbox.workspace_access
-        if access == "rw" or call.name in _NO_FILES or (access == "ro" and self.toolbox.effect_of(call.name) == "pure"):
+        if (
+            access == "rw"
+            or call.name in _NO_FILES
+            or call.name.startswith(OTHER_PROGRAMS)
+            or (access == "ro" and self.toolbox.effect_of(call.name) == "pure")
+        ):
             return None
         what = "may be read but not changed" if access == "ro" else "is closed to its tools"
         return f"refused: the workspace {what} (agents.defaults.sandbox.workspaceAccess: {access})"

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Generic, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from agent.errors import WorkspaceFileError
 from agent.models.protocol import ToolSpec
@@ -107,15 +107,24 @@ def failed(text: str, hint: str = "") -> Outcome:
 def parameters(model: type[BaseModel]) -> dict[str, Any]:
     """Give a model's JSON Schema in its shortest stable form.
 
-    Without titles; without defaults that are nothing, since an optional value is simply one not required; without what a refusal says
-    anyway (limits, and that there are no other arguments): it would be paid for with each request.
+    Without fields that are excluded: they are taken, and seldom worth their tokens. Without titles; without defaults that are nothing
+    or 1, since an optional value is simply one not required; without what a refusal says anyway (limits, and that there are no other
+    arguments): it would be paid for with each request.
     """
     schema = model.model_json_schema()
+    untold = {str(field.alias or name) for name, field in model.model_fields.items() if field.exclude}
+    untold |= {
+        str(choice) for field in model.model_fields.values() if field.exclude for choice in _aliases(field.validation_alias)
+    }
     return {
         "type": "object",
-        "properties": {name: _bare(schema["properties"][name]) for name in schema.get("properties", {})},
+        "properties": {name: _bare(one) for name, one in schema.get("properties", {}).items() if name not in untold},
         "required": schema.get("required", []),
     }
+
+
+def _aliases(alias: object) -> tuple[object, ...]:
+    return tuple(alias.choices) if isinstance(alias, AliasChoices) else (alias,)
 
 
 def complaints(error: ValidationError, model: type[BaseModel]) -> list[str]:
@@ -138,12 +147,16 @@ def _complaint(location: tuple[int | str, ...], kind: str, message: str, model: 
     return f"{where}: {scrubbed(message).removeprefix('Value error, ')}"
 
 
-_NOTHING: Final = (None, "", False, 0)
+_NOTHING: Final = (None, "", False, 0, 1)
 _UNTOLD: Final = frozenset({"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 
 
 def _bare(schema: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in schema.items() if key not in _UNTOLD and not (key == "default" and value in _NOTHING)}
+    kept = {
+        key: value
+        for key, value in schema.items()
+        if key not in _UNTOLD and not (key == "default" and value in _NOTHING and value is not True)
+    }
     choices = [choice for choice in kept.pop("anyOf", []) if choice != {"type": "null"}]
     if len(choices) == 1:
         return {**_bare(choices[0]), **kept}

@@ -43,12 +43,12 @@ class CronArguments(Arguments):
         _Line | None,
         Field(
             validation_alias=AliasChoices("when", "at", "schedule"),
-            description="local: 2026-11-24T09:00, in 20 minutes, every 2h, or cron: 0 9 * * 1-5",
+            description="2026-11-24T09:00, in 20 minutes, every 2h, or cron: 0 9 * * 1-5",
         ),
     ] = None
     text: Annotated[_Text | None, Field(validation_alias=AliasChoices("text", "message", "prompt"))] = None
     kind: Annotated[
-        Literal["reminder", "task"] | None, Field(description="reminder: text is sent as it is; task: text is your prompt")
+        Literal["reminder", "task"] | None, Field(description="reminder: sends text; task: text is your prompt")
     ] = None
     name: _Line | None = None
     to: Literal["owner", "here", "none"] | None = None
@@ -82,10 +82,7 @@ class Cron(CheckedTool[CronArguments]):
         super().__init__(
             CronArguments,
             name="cron",
-            description=(
-                "Reminders and tasks for later or at intervals. Use it whenever you are asked to remind or to do something later; "
-                "then tell when, as it answers."
-            ),
+            description=("Reminders and tasks for later or at intervals. Then tell when, as it answers."),
             effect="idempotent",
         )
         self._jobs = jobs

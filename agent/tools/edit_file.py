@@ -20,13 +20,13 @@ from agent.tools.read_file import is_binary
 class EditArguments(Arguments):
     """What ``edit`` takes."""
 
-    path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path", "filePath"), description="relative path")]
+    path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path", "filePath"))]
     old: Annotated[
         CleanText,
         Field(
             min_length=1,
             validation_alias=AliasChoices("old", "old_string", "oldString", "oldText"),
-            description="text to replace, exactly as read, with enough around it to be unique",
+            description="as read, with enough around it to be unique",
         ),
     ]
     new: Annotated[CleanText, Field(validation_alias=AliasChoices("new", "new_string", "newString", "newText"))]
@@ -43,7 +43,7 @@ class EditFile(CheckedTool[EditArguments]):
         super().__init__(
             EditArguments,
             name="edit",
-            description="Replace one piece of text in a file that you have read. It must occur exactly once, unless all is true.",
+            description="Replace one piece of text in a file that you have read.",
             effect="effect",
         )
         self._access = access

@@ -60,18 +60,16 @@ class ExecArguments(Arguments):
     ]
     workdir: Annotated[
         str,
-        Field(validation_alias=AliasChoices("workdir", "cwd", "directory"), description="folder in the workspace to start in"),
+        Field(validation_alias=AliasChoices("workdir", "cwd", "directory")),
     ] = ""
-    env: Annotated[dict[str, CleanText], Field(default_factory=dict, description="further variables")]
+    env: Annotated[dict[str, CleanText], Field(default_factory=dict)]
     timeout: Annotated[float | None, Field(gt=0, description="seconds")] = None
     background: Annotated[
         bool, Field(validation_alias=AliasChoices("background", "run_in_background"), description="do not wait; it takes input")
     ] = False
-    yield_ms: Annotated[
-        float | None, Field(ge=0, validation_alias=AliasChoices("yieldMs", "yield_ms"), description="wait so long instead")
-    ] = None
-    pty: Annotated[bool, Field(description="for programs that need a terminal")] = False
-    network: Annotated[bool, Field(description="it needs the network")] = False
+    yield_ms: Annotated[float | None, Field(ge=0, validation_alias=AliasChoices("yieldMs", "yield_ms"), exclude=True)] = None
+    pty: bool = False
+    network: bool = False
 
 
 def network_is_untrusted(act: Act, context: ToolContext) -> tuple[str, ...]:  # noqa: ARG001  (all may look at it)
@@ -88,7 +86,7 @@ class Exec(CheckedTool[ExecArguments]):
             name="exec",
             description=(
                 f"Run a command in your workspace. After {runner.background_seconds:g} s it goes on in the background: see process. "
-                "Commands without shell syntax are approved more easily."
+                "Without shell syntax it is approved more easily."
             ),
             effect="effect",
         )

@@ -37,11 +37,9 @@ _WORKER = Path(__file__).with_name("regex_worker.py")
 class GrepArguments(Arguments):
     """What ``grep`` takes."""
 
-    pattern: Annotated[
-        CleanText, Field(min_length=1, max_length=1000, description="Python regular expression, matched line by line")
-    ]
-    path: Annotated[str, Field(validation_alias=AliasChoices("path", "folder"), description="file or folder")] = ""
-    glob: Annotated[str | None, Field(validation_alias=AliasChoices("glob", "include"), description='such as "*.md"')] = None
+    pattern: Annotated[CleanText, Field(min_length=1, max_length=1000, description="Python regular expression")]
+    path: Annotated[str, Field(validation_alias=AliasChoices("path", "folder"))] = ""
+    glob: Annotated[str | None, Field(validation_alias=AliasChoices("glob", "include"))] = None
     ignore_case: Annotated[bool, Field(validation_alias=AliasChoices("ignoreCase", "ignore_case", "case_insensitive"))] = False
 
 
@@ -61,7 +59,7 @@ class GrepFiles(CheckedTool[GrepArguments]):
         super().__init__(
             GrepArguments,
             name="grep",
-            description="Find lines in workspace files by regular expression. For notes of the past, memory_search finds more.",
+            description="Find lines in workspace files by regular expression.",
             effect="pure",
         )
         self._access = access

@@ -26,11 +26,11 @@ _ENVELOPE = 400
 class SearchArguments(Arguments):
     """What ``memory_search`` takes."""
 
-    query: Annotated[
-        CleanText, Field(min_length=1, max_length=4000, description="names, dates and words of what is looked for")
-    ]
+    query: Annotated[CleanText, Field(min_length=1, max_length=4000)]
     max_results: Annotated[int | None, Field(ge=1, le=50, validation_alias=AliasChoices("maxResults", "max_results"))] = None
-    min_score: Annotated[float | None, Field(ge=0, le=1, validation_alias=AliasChoices("minScore", "min_score"))] = None
+    min_score: Annotated[
+        float | None, Field(ge=0, le=1, exclude=True, validation_alias=AliasChoices("minScore", "min_score"))
+    ] = None
 
 
 class MemorySearch(CheckedTool[SearchArguments]):
@@ -41,9 +41,8 @@ class MemorySearch(CheckedTool[SearchArguments]):
             SearchArguments,
             name="memory_search",
             description=(
-                "Search your notes (MEMORY.md and memory/) by meaning and by words. Always do this before you answer anything about "
-                "the past: prior work, decisions, dates, people, preferences, to-dos. Returns passages with path and lines; "
-                "memory_get reads more around them."
+                "Search your notes by meaning and by words, before you answer anything about the past. Returns passages with path "
+                "and lines."
             ),
             effect="pure",
         )
@@ -66,11 +65,9 @@ class MemorySearch(CheckedTool[SearchArguments]):
 class GetArguments(Arguments):
     """What ``memory_get`` takes."""
 
-    path: Annotated[str, Field(description="as memory_search gives it")]
-    from_line: Annotated[
-        int, Field(ge=1, validation_alias=AliasChoices("from", "from_line"), description="first line, 1-based")
-    ] = 1
-    lines: Annotated[int | None, Field(ge=1, description="how many")] = None
+    path: str
+    from_line: Annotated[int, Field(ge=1, validation_alias=AliasChoices("from", "from_line"), description="first line")] = 1
+    lines: Annotated[int | None, Field(ge=1)] = None
 
 
 class MemoryGet(CheckedTool[GetArguments]):

@@ -23,7 +23,7 @@ class MessageArguments(Arguments):
         str,
         Field(
             validation_alias=AliasChoices("to", "target", "chat"),
-            description="such as telegram, for your owner there, or a group as sessions lists it",
+            description="telegram, say, or a group as sessions lists it",
         ),
     ]
     text: Annotated[CleanText, at_most(LONGEST), Field(validation_alias=AliasChoices("text", "message"))]

@@ -45,15 +45,15 @@ class ProcessArguments(Arguments):
     job: Annotated[
         str,
         Field(
-            validation_alias=AliasChoices("job", "sessionId", "session_id", "id", "bash_id", "shell_id"), description="its id"
+            validation_alias=AliasChoices("job", "sessionId", "session_id", "id", "bash_id", "shell_id"),
         ),
     ] = ""
-    data: Annotated[CleanText, Field(description="write: text")] = ""
-    eof: Annotated[bool, Field(description="write: close its input")] = False
-    keys: Annotated[list[str], Field(default_factory=list, description="send-keys: ctrl-c, enter, up, or text")]
-    timeout: Annotated[float, Field(description="poll: seconds to wait for news")] = 0.0
-    offset: Annotated[int | None, Field(description="log: first line")] = None
-    limit: Annotated[int, Field(description="log: lines")] = LINES
+    data: CleanText = ""
+    eof: Annotated[bool, Field(description="close its input")] = False
+    keys: Annotated[list[str], Field(default_factory=list, description="ctrl-c, enter, up, or text")]
+    timeout: Annotated[float, Field(description="seconds to wait for news")] = 0.0
+    offset: Annotated[int | None, Field(description="first line")] = None
+    limit: Annotated[int, Field(exclude=True)] = LINES
 
 
 class ProcessTool(CheckedTool[ProcessArguments]):
@@ -64,8 +64,7 @@ class ProcessTool(CheckedTool[ProcessArguments]):
             ProcessArguments,
             name="process",
             description=(
-                "Look after background commands. poll: news and state; log: output by lines; clear: forget those that ended; "
-                "remove: kill and forget."
+                "Look after background commands: poll tells news, log output by lines, clear forgets those that ended."
             ),
             effect="effect",
         )

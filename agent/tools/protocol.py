@@ -62,7 +62,8 @@ class Act:
 
     ``ask`` says why the owner is asked about this act even in a private turn of their own without untrusted text, as the end of the
     sentence "Why I ask: ..."; "" where the act alone is no reason. ``tool`` is the name that rules know the act by, where it is not that
-    of the tool that was called.
+    of the tool that was called. ``excused`` names sources of untrusted text that are no reason to ask about this act, such as the server
+    that it asks again.
 
     With ``into`` an "exec" is input that is typed into a running command, which ``into`` is; ``cwd``, ``env``, ``network``, ``pty`` and
     ``confinement`` ("bwrap", "landlock" or "off") are those of that command then.
@@ -85,6 +86,7 @@ class Act:
     recipients: tuple[str, ...] = ()
     ask: str = ""
     tool: str = ""
+    excused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,9 +30,9 @@ class ReadArguments(Arguments):
     """What ``read`` takes."""
 
     path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path", "filePath"), description="relative path")]
-    offset: Annotated[int, Field(ge=1, description="first line, 1-based")] = 1
-    limit: Annotated[int | None, Field(ge=1, description="how many lines")] = None
-    page: Annotated[int, Field(ge=1, description="first page, slide or sheet of a document")] = 1
+    offset: Annotated[int, Field(ge=1, description="first line")] = 1
+    limit: Annotated[int | None, Field(ge=1, description="lines")] = None
+    page: Annotated[int, Field(ge=1, description="page, slide or sheet")] = 1
 
 
 class ReadFile(CheckedTool[ReadArguments]):
@@ -42,8 +42,7 @@ class ReadFile(CheckedTool[ReadArguments]):
         super().__init__(
             ReadArguments,
             name="read",
-            description="Read a text file or document (PDF, Office), or look at a picture, in your workspace. "
-            "Long files come in parts; a mark says how to go on.",
+            description="Read a text file, a document (PDF, Office) or a picture. Long ones come in parts.",
             effect="pure",
         )
         self._access = access

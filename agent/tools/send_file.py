@@ -29,8 +29,8 @@ class Outgoing(Protocol):
 class SendFileArguments(Arguments):
     """What ``send_file`` takes."""
 
-    path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path", "filePath"), description="relative path")]
-    caption: Annotated[CleanText, Field(max_length=MAX_CAPTION, description="a line to show with it")] = ""
+    path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path", "filePath"))]
+    caption: Annotated[CleanText, Field(max_length=MAX_CAPTION)] = ""
 
 
 class SendFile(CheckedTool[SendFileArguments]):
@@ -44,10 +44,7 @@ class SendFile(CheckedTool[SendFileArguments]):
         super().__init__(
             SendFileArguments,
             name="send_file",
-            description=(
-                "Send a file from your workspace to the person or group you are talking with. It goes out with your reply; "
-                "writing a path into the reply sends nothing."
-            ),
+            description=("Send a file of your workspace with your reply; a path in the reply sends nothing."),
             effect="idempotent",
         )
         self._access = access

@@ -20,7 +20,7 @@ class SessionsArguments(Arguments):
     text: Annotated[
         Annotated[CleanText, at_most(LONGEST_TASK)] | None, Field(validation_alias=AliasChoices("text", "message"))
     ] = None
-    before: Annotated[int | None, Field(description="number of a message")] = None
+    before: Annotated[int | None, Field(description="a message's number")] = None
 
 
 class Sessions(Protocol):
@@ -54,7 +54,7 @@ class SessionsTool(CheckedTool[SessionsArguments]):
         super().__init__(
             SessionsArguments,
             name="sessions",
-            description="Your sub-agents and conversations: list them, read a history, or send a sub-agent more to do.",
+            description="Your sub-agents and conversations: list them, read one, or send a sub-agent more to do.",
             effect="idempotent",
         )
         self._sessions = sessions

@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -89,9 +90,9 @@ class TodoList:
     def of(cls, text: str) -> TodoList:
         """Read a list. Any text is one."""
         lines = tuple(re.findall(r"[^\n]*\n|[^\n]+$", text))
-        plain, limit = _plain(lines)
+        plain, inner, limit = _plain(lines)
         spans = _spans(plain)
-        return cls(text, lines, tuple(_items(lines, plain, spans)), tuple(spans), limit)
+        return cls(text, lines, tuple(_items(lines, plain, inner, spans)), tuple(spans), limit)
 
     def sections(self) -> tuple[str, ...]:
         """Return the names of the sections that hold items, in order."""
@@ -211,16 +212,18 @@ def _match(line: str) -> re.Match[str]:
     return found
 
 
-def _plain(lines: Sequence[str]) -> tuple[list[str], int]:
-    """Return the lines without line ends, and where a block begins that is never ended.
+def _plain(lines: Sequence[str]) -> tuple[list[str], set[int], int]:
+    """Return the lines without line ends, which of them go on with a block that began before, and where one begins that is never ended.
 
     Those of code blocks, comments and front matter are emptied.
     """
     kept: list[str] = []
+    inner: set[int] = set()
     within, began = "", 0
     for number, whole in enumerate(lines):
         line = whole.rstrip("\r\n")
         if within:
+            inner.add(number)
             within = "" if _ends(within, line) else within
             kept.append("")
             continue
@@ -228,7 +231,7 @@ def _plain(lines: Sequence[str]) -> tuple[list[str], int]:
         if number == 0 and line.rstrip() == _FRONT and any(_ends(_FRONT, one.rstrip("\r\n")) for one in lines[1:]):
             within = _FRONT
         kept.append("" if within or line.lstrip().startswith("<!--") else line)
-    return kept, began if within else len(lines)
+    return kept, inner, began if within else len(lines)
 
 
 def _begins(line: str) -> str:
@@ -258,7 +261,7 @@ def _spans(plain: Sequence[str]) -> list[_Span]:
     ]
 
 
-def _items(lines: Sequence[str], plain: Sequence[str], spans: Sequence[_Span]) -> list[Item]:
+def _items(lines: Sequence[str], plain: Sequence[str], inner: AbstractSet[int], spans: Sequence[_Span]) -> list[Item]:
     nested = _nested(plain)
     rows = [(number, found) for number, line in enumerate(plain) if number in nested and (found := _ITEM.match(line.rstrip()))]
     digests = _digests([found["text"] for _, found in rows])
@@ -276,7 +279,7 @@ def _items(lines: Sequence[str], plain: Sequence[str], spans: Sequence[_Span]) -
                 section=span.name,
                 depth=int(nested[number]),
                 line=number,
-                end=_end(lines, number, span.end),
+                end=_end(lines, inner, number, span.end),
                 digest=digests[place],
             )
         )
@@ -303,13 +306,13 @@ def _nested(plain: Sequence[str]) -> dict[int, bool]:
     return found
 
 
-def _end(lines: Sequence[str], number: int, most: int) -> int:
+def _end(lines: Sequence[str], inner: AbstractSet[int], number: int, most: int) -> int:
     """Return the line behind an item and all that is indented below it; blank lines at the end are not part of it."""
     indent, end = _columns(lines[number]), number + 1
     for place in range(number + 1, most):
-        if not lines[place].strip():
+        if not lines[place].strip() and place not in inner:
             continue
-        if _columns(lines[place]) <= indent:
+        if _columns(lines[place]) <= indent and place not in inner:
             break
         end = place + 1
     return end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -14,6 +14,7 @@ from agent.models.protocol import ToolSpec
 from agent.taint import Marks, fenced, newest, random_mark
 from agent.tools.arguments import failed
 from agent.tools.protocol import Act, ActingTool, Effect, Outcome, RememberingTool, Tool, ToolContext
+from agent.tools.tool_search import ToolCaller, ToolSearch
 
 log = logging.getLogger(__name__)
 
@@ -26,25 +27,45 @@ OUTSIDE = frozenset({"exec", "process", "web_fetch", "web_search", "message", "s
 """Tools whose arguments reach something outside of the workspace."""
 LOOKS_AROUND = frozenset({"mail", "calendar"})
 """Those of them that look something up before they can say what a call would do: they are asked in a thread."""
+OTHER_PROGRAMS = "mcp_"
+"""What the names of tools begin with that are those of other programs (MCP servers)."""
 _RAW_SHOWN = 120
 _CAPS = ((400_000, 64_000), (100_000, 32_000), (32_000, 16_000))
 """Windows in tokens from which on a result may have so many characters."""
 
 
+def reaches_outside(name: str) -> bool:
+    """Whether the arguments of a tool reach something outside of the workspace."""
+    return name in OUTSIDE or name.startswith(OTHER_PROGRAMS)
+
+
 class Toolbox:
     """The tools of one agent by name. Calls may run side by side. ``marks`` draws the marks of the fences around untrusted results.
 
-    ``withheld`` is asked before a call reaches outside of the workspace.
+    ``withheld`` is asked before a call reaches outside of the workspace. Models are not told of tools that are ``deferred``: they find
+    them with ``tool_search``, which is there where any is.
     """
 
     def __init__(
-        self, tools: Iterable[Tool], marks: Marks = random_mark, withheld: Withheld = lambda _tool, _arguments: False
+        self,
+        tools: Iterable[Tool],
+        marks: Marks = random_mark,
+        withheld: Withheld = lambda _tool, _arguments: False,
+        deferred: Collection[str] = (),
     ) -> None:
         self._marks = marks
         self._withheld = withheld
-        self._tools = {tool.spec.name: tool for tool in sorted(tools, key=lambda tool: tool.spec.name)}
-        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
+        there = list(tools)
+        found = [tool for tool in there if tool.spec.name in deferred]
+        there += [ToolSearch(found), ToolCaller(found)] if found else []
+        self._tools = {tool.spec.name: tool for tool in sorted(there, key=lambda tool: tool.spec.name)}
+        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for name, tool in self._tools.items() if name not in deferred)
         """What models are told: sorted by name, the same bytes at every start, so that the provider's prompt cache holds."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tools that can be called, also of those that models are not told of."""
+        return tuple(self._tools)
 
     def effect_of(self, name: str) -> Effect:
         """Say what a repeat of a tool would do. A name nobody knows does nothing, however often."""
@@ -53,7 +74,7 @@ class Toolbox:
 
     def only_reads(self, call: ToolCall, context: ToolContext) -> bool:
         """Whether a call reads the workspace and does nothing else: no gate would ask about it, and it reaches nothing outside."""
-        if self.effect_of(call.name) != "pure" or call.name in OUTSIDE:
+        if self.effect_of(call.name) != "pure" or reaches_outside(call.name):
             return False
         try:
             return self.act_of(call, context) is None
@@ -63,8 +84,7 @@ class Toolbox:
 
     def withholds(self, call: ToolCall) -> bool:
         """Whether a call may not run because it would carry a secret outside."""
-        outside = call.name in OUTSIDE or call.name.startswith("mcp_")
-        return outside and self._withheld(call.name, json.dumps(call.arguments, ensure_ascii=False))
+        return reaches_outside(call.name) and self._withheld(call.name, json.dumps(call.arguments, ensure_ascii=False))
 
     def act_of(self, call: ToolCall, context: ToolContext) -> Act | None:
         """Return what a call would do, where its tool can say. Raises what the tool raises: a call that cannot be judged must not run."""

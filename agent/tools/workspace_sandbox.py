@@ -75,7 +75,7 @@ class WorkspaceSandbox:
     The root may be a symlink of the owner's choosing: it is resolved once, here. Paths are relative and normalised, as
     ``path_rules.workspace_path`` gives them. All methods raise WorkspaceFileError. Changes within one process happen one at a time.
     ``closed`` returns devices and inodes of files and folders that are not opened, whatever the way to them, also where a folder was
-    moved since. It is asked again before a file is refused, because a closed file that was replaced leaves its inode to another one.
+    moved since. It is asked again before something is refused: a closed file that was replaced leaves its inode to a new file or folder.
     """
 
     def __init__(self, root: Path, closed: Closed = frozenset[tuple[int, int]]) -> None:
@@ -232,7 +232,8 @@ class WorkspaceSandbox:
             found = os.fstat(descriptor)
             if (found.st_dev, found.st_ino) not in self._closed:
                 return
-            closed = self._look_closed() if stat.S_ISREG(found.st_mode) else self._closed
+            closed = self._look_closed()
+            self._closed |= closed
             if (found.st_dev, found.st_ino) in closed:
                 raise PathNotAllowed(f"{path} leads to the state of Homebody or to keys, which no tool opens")
 

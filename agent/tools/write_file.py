@@ -25,7 +25,7 @@ class WriteArguments(Arguments):
     content: Annotated[CleanText, Field(validation_alias=AliasChoices("content", "text"))]
     mode: Annotated[
         Literal["create", "overwrite", "append"],
-        Field(description="create: a new file; append: add lines at the end; overwrite: replace a file you have read"),
+        Field(description="append: add lines at the end; overwrite: replace what you have read in full"),
     ] = "create"
 
 
@@ -40,10 +40,7 @@ class WriteFile(CheckedTool[WriteArguments]):
         super().__init__(
             WriteArguments,
             name="write",
-            description=(
-                "Write a file in your workspace; folders are made as needed. Use append for notes of the day; "
-                "overwrite only what you have read in full, and prefer edit for small changes."
-            ),
+            description=("Write a file in your workspace. Use append for notes of the day, and edit for small changes."),
             effect="idempotent",
         )
         self._access = access

@@ -7,7 +7,6 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from random import Random
 
 from agent.context.workspace_files import RITUAL, Workspace, workspace_templates
@@ -16,6 +15,7 @@ from agent.tools.provider import FixedTools, ToolProvider
 from agent.tools.toolbox import Withheld
 from agent.tools.untrusted_files import UntrustedFiles
 from agent.tools.web.fetch_protocol import Fetcher
+from agent.tools.workspace_sandbox import Closed
 from channels.messages import ChatAddress
 from channels.platform import Policy
 from gateway.agents.memory_stores import embedder_key, keep_memory, owner_zone
@@ -26,7 +26,6 @@ from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.budget.budgeted_calls import BudgetEmbedder
-from gateway.config.workspace_location import protected_inodes
 from gateway.documents.reader import DocumentParser
 from gateway.ledger.protocol import Ledger
 from gateway.media.outgoing import OutgoingFiles
@@ -79,16 +78,21 @@ def build_key(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapp
         profile.memory,
         settings.tools.web,
         settings.mail.accounts_of(profile.id, settings.default_agent).keys(),
+        {name: one for name, one in settings.mcp.servers.items() if one.serves(profile.id, settings.default_agent)},
         kept,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """What every agent of a gateway shares. ``busy`` says whether a session has work; ``formers`` gives the earlier ids of a chat."""
+    """What every agent of a gateway shares.
+
+    ``closed`` is that of ``WorkspaceSandbox``; ``busy`` says whether a session has work; ``formers`` gives the earlier ids of a chat.
+    """
 
     settings: SettingsStore
     paths: Paths
+    closed: Closed
     env: Mapping[str, str]
     clock: SystemClock
     random: Random
@@ -115,9 +119,8 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
     """
     profile = settings.agent(agent_id)
     key = await asyncio.to_thread(build_key, profile, settings, parts.paths, parts.env)
-    closed = partial(protected_inodes, parts.paths.home)
     untrusted = UntrustedFiles(parts.paths.agent(agent_id) / UNTRUSTED, parts.paths.sessions(agent_id))
-    workspace = await asyncio.to_thread(Workspace, profile.workspace, closed, untrusted)
+    workspace = await asyncio.to_thread(Workspace, profile.workspace, parts.closed, untrusted)
     made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, parts.notices)
     zone = owner_zone(profile)
     prices = parts.models.prices

@@ -135,6 +135,7 @@ class Gateway(GatewayParts):
         await self.automation.close()
         await self.mail_watch.close()
         await self.mail.close()
+        await self.mcp.close()
         await self.commands.close()
         await self.agent_supervisor.close()
         await self.model_registry.close()
@@ -171,6 +172,7 @@ class Gateway(GatewayParts):
             ).calls(),
             **QueueHandlers(self.ledger, self.inbox.hand_out).calls(),
             **self.automation.calls(),
+            **self.mcp.calls(),
         }
         return [
             unix_api(state, calls, status=status, spending=self.ledger.spending, terminal=self.terminal),
@@ -208,6 +210,7 @@ class Gateway(GatewayParts):
         self.mail.begin()
         if self.deps.serving:
             self.mail_watch.begin()
+        self.mcp.begin()
         await self.inbox.replay()
 
     async def _drain(self) -> None:

@@ -27,6 +27,7 @@ from gateway.app.commands import CommandParts
 from gateway.app.dependencies import Dependencies
 from gateway.app.mail_parts import MailParts
 from gateway.app.mail_watch import MailWatchParts
+from gateway.app.mcp_parts import McpParts
 from gateway.app.media_parts import MediaParts
 from gateway.app.reload import Reload
 from gateway.app.status_handlers import StatusHandlers
@@ -36,9 +37,10 @@ from gateway.approvals.stored_rules import StoredRules
 from gateway.base.errors import StorageFailed
 from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.todo_command import TodoCommand
-from gateway.command_handlers.urgent_commands import UrgentCommands
+from gateway.command_handlers.urgent_commands import FurtherCommand, UrgentCommands
 from gateway.commands.table import MENU
 from gateway.config.effective import alike
+from gateway.config.workspace_location import ProtectedInodes
 from gateway.inbound.pipeline import Inbox
 from gateway.jobs.scheduler import Scheduler
 from gateway.ledger.rows import ApprovedSender, Turn
@@ -190,7 +192,6 @@ class GatewayParts:
             inbox=lambda: self.inbox,
         )
         self.todo = TodoLists(self.agents, deps.clock, lambda: self.settings.current.default_agent)
-        todo = TodoCommand(self.todo).reply
         self.urgent = UrgentCommands(
             ledger=ledger,
             lanes=self.lanes,
@@ -203,7 +204,7 @@ class GatewayParts:
             confined=self.sandbox.known,
             decisions=self.approvals.decisions,
             stopping=self.subagents.stopping,
-            further=lambda name: todo if name == "todo" else self.automation.commands().get(name),
+            further=self._further_command,
             status_lines=lambda agent: self.automation.status_lines(agent),  # noqa: PLW0108 (it is built later)
         )
         enqueuer = Enqueuer(
@@ -246,6 +247,7 @@ class GatewayParts:
         self.mail_watch = MailWatchParts(
             deps, self.settings, ledger, agents=self.agents, inbox=self.inbox, place=self.owner.place
         )
+        self.mcp = McpParts(deps, self.settings, self.agents, self._tell_owner)
         self.endings = TurnEndings(ledger.turns, results=self.automation.results, hand_out=self.inbox.hand_out)
         answering = Answering(
             ledger=ledger,
@@ -298,6 +300,7 @@ class GatewayParts:
             AgentParts(
                 settings=self.settings,
                 paths=deps.paths,
+                closed=ProtectedInodes(deps.paths.home),
                 env=deps.env,
                 clock=deps.clock,
                 random=deps.random,
@@ -352,8 +355,11 @@ class GatewayParts:
 
     def _providers(self, agent: str) -> Sequence[ToolProvider]:
         """Return the providers of an agent's further tools. Called while it is being built; each part adds its own here."""
-        automation = FixedTools("automation", self.automation.tools(agent))
-        return [automation, *self.mail.providers(agent), self.automation.calendar.provider(agent)]
+        own = FixedTools("automation", self.automation.tools(agent))
+        return [own, *self.mail.providers(agent), *self.mcp.providers(agent), self.automation.calendar.provider(agent)]
+
+    def _further_command(self, name: str) -> FurtherCommand | None:
+        return {**self.automation.commands(), **self.mcp.commands(), "todo": TodoCommand(self.todo).reply}.get(name)
 
     def _tell_of_secret(self, text: str) -> None:
         """Tell the owner of a secret that was withheld. Files are looked at in threads, so this may be called from any."""

@@ -50,7 +50,8 @@ class AskedAct:
         act = {name: value for name, value in raw["act"].items() if name in _FIELDS}
         act["argv"] = None if act.get("argv") is None else tuple(act["argv"])
         act["env"] = tuple((str(pair[0]), str(pair[1])) for pair in act.get("env", ()) if len(pair) == _PAIRS)
-        act["recipients"] = tuple(str(one) for one in act.get("recipients", ()))
+        for name in ("recipients", "excused"):
+            act[name] = tuple(str(one) for one in act.get(name, ()))
         call = ToolCall(id=raw["call"]["id"], name=raw["call"]["name"], arguments=raw["call"]["arguments"])
         return cls(call=call, act=Act(**act), origin=raw["origin"], taint=tuple(raw["taint"]), reason=raw["reason"])
 

@@ -116,8 +116,8 @@ class Rules:
             return f"{case.act.command.split()[0]} can run anything, and what it runs here is not one file that can be compared"
         return None
 
-    def in_words(self, agent: str, tool: str) -> str:
-        """Say what holds for the owner's use of a tool whose acts are judged."""
+    def in_words(self, agent: str, tool: str, *, asks: bool = False) -> str:
+        """Say what holds for the owner's use of a tool whose acts are judged. ``asks``: it is one that is asked about by itself."""
         settings = self._settings()
         run = settings.agent(agent).exec
         if tool != "exec":
@@ -126,7 +126,7 @@ class Rules:
                 if tool == "process"
                 else "you are asked where untrusted text may be behind it"
             )
-            base = f"allowed; {asked}"
+            base = "you are asked each time" if asks else f"allowed; {asked}"
         elif run.security == "deny":
             base = "refused (tools.exec.security is deny)"
         elif not self._confined(agent, "owner"):

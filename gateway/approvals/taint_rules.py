@@ -30,7 +30,7 @@ def needs_yes(act: Act, context: ToolContext, seen: Callable[[str], bool] | None
     from outside in this conversation (default: as ``context`` says). A whole address must have been: what a model adds to one carries data
     out in a path or a host's name as well as in a query.
     """
-    if not context.taint or (
+    if context.taint <= frozenset(act.excused) or (
         act.kind == "spawn" and not may_be_asked(context)
     ):  # few are started then: gateway.subagents.starting
         return None

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +19,7 @@ KEYS: Final = (".ssh", ".gnupg")
 """Folders of the home folder that no tool opens and no workspace may be in."""
 _STATES: Final = ".homebody*"
 _DEPTH: Final = 2
+_HOLD: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def location_error(workspace: Path, state: Path, source: Path) -> str | None:
@@ -51,10 +54,50 @@ def nested_workspaces(workspaces: Mapping[str, Path]) -> Iterator[tuple[str, str
                 yield inner, outer
 
 
-def protected_inodes(state: Path, files: Iterable[Path] = ()) -> frozenset[Inode]:
-    """Return the inodes that no file tool opens by any path: state folders, key folders, and ``files``."""
-    found = (_inode(one) for one in (*_closed_folders(state), *_files_of(state), *files))
-    return frozenset(inode for inode in found if inode is not None)
+class ProtectedInodes:
+    """Finds the inodes that no file tool opens by any path: state folders with the files in the upper ones, and key folders.
+
+    Folders that were found are held open, so that one that is moved elsewhere is still known, and none leaves its inode to a
+    new folder while it is. Files are not: what a file that is replaced leaves is known no more at the next call. Thread-safe.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self._held: dict[Inode, int] = {}
+        self._looking = threading.Lock()
+        weakref.finalize(self, _close_all, self._held)
+
+    def __call__(self) -> frozenset[Inode]:
+        """Look again, and return the devices and inodes."""
+        with self._looking:
+            self._let_go()
+            for folder in _closed_folders(self._state):
+                self._hold(folder)
+            files = (_inode(one) for one in _files_of(self._state))
+            return frozenset((*self._held, *(inode for inode in files if inode is not None)))
+
+    def _hold(self, folder: Path) -> None:
+        inode = _inode(folder)
+        if inode is None or inode in self._held:
+            return
+        try:
+            descriptor = os.open(folder, _HOLD)
+        except OSError:  # gone meanwhile, or not a folder
+            return
+        found = os.fstat(descriptor)
+        if self._held.setdefault((found.st_dev, found.st_ino), descriptor) != descriptor:
+            os.close(descriptor)
+
+    def _let_go(self) -> None:
+        """Forget folders that were deleted."""
+        for inode, descriptor in list(self._held.items()):
+            if os.fstat(descriptor).st_nlink == 0:
+                os.close(self._held.pop(inode))
+
+
+def _close_all(held: dict[Inode, int]) -> None:
+    for descriptor in held.values():
+        os.close(descriptor)
 
 
 def _holds(workspace: Path, inode: Inode | None, other: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Wakes the scheduler: an APScheduler trigger that follows the jobs, and a guard against clocks that are set back."""
+"""Wakes the scheduler: an APScheduler trigger that follows the jobs, and a guard against clocks that are set."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from agent.timing import Clock
 
 _SOONEST: Final = timedelta(milliseconds=200)
 """The soonest wake-up for what is due already."""
+_SET: Final = 1.0
+"""Seconds by which the clock must have been set: less is the clock being corrected, and late by no more."""
 _LOOKS: Final = 6
 """How often the guard looks in the time between two wake-ups."""
 
@@ -38,9 +40,12 @@ class NextDue(BaseTrigger):  # type: ignore[misc]  # it ships no types
 
 
 class Waker:
-    """Sets an event whenever something may be due."""
+    """Sets an event whenever something may be due: at the latest ``look`` seconds after the clock was set (unset: a sixth of ``every``)."""
 
-    def __init__(self, next_due: Callable[[], datetime | None], clock: Clock, every: float) -> None:
+    def __init__(self, next_due: Callable[[], datetime | None], clock: Clock, every: float, look: float | None = None) -> None:
+        self._clock = clock
+        self._look = every / _LOOKS if look is None else look
+        self._offset = 0.0
         self._trigger = NextDue(next_due, clock, every)
         self._every = every
         self._event = asyncio.Event()
@@ -55,6 +60,7 @@ class Waker:
         )  # a wake-up that comes late is due all the same: without the last argument one is dropped after a second
         self._scheduler.start()
         self._woken_at = asyncio.get_running_loop().time()
+        self._offset = self._offset_now()
         self._watch()
 
     def plan(self) -> None:
@@ -80,9 +86,17 @@ class Waker:
         self._event.set()
 
     def _watch(self) -> None:
-        """Wake when APScheduler does not, which waits by the wall clock: set back by an hour, it would wait an hour longer."""
-        loop = asyncio.get_running_loop()
-        if loop.time() - self._woken_at > self._every + 1:
+        """Wake when APScheduler does not: its wait is planned by the wall clock, and goes by the monotonic one.
+
+        Set back by an hour, the clock would let it wait an hour longer; set forward, or with the machine asleep, it would be late.
+        """
+        loop, offset = asyncio.get_running_loop(), self._offset_now()
+        if loop.time() - self._woken_at > self._every + 1 or abs(offset - self._offset) > _SET:
+            self._offset = offset
             self._woken_at = loop.time()
             self._event.set()
-        self._guard = loop.call_later(self._every / _LOOKS, self._watch)
+        self._guard = loop.call_later(self._look, self._watch)
+
+    def _offset_now(self) -> float:
+        """Return the seconds between the clock and the loop's, which change when the clock is set and when the machine has slept."""
+        return self._clock.now().timestamp() - asyncio.get_running_loop().time()

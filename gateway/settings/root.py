@@ -25,6 +25,7 @@ from gateway.settings.calendar import CalendarSettings
 from gateway.settings.heartbeat import HeartbeatSettings, WithHeartbeat
 from gateway.settings.http import GatewaySettings
 from gateway.settings.mail import MailSettings
+from gateway.settings.mcp import McpSettings
 from gateway.settings.messages import CallSettings, MessagesSettings
 from gateway.settings.quiet_hours import UnaskedSettings
 from gateway.settings.routing import Binding, Broadcast
@@ -219,6 +220,8 @@ class Settings(Section):
     """Skills: instructions for one kind of work, which agents read when they need them."""
     approvals: ApprovalsSettings = Field(default=ApprovalsSettings(), json_schema_extra=_HOT)
     """What agents may do without asking."""
+    mcp: McpSettings = Field(default=McpSettings(), json_schema_extra=_HOT)
+    """Servers of the Model Context Protocol, whose tools agents may use (docs/mcp.md)."""
     budgets: BudgetSettings = Field(default=BudgetSettings(), json_schema_extra=_HOT)
     """Daily limits on model costs."""
     plugins: PluginsSettings = Field(default=PluginsSettings(), json_schema_extra=_HOT)

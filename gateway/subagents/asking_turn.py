@@ -52,4 +52,4 @@ class AskingTurns:
         conversation = agent.conversations.get(context.session) if agent is not None else None
         if agent is None or conversation is None or not found:
             raise RequestRefused("this is possible only in a turn that answers a message")
-        return Asking(agent, found[0], [spec.name for spec in conversation.toolbox.specs], conversation.model.name)
+        return Asking(agent, found[0], conversation.toolbox.names, conversation.model.name)

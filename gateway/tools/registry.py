@@ -24,6 +24,7 @@ from agent.tools.provider import FixedTools, ToolProvider
 from agent.tools.send_file import Outgoing, SendFile
 from agent.tools.todo import Todo
 from agent.tools.todo_file import TodoFiles
+from agent.tools.tool_search import CALL, SEARCH
 from agent.tools.toolbox import Toolbox, Withheld
 from memory.audience import SHARED
 from memory.protocol import KeptMemory
@@ -140,11 +141,15 @@ class ToolRegistry:
                 log.exception("the tools of %s could not be closed", provider.name)
 
     def _box(self, offered: Mapping[str, OfferedTool], policy: ToolPolicy, *, private: bool) -> Toolbox:
+        searched = all(policy.allows(name) for name in (SEARCH, CALL))
         names = frozenset(
-            name for name, one in offered.items() if policy.allows(name) and (private or not is_private(one.tool))
+            name
+            for name, one in offered.items()
+            if policy.allows(name) and (private or not is_private(one.tool)) and (searched or not one.deferred)
         )
         if names not in self._boxes:
-            self._boxes[names] = Toolbox((offered[name].tool for name in names), withheld=self.withheld)
+            deferred = {name for name in names if offered[name].deferred}
+            self._boxes[names] = Toolbox((offered[name].tool for name in names), withheld=self.withheld, deferred=deferred)
         return self._boxes[names]
 
 

@@ -12,7 +12,7 @@ from agent.tools.workspace_sandbox import WorkspaceSandbox
 from gateway.base.errors import SettingsError
 from gateway.base.paths import Paths
 from gateway.config.load import check, load
-from gateway.config.workspace_location import protected_inodes
+from gateway.config.workspace_location import ProtectedInodes
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_no_tool_opens_the_state_or_keys_from_a_workspace_that_holds_them_all_th
     home = Path.home()
     (home / ".homebody" / "homebody.yaml").write_text("secret")
     (home / ".homebody" / "state" / "gateway.token").write_text("secret")
-    enclosure = WorkspaceSandbox(home, lambda: protected_inodes(house.home))
+    enclosure = WorkspaceSandbox(home, ProtectedInodes(house.home))
     (home / "moved").mkdir()
     (home / ".ssh").rename(home / "moved" / "keys")
     for path in (".homebody/homebody.yaml", ".homebody/state/gateway.token", "moved/keys/id_rsa", ".homebody-work/x"):
@@ -103,6 +103,31 @@ def test_no_tool_opens_the_state_or_keys_from_a_workspace_that_holds_them_all_th
         with pytest.raises(WorkspaceFileError):
             enclosure.scan(PurePosixPath(folder))
     assert not list(home.rglob("new"))
+
+
+def test_a_new_folder_that_has_the_inode_of_a_deleted_state_file_is_opened(house: Paths) -> None:
+    home = Path.home()
+    (home / "lists").mkdir()
+    state_file = (home / "lists").stat()  # as if a file of the state had had this inode when the sandbox was made
+    looks = [frozenset({(state_file.st_dev, state_file.st_ino)}), ProtectedInodes(house.home)()]
+    enclosure = WorkspaceSandbox(home, lambda: looks.pop(0) if len(looks) > 1 else looks[0])
+    enclosure.create(PurePosixPath("lists/2026-01-01.md"), b"kept")
+    assert (home / "lists" / "2026-01-01.md").read_bytes() == b"kept"
+
+
+def test_no_new_folder_gets_the_inode_of_a_protected_one_while_that_is_held(house: Paths) -> None:
+    protected = ProtectedInodes(house.home)
+    state = house.home / "state" / "attachments"
+    state.mkdir()
+    before = protected()
+    inode = (state.stat().st_dev, state.stat().st_ino)
+    assert inode in before
+    state.rmdir()
+    made = [house.home.parent / f"new-{number}" for number in range(20)]
+    for folder in made:
+        folder.mkdir()
+    assert inode not in {(folder.stat().st_dev, folder.stat().st_ino) for folder in made}
+    assert inode not in protected()
 
 
 @pytest.mark.parametrize("name", [".env", ".ENV", ".env.local", ".envrc", "deep/.env", ".ssh/id", "sub/.gnupg/x", ".netrc"])

@@ -7,9 +7,11 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
 from gateway.base.clock import ManualClock, SystemClock
 from gateway.jobs.scheduler import Scheduler
-from gateway.jobs.waking import NextDue
+from gateway.jobs.waking import NextDue, Waker
 from tests.jobs.bench import NOON, Bench
 from tests.patience import PATIENCE
 
@@ -56,3 +58,27 @@ async def test_a_job_that_is_added_is_not_kept_waiting_for_the_next_tick(tmp_pat
     assert ticked == 0, "the rest of the work on a schedule keeps its own interval"
     scheduler.stop()
     await bench.ledger.close()
+
+
+class SetClock(SystemClock):
+    """The system's clock, set to another time."""
+
+    ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+async def test_a_clock_that_is_set_either_way_wakes_it_long_before_the_next_tick() -> None:
+    clock = SetClock()
+    waker = Waker(lambda: None, clock, every=PATIENCE * 10, look=0.02)
+    waker.start()
+    try:
+        for ahead in (timedelta(hours=1), timedelta(hours=-1), timedelta(seconds=3)):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(waker.woken(), 0.2)  # nothing happens while it goes as it should
+            clock.ahead = ahead
+            await asyncio.wait_for(waker.woken(), PATIENCE)
+            waker.plan()
+    finally:
+        waker.stop()

@@ -31,6 +31,7 @@ STARTERS = {
     "gateway/calendar/ical_process.py",
     "gateway/approvals/shell_parts.py",
     "gateway/documents/reader.py",
+    "gateway/mcp/stdio.py",
     "gateway/runner/client.py",
     "gateway/runner/job.py",
     "gateway/runner/keeper.py",
@@ -39,7 +40,8 @@ STARTERS = {
     "gateway/sandbox/probe.py",
     "gateway/sandbox/restrict.py",
 }
-"""The modules that start programs. Commands of agents are started by the runner alone; the others start programs of ours."""
+"""The modules that start programs. Commands of agents are started by the runner alone, MCP servers of the settings by their
+transport; the others start programs of ours."""
 MAKE_OBJECTS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "jinja2"}
 
 

@@ -55,7 +55,7 @@ CARRIERS: Final = (
     "file", "file_read_later", "forwarded", "forwarded_name", "quote", "file_name", "web_page", "web_search", "tool_error", "redirect",
     "grep", "listing", "memory_search", "guests_note", "split_over_turns", "after_compaction", "own_file", "own_file_name", "days_note",
     "flushed_note", "steered_file", "group_member", "group_talk_before", "sender_name", "guest", "webhook", "webhook_main", "webhook_file",
-    "webhook_text",
+    "webhook_text", "todo_item", "todo_section", "todo_ticked", "todo_job", "word_document", "spreadsheet", "slides", "pdf", "csv",
 )  # fmt: skip
 NOT_THE_OWNERS: Final = frozenset({"group_member", "group_talk_before", "sender_name", "guest"})
 """Carriers whose turn is not the owner's in private: these may do next to nothing, with or without taint."""

@@ -19,8 +19,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.taint.attacks import attack
 from tests.taint.corpus import CARRIERS, GOALS, NOT_THE_OWNERS, cases
-from tests.taint.obedience import attack, world
+from tests.taint.obedience import world
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

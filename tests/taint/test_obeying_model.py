@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.taint.attacks import attack
 from tests.taint.corpus import CARRIERS, DISGUISES, GOALS, cases, words_in
-from tests.taint.obedience import attack, world
+from tests.taint.obedience import world
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import WorkspaceFileError
@@ -148,7 +148,6 @@ def test_adding_keeps_every_byte_and_every_item(text: str, fresh: str, section: 
         assert fresh in [item.text for item in after.in_section(section)]
 
 
-@settings(max_examples=200)
 @given(FILES, st.data())
 def test_a_change_touches_its_own_line_alone(text: str, data: st.DataObject) -> None:
     found = TodoList.of(text)

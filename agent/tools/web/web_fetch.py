@@ -49,11 +49,11 @@ class FetchArguments(Arguments):
     """What ``web_fetch`` takes."""
 
     url: CleanText
-    offset: Annotated[int, Field(ge=0, description="character to go on from")] = 0
-    max_chars: Annotated[int | None, Field(ge=100, validation_alias=AliasChoices("maxChars", "max_chars"))] = None
+    offset: Annotated[int, Field(ge=0)] = 0
+    max_chars: Annotated[int | None, Field(ge=100, exclude=True, validation_alias=AliasChoices("maxChars", "max_chars"))] = None
     mode: Annotated[
         Literal["markdown", "text"],
-        Field(validation_alias=AliasChoices("mode", "extractMode"), description="text: without links"),
+        Field(validation_alias=AliasChoices("mode", "extractMode"), exclude=True),
     ] = "markdown"
 
 
@@ -70,10 +70,7 @@ class WebFetch(CheckedTool[FetchArguments]):
         super().__init__(
             FetchArguments,
             name="web_fetch",
-            description=(
-                "Read a web page, PDF or text file from a public http(s) address, as Markdown. Long pages come in parts: go on with "
-                "offset. It runs no scripts and logs in nowhere."
-            ),
+            description=("Read a public web page, PDF or text file as Markdown. Long ones come in parts: go on with offset."),
             effect="pure",
         )
         self._fetcher = fetcher

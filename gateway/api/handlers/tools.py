@@ -108,7 +108,9 @@ class ToolHandlers:
             "needs": list(needs_of(tool) or NEEDS.get(name, ())),
             "private": is_private(tool),
             "deferred": offered.deferred,
-            "rule": self._rules.in_words(agent.id, name) if judged else "runs without a question",
+            "rule": self._rules.in_words(agent.id, name, asks="approval" in needs_of(tool))
+            if judged
+            else "runs without a question",
             "tokens": Calibration().apply(weight_of_tools((tool.spec,))),
             "description": tool.spec.description,
         }
