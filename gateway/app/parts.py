@@ -356,7 +356,7 @@ class GatewayParts:
     def _providers(self, agent: str) -> Sequence[ToolProvider]:
         """Return the providers of an agent's further tools. Called while it is being built; each part adds its own here."""
         own = FixedTools("automation", self.automation.tools(agent))
-        return [own, *self.mail.providers(agent), *self.mcp.providers(agent), self.automation.calendar.provider(agent)]
+        return [own, self.automation.calendar.provider(agent), *self.mail.providers(agent), *self.mcp.providers(agent)]
 
     def _further_command(self, name: str) -> FurtherCommand | None:
         return {**self.automation.commands(), **self.mcp.commands(), "todo": TodoCommand(self.todo).reply}.get(name)
