@@ -51,6 +51,10 @@ class McpParts:
         """Return slash commands that do not wait, by name."""
         return {"mcp": McpCommand(self.servers).reply}
 
+    def facts(self) -> dict[str, Any]:
+        """Return what ``homebody status`` says of each server, by name."""
+        return {server.name: server.facts() for server in self.servers}
+
     def begin(self) -> None:
         """Ask servers of the settings that were never asked what they offer, in the background."""
         if self._serving and any(server.pin is None for server in self.servers):

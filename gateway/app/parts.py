@@ -351,6 +351,7 @@ class GatewayParts:
             heartbeats=self.automation.heartbeats.facts,
             mail=self.mail_watch.facts,
             calendars=self.automation.calendar.facts,
+            mcp=self.mcp.facts,
         )
 
     def _providers(self, agent: str) -> Sequence[ToolProvider]:

@@ -41,6 +41,7 @@ class StatusHandlers:
         heartbeats: Callable[[RunningAgent], dict[str, Any]],
         mail: Callable[[], dict[str, Any]] = dict,
         calendars: Callable[[], dict[str, Any]] = dict,
+        mcp: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self._heartbeats = heartbeats
         self._ledger = ledger
@@ -56,6 +57,7 @@ class StatusHandlers:
         self._sandbox = sandbox
         self._mail = mail
         self._calendars = calendars
+        self._mcp = mcp
 
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
         """The calls by name, for ``POST /admin/CALL``."""
@@ -86,6 +88,7 @@ class StatusHandlers:
             "unasked": {"held": tally.held, "kept": tally.kept},
             "heartbeats": [self._heartbeats(agent) for agent in self._agents.values()],
             "calendars": self._calendars(),
+            "mcp": self._mcp(),
             "paused": self._pause.causes,
             "notices": self._notices.told,
         }

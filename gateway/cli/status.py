@@ -57,6 +57,7 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     lines.append(f"  {facts['turns']['running']} turns running, {facts['inbox']['waiting']} messages waiting, outbox: {outbox}")
     lines += held_lines(facts["unasked"])
     lines += calendar_lines(facts.get("calendars") or {}, local)
+    lines += mcp_lines(facts.get("mcp") or {})
     settings = facts.get("settings") or {}
     if settings.get("complaint"):
         lines.append(f"  ! the settings file has errors, so the previous settings stay in effect: {settings['complaint']}")
@@ -81,6 +82,18 @@ def mail_lines(accounts: dict[str, Any]) -> list[str]:
         watched = "not watched" if account["watch"] == "off" else f"watch: {account['watch']}, {account['state'] or 'not yet'}"
         lines.append(f"  mail {name}: {account['address']}, {watched}")
         lines += [f"    {account['trouble']} (homebody mail test {name})"] if account["trouble"] else []
+    return lines
+
+
+def mcp_lines(servers: dict[str, Any]) -> list[str]:
+    """Say which MCP servers there are, and what is wrong with them or waits to be approved."""
+    if not servers:
+        return []
+    listed = [f"{name} ({one['state']})" for name, one in servers.items()]
+    lines = [f"  MCP servers: {', '.join(listed)}"]
+    for name, one in servers.items():
+        lines += [f"    {name}: {one['error']} (homebody mcp test {name})"] if one["error"] else []
+        lines += [f"    🔐 {name} changed: {one['difference']} (homebody mcp show {name})"] if one["difference"] else []
     return lines
 
 

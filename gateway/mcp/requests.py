@@ -58,20 +58,16 @@ class McpRequests:
         return {"name": name, "forgotten": self._servers.forget(name)}
 
     def _row(self, server: Server) -> dict[str, Any]:
-        settings, pin, connection = server.settings, server.pin, server.connection
-        state = "running" if connection.running else "failing" if connection.failures else "stopped" if pin else "not pinned"
+        settings, pin = server.settings, server.pin
         return {
             "name": server.name,
             "enabled": True,
-            "state": state,
+            **server.facts(),
             "where": settings.url or " ".join((settings.command or "", *settings.args)),
             "agents": list(settings.agents) or [self._settings().default_agent],
-            "tools": len(server.tools),
             "tokens": _tokens([(server.name, tool) for tool in server.tools]),
             "pinned": pin.at if pin is not None else None,
-            "difference": pin.difference.told if pin is not None else "",
             "digest": pin.waiting.digest[:8] if pin is not None and pin.waiting is not None else "",
-            "error": connection.last_error if connection.failures else "",
             "trustReadOnly": settings.trust_read_only,
         }
 

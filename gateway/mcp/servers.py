@@ -42,6 +42,17 @@ class Server:
     connection: Connection
     pin: Pin | None = None
 
+    def facts(self) -> dict[str, Any]:
+        """Return its state, how many of its tools can be used, what waits to be approved, and what went wrong last."""
+        connection, pin = self.connection, self.pin
+        state = "running" if connection.running else "failing" if connection.failures else "stopped" if pin else "not pinned"
+        return {
+            "state": state,
+            "tools": len(self.tools),
+            "difference": pin.difference.told if pin is not None else "",
+            "error": connection.last_error if connection.failures else "",
+        }
+
     @property
     def tools(self) -> tuple[ToolOffer, ...]:
         """The approved tools that the settings allow, sorted by name."""

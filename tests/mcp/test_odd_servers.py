@@ -10,8 +10,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.mcp.errors import McpError
+from gateway.mcp.message_rate import BURST, PER_SECOND, MessageRate
 from tests.mcp.house import odd, servers
 from tests.patience import PATIENCE
 
@@ -121,6 +124,44 @@ async def test_a_server_that_stays_is_ended_with_what_it_started(tmp_path: Path)
     async with asyncio.timeout(PATIENCE):
         while _lives(child):  # noqa: ASYNC110 -- another process ends
             await asyncio.sleep(0.01)
+
+
+async def test_a_server_that_is_not_used_is_stopped_and_started_again(tmp_path: Path) -> None:
+    async with servers(tmp_path, {"x": odd("good", idleMinutes=0.001)}) as house:
+        for _ in range(2):
+            assert not (await house.call("mcp_x_say")).is_error
+            async with asyncio.timeout(PATIENCE):
+                while house.servers.get("x").connection.running:  # noqa: ASYNC110 -- it ends by itself
+                    await asyncio.sleep(0.01)
+
+
+async def test_calls_side_by_side_share_one_start(tmp_path: Path) -> None:
+    async with servers(tmp_path, {"x": odd("good")}) as house:
+        answers = await asyncio.gather(*(house.call("mcp_x_say", {"text": str(n)}) for n in range(20)))
+        assert [one.text for one in answers] == [str(n) for n in range(20)]
+
+
+@given(st.lists(st.floats(0, 20), min_size=1, max_size=60))
+def test_messages_beyond_the_rate_wait_and_no_others(gaps: list[float]) -> None:
+    now, slept = 0.0, 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now, slept
+        now, slept = now + seconds, slept + seconds
+
+    async def read() -> int:
+        nonlocal now
+        rate, count = MessageRate(lambda: now, sleep), 0
+        for gap in gaps:
+            now += gap
+            for _ in range(300):
+                await rate.wait()
+                count += 1
+        return count
+
+    count = asyncio.run(read())
+    assert count <= BURST + PER_SECOND * now + 1
+    assert slept <= max(0.0, (count - BURST) / PER_SECOND) + 1e-6
 
 
 async def test_a_program_that_is_not_there_is_named_with_what_helps(tmp_path: Path) -> None:
