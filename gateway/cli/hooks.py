@@ -14,7 +14,7 @@ from gateway.base.state_lock import describe
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from gateway.ledger.protocol import Ledger
@@ -41,6 +41,34 @@ _POLL_SECONDS = 0.2
 _SAMPLE = '{"title": "Hello"}'
 
 
+_RULES = (
+    click.option("--instruction", metavar="TEXT", help="What the agent does with a call, in your words."),
+    click.option(
+        "--message", metavar="TEXT", help="Send this text instead, without a model; {title} is a field of the JSON body."
+    ),
+    click.option("--agent", help="The agent that answers (default: your default agent)."),
+    click.option(
+        "--session", type=click.Choice(["isolated", "main"]), help="Each call for itself (isolated), or in your conversation."
+    ),
+    click.option("--deliver", metavar="CHAT", help="latest (your latest chat), none, or an address (homebody channels chats)."),
+    click.option("--model", help="The model that answers."),
+    click.option("--tool", "allow", metavar="TOOL", multiple=True, help="Only this tool or group (may be repeated)."),
+    click.option("--without", "deny", metavar="TOOL", multiple=True, help="Without this tool or group (may be repeated)."),
+    click.option("--daily-usd", type=float, help="What its calls may cost in a day."),
+    click.option("--daily-tokens", type=int, help="How many tokens its calls may use in a day."),
+    click.option("--urgent/--not-urgent", default=None, help="May be sent in quiet hours (default: not)."),
+    click.option("--per-minute", type=int, help="How many calls are taken in a minute (default: 60)."),
+    click.option("--burst", type=int, help="How many calls are taken at once (default: 20)."),
+)
+
+
+def _settable(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that ``add`` and ``change`` share."""
+    for option in reversed(_RULES):
+        command = option(command)
+    return command
+
+
 @click.group()
 def hooks() -> None:
     """Let other programs call your agent by a webhook.
@@ -51,21 +79,7 @@ def hooks() -> None:
 
 @hooks.command()
 @_NAME
-@click.option("--instruction", metavar="TEXT", help="What the agent does with a call, in your words.")
-@click.option("--message", metavar="TEXT", help="Send this text instead, without a model; {title} is a field of the JSON body.")
-@click.option("--agent", help="The agent that answers (default: your default agent).")
-@click.option(
-    "--session", type=click.Choice(["isolated", "main"]), help="Each call for itself (isolated), or in your conversation."
-)
-@click.option("--deliver", metavar="CHAT", help="latest (your latest chat), none, or an address (homebody channels chats).")
-@click.option("--model", help="The model that answers.")
-@click.option("--tool", "allow", metavar="TOOL", multiple=True, help="Only this tool or group (may be repeated).")
-@click.option("--without", "deny", metavar="TOOL", multiple=True, help="Without this tool or group (may be repeated).")
-@click.option("--daily-usd", type=float, help="What its calls may cost in a day.")
-@click.option("--daily-tokens", type=int, help="How many tokens its calls may use in a day.")
-@click.option("--urgent", is_flag=True, help="May be sent in quiet hours.")
-@click.option("--per-minute", type=int, help="How many calls are taken in a minute (default: 60).")
-@click.option("--burst", type=int, help="How many calls are taken at once (default: 20).")
+@_settable
 @click.option("--signed", is_flag=True, help="The sender signs, as GitHub and Gitea do, instead of sending a token.")
 @_JSON
 @pass_invocation
@@ -73,11 +87,29 @@ def add(
     invocation: Invocation, /, name: str, *, as_json: bool, allow: Sequence[str], deny: Sequence[str], **given: Any
 ) -> None:
     """Add the webhook NAME. Its token is printed once."""
-    chosen = {key: value for key, value in given.items() if value is not None and value is not False}
-    lists = {key: [*value] for key, value in (("allow", allow), ("deny", deny)) if value}
+    chosen = _given(given, allow, deny)
     url = _url(invocation, name)  # whatever may fail fails before there is a token that is shown once
-    facts = _call(invocation, "hooks.add", name=name, **chosen, **lists) | {"url": url}
+    facts = _call(invocation, "hooks.add", name=name, **chosen) | {"url": url}
     tell(facts, "\n".join([f"The webhook {name} was added.", *_credential(facts)]), as_json=as_json)
+
+
+@hooks.command()
+@_NAME
+@_settable
+@_JSON
+@pass_invocation
+def change(
+    invocation: Invocation, /, name: str, *, as_json: bool, allow: Sequence[str], deny: Sequence[str], **given: Any
+) -> None:
+    """Change the webhook NAME. What is not given stays as it is, and so does its token."""
+    facts = _call(invocation, "hooks.change", name=name, **_given(given, allow, deny))
+    tell(facts, f"The webhook {name} was changed. See it: homebody hooks show {name}", as_json=as_json)
+
+
+def _given(options: dict[str, Any], allow: Sequence[str], deny: Sequence[str]) -> dict[str, Any]:
+    """Return the options that were given."""
+    chosen = {key: value for key, value in options.items() if value is not None and (key != "signed" or value)}
+    return chosen | {key: [*value] for key, value in (("allow", allow), ("deny", deny)) if value}
 
 
 @hooks.command(name="list")

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import shutil
+import subprocess
 import tempfile
 import weakref
 from collections.abc import Awaitable, Callable
@@ -157,7 +158,11 @@ class CommandSandbox:
     async def _try(self, name: str, trial: Callable[[], Awaitable[Tried]]) -> None:
         async with self._trying:
             if name not in self._tried:
-                self._tried[name] = tried = await trial()
+                try:
+                    tried = await trial()
+                except (OSError, subprocess.SubprocessError) as error:  # a program that cannot be run, or one that hangs
+                    tried = Tried(works=False, reason=f"trying it failed: {error}")
+                self._tried[name] = tried
                 log.info("commands: %s %s", name, "works" if tried.works else f"cannot be used: {tried.reason}")
 
     async def _try_bubblewrap(self) -> Tried:

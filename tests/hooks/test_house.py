@@ -204,6 +204,25 @@ async def test_a_hook_that_cannot_work_is_not_added(tmp_path: Path, rules: dict[
         assert await house.ledger.hooks.all() == []
 
 
+async def test_a_hook_is_changed_in_what_is_given_and_its_token_holds(tmp_path: Path) -> None:
+    village = Village(tmp_path)
+    village.model.reply_with(lambda request: request.messages[-1].text.splitlines()[1])
+    async with village.house() as (house, phone):
+        token, calls = await add(house, deliver=ANNA.address, allow=["memory_search"], daily_usd=0.5), house.automation.calls()
+        changed = await calls["hooks.change"]("alarm", instruction="Say it shortly.")
+        assert (changed["text"], changed["deliver"], changed["allow"], changed["dailyUsd"]) == (
+            *("Say it shortly.", ANNA.address),
+            *(["memory_search"], 0.5),
+        )
+        await call(house, token)
+        await until(lambda: bool(phone.sent))
+        assert "Say it shortly." in phone.sent[0].text
+        for wrong, why in (({}, "nothing was named"), ({"agent": "nobody"}, "nobody"), ({"message": "x"}, "means nothing")):
+            with pytest.raises(UsageError, match=why):
+                await calls["hooks.change"]("alarm", **wrong)
+        assert (await calls["hooks.show"]("alarm"))["text"] == "Say it shortly."
+
+
 @pytest.mark.sec(71)
 async def test_a_secret_of_the_house_does_not_leave_in_the_text_of_a_webhook(tmp_path: Path) -> None:
     village = Village(tmp_path)

@@ -74,6 +74,14 @@ async def test_a_bubblewrap_that_is_forbidden_namespaces_is_not_relied_on(
     assert found.hint
 
 
+async def test_a_bubblewrap_that_cannot_be_run_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools(tmp_path / "bin", monkeypatch, "")
+    (tmp_path / "bin" / "bwrap").write_bytes(b"\x7fELF, of another machine")
+    found = await standing(tmp_path)
+    assert found.rung == "landlock"
+    assert "trying it failed" in found.reason
+
+
 async def test_a_bubblewrap_that_does_not_confine_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It answers, exits with 0 and runs the command, without any confinement."""
     lying = '[ "$1" = --version ] && echo bubblewrap 0.8.0 && exit; while [ "$1" != -- ]; do shift; done; shift; exec "$@"'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -35,6 +35,7 @@ class HookHandlers:
             "hooks.list": self.list,
             "hooks.show": self.show,
             "hooks.add": self.add,
+            "hooks.change": self.change,
             "hooks.rotate": self.rotate,
             "hooks.pause": self.pause,
             "hooks.resume": self.resume,
@@ -80,6 +81,22 @@ class HookHandlers:
             raise UsageError(f"there is a hook {name!r} already", hint=hint)
         await self._changed()
         return self._facts(hook) | _credential(hook, credential)
+
+    async def change(
+        self, name: str, *, instruction: str | None = None, message: str | None = None, agent: str | None = None, **given: Any
+    ) -> dict[str, Any]:
+        """Change what is given of a hook; its token and what it took stay. Raises UsageError for what cannot be."""
+        hook, settings = await self._found(name), self._settings()
+        if instruction is None and message is None and agent is None and not given:
+            raise UsageError("nothing was named that is to be changed", hint="homebody hooks change --help")
+        former = asdict(hook.rules)
+        kind, text = former.pop("kind"), former.pop("text")
+        if instruction is None and message is None:
+            instruction, message = (text, None) if kind == "prompt" else (None, text)
+        rules = checked_rules(settings, instruction, message, **former | given)
+        hook = replace(hook, agent=checked_agent(agent or hook.agent, settings), rules=rules)
+        await self._change(hook)
+        return self._facts(hook)
 
     async def rotate(self, name: str) -> dict[str, Any]:
         """Give a hook a new token or secret, and return it. The former one holds no longer."""
