@@ -204,6 +204,8 @@ class AgentSettings(Section):
 
     model: str | ModelChoice | None = None
     """Model as ``provider/model``, an alias, or ``{primary, fallbacks}``. Unset: chosen by the keys in the environment."""
+    image_model: str | ModelChoice | None = None
+    """Model that describes pictures where `model` takes none, as ``provider/model``, an alias, or ``{primary, fallbacks}``. Unset: such pictures are not described."""  # noqa: E501
     models: dict[str, ModelEntry] = Field(default_factory=dict)
     """Models that `/model` may choose, by ``provider/model`` or ``provider/*``, with short names for them; empty: any model."""
     typing_mode: Literal["never", "instant", "thinking", "message"] | None = None

@@ -87,3 +87,10 @@ class Model(Protocol):
     async def close(self) -> None:
         """Release connections."""
         ...
+
+
+def sees_pictures(model: Model) -> bool:
+    """Return whether a model is shown pictures, as far as that is known; true for one that does not say."""
+    while (inner := getattr(model, "inner", None)) is not None:
+        model = inner
+    return bool(getattr(model, "sees_pictures", True))

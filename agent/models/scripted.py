@@ -48,7 +48,9 @@ class ScriptedModel:
         name: str = "scripted/model",
         window: int = 200_000,
         max_output: int = 8_192,
+        sees_pictures: bool = True,
     ) -> None:
+        self.sees_pictures = sees_pictures
         self.name = name
         self.window = window
         self.max_output = max_output

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agent.settings import AgentSettings
 from gateway.agents.running_agent import RunningAgent
 from gateway.app.dependencies import Dependencies
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.media.outgoing import OutgoingFiles
 from gateway.models.model_registry import ModelRegistry
+from gateway.pictures.description import PictureDescriptions
 from gateway.settings.root import SettingsStore
 from gateway.voice.spoken_replies import SpokenReplies
 from gateway.voice.transcription import Transcription
@@ -33,6 +35,14 @@ class MediaParts:
             guard=self._guard,
         )
 
+        self.descriptions = PictureDescriptions(
+            deps.paths.state / "pictures",
+            models=models,
+            clock=deps.clock,
+            settings=self._agent_settings,
+            guard=self._guard,
+        )
+
     def spoken_replies(self, files: OutgoingFiles) -> SpokenReplies:
         """Return what speaks answers, and puts recordings among ``files``."""
         return SpokenReplies(
@@ -46,6 +56,10 @@ class MediaParts:
 
     def _openai_key(self, agent: str) -> str | None:
         return self._models.public_key("openai", agent)
+
+    def _agent_settings(self, agent: str) -> AgentSettings | None:
+        found = self._agents.get(agent)
+        return None if found is None else found.profile.settings
 
     def _guard(self, agent: str) -> BudgetGuard | None:
         found = self._agents.get(agent)

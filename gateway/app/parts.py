@@ -123,6 +123,7 @@ class GatewayParts:
             largest=lambda place: largest_file(self.settings.current.channels, place),
             withheld=self._secret_filter.file,
             transcriber=self.media_parts.transcription,
+            describer=self.media_parts.descriptions,
         )
         listener, jitter = DeliveryNotices(self.notices, lambda: self.owner), deps.random.random
         self.delivery = Delivery(

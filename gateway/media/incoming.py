@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from agent.context.session_context import SessionContext
 from agent.errors import InvalidImage, WorkspaceFileError
 from agent.messages import Image
+from agent.models.protocol import sees_pictures
 from agent.taint import FILE, Marks, fenced, random_mark, source
 from agent.timing import Clock
 from agent.tools.image_header import read_image_header
@@ -24,6 +25,7 @@ from channels.messages import Attachment, ChatAddress
 from channels.protocol import Channel, Fetches
 from gateway.media.audio_length import seconds_of
 from gateway.media.file_types import DOCUMENTS, TEXT, format_size, media_type, safe_name
+from gateway.media.pictures import PictureDescriber
 from gateway.media.recordings import Recording, Transcriber, Transcript, clock_time
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.messages import AttachmentSettings
@@ -58,7 +60,8 @@ class StoredFiles:
 class IncomingFiles:
     """Downloads files. ``folder``: for unfinished downloads. ``settings``: returns the current settings.
 
-    ``patience``: the time-out for one file in seconds. ``transcriber`` turns recordings into text.
+    ``patience``: the time-out for one file in seconds. ``transcriber`` turns recordings into text, ``describer`` pictures for
+    models that are not shown any.
     """
 
     def __init__(
@@ -70,7 +73,9 @@ class IncomingFiles:
         *,
         patience: float = PATIENCE,
         transcriber: Transcriber | None = None,
+        describer: PictureDescriber | None = None,
     ) -> None:
+        self._describer = describer
         self._transcriber = transcriber
         self._channel = channel
         self._folder = folder
@@ -100,7 +105,10 @@ class IncomingFiles:
                 if heard is not None and heard.text and attachment.recorded:
                     _take_words(taken, heard, data)
                     continue
+                before = len(taken.pictures)
                 await asyncio.to_thread(_tell, taken, path, data, attachment, settings.inline_chars)
+                for picture in taken.pictures[before:]:
+                    await self._describe(taken, conversation, arrived, picture, _called(attachment))
                 if heard is not None:
                     _tell_of_recording(taken, heard, _called(attachment))
             taken.sources.append(source("file", _called(attachment)))
@@ -129,6 +137,18 @@ class IncomingFiles:
                 session=conversation.key,
             )
         )
+
+    async def _describe(
+        self, taken: StoredFiles, conversation: SessionContext, arrived: RoutedMessage, picture: Image, name: str
+    ) -> None:
+        """Add what is seen in a picture, for a model that is not shown it."""
+        if self._describer is None or sees_pictures(conversation.model):
+            return
+        found = await self._describer.describe(picture, agent=arrived.route.agent, session=conversation.key)
+        if found is not None and found.text:
+            taken.lines.append(f"[what another model sees in it]\n{fenced(found.text, [source('file', name)], taken.marks)}")
+        elif found is not None:
+            taken.lines.append(f"[it could not be described: {found.trouble}]")
 
     async def _one(
         self, conversation: SessionContext, arrived: RoutedMessage, number: int, limit: int

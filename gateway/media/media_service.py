@@ -20,6 +20,7 @@ from gateway.ledger.protocol import OutboxLedger
 from gateway.ledger.rows import NewOutbound
 from gateway.media.incoming import IncomingFiles
 from gateway.media.outgoing import OutgoingFiles
+from gateway.media.pictures import PictureDescriber
 from gateway.media.recordings import Transcriber
 from gateway.settings.messages import AttachmentSettings
 from memory.audience import INBOX
@@ -31,7 +32,7 @@ class MediaService:
     """The media service. ``state``: the state folder. ``settings``: returns the current settings.
 
     ``largest`` returns the maximum file size of a conversation in bytes. ``withheld`` says whether a file may not be sent.
-    ``transcriber`` turns recordings into text.
+    ``transcriber`` turns recordings into text, ``describer`` pictures for models that are not shown any.
     """
 
     def __init__(
@@ -45,13 +46,14 @@ class MediaService:
         largest: Callable[[ChatAddress], int | None] = lambda _place: None,
         withheld: Callable[[str, bytes], bool] = lambda _name, _data: False,
         transcriber: Transcriber | None = None,
+        describer: PictureDescriber | None = None,
     ) -> None:
         self._outbox = outbox
         self._clock = clock
         self._settings = settings
         self._largest = largest
         self._incoming = state / "incoming"
-        self.intake = IncomingFiles(channel, self._incoming, clock, self._at, transcriber=transcriber)
+        self.intake = IncomingFiles(channel, self._incoming, clock, self._at, transcriber=transcriber, describer=describer)
         self.outgoing = OutgoingFiles(state / "media", settings, withheld)
 
     def begin(self, turn: str, place: ChatAddress) -> None:

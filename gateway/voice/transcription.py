@@ -13,9 +13,9 @@ from agent.tools.web.fetch_protocol import Fetcher
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.ledger.spending import Spent
 from gateway.media.file_types import format_size
+from gateway.media.kept_results import KeptResults
 from gateway.media.recordings import Recording, Transcript, clock_time
 from gateway.settings.media import AudioSettings
-from gateway.voice.kept_results import KeptResults
 from gateway.voice.prices import per_minute
 from gateway.voice.servers import OpenAiKey, server_of
 from gateway.voice.speech_server import SpeechFailed, SpeechServer

@@ -100,6 +100,11 @@ class AnthropicModel:
         self._client: Any = None
         self._opening = asyncio.Lock()
 
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether the model is shown pictures, as far as it is known."""
+        return self._facts.images
+
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Stream one answer. Deltas of a stream that breaks off are void: the last thing yielded then carries the failure."""
         client = await self._open()

@@ -84,6 +84,11 @@ class OpenAIModel(ABC):
         """How long one answer can be, in tokens."""
         return self._connection.facts.max_output
 
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether the model is shown pictures, as far as it is known."""
+        return self._connection.facts.images
+
     @abstractmethod
     def body(self, request: Request, level: Level | None) -> dict[str, Any]:
         """Return the body to post, with a thinking level."""

@@ -1,0 +1,1 @@
+"""Pictures in words, for models that are not shown any."""
