@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agent.models.notebook.due_time import UnclearTime, When, when_of
 from agent.models.notebook.intents import Ask, File, Talk, understand
+from agent.models.notebook.reminder_calls import Due, due_or_why
 from agent.models.notebook.reminders import Remind, Reminders
 from agent.models.notebook.time_words import NOTHING, first_words, last_words
 from gateway.base.errors import ScheduleError
@@ -345,3 +346,41 @@ def _in_gap(wall: datetime, zone: ZoneInfo) -> bool:
 
 def _near_change(now: datetime) -> bool:
     return now.utcoffset() != (now.astimezone(UTC) + timedelta(days=1)).astimezone(now.tzinfo).utcoffset()
+
+
+LEFT_OVER = [
+    ("remind me every day at 8 and 20 to take pills", "And 20"),
+    ("erinnere mich morgen um 9 und um 17 Uhr an die Tabletten", "Und um 17 Uhr"),
+    ("erinnere mich morgens um 8 und abends um 20 Uhr an die Tabletten", "Und abends um 20"),
+    ("remind me every day at 8 until friday to take pills", "Until friday"),
+    ("erinnere mich täglich um 8 an Sport bis Freitag", "bis Freitag"),
+    ("remind me tomorrow at 9 Berlin time to call", "Berlin time to"),
+    ("remind me tomorrow at 9 UTC+5 to call", "UTC+5"),
+    ("remind me at 9:60 to eat", "60"),
+    ("remind me every day from 9 to 17 every 2 hours to drink", "From 9 to 17"),
+]
+
+
+@pytest.mark.parametrize(("said", "left"), LEFT_OVER)
+def test_a_second_time_an_end_or_a_zone_is_not_dropped_without_a_word(said: str, left: str) -> None:
+    wish = understand(said)
+    assert isinstance(wish, Remind)
+    told = due_or_why(wish, NOW)
+    assert isinstance(told, str)
+    assert f"“{left}”" in told
+
+
+@pytest.mark.parametrize(
+    "said", ["remind me at 9 to take 20 pills", "remind me tomorrow at 9 to read until Bob calls", "remind me at 9 of tea time"]
+)
+def test_words_that_only_look_like_a_time_stay_in_the_text(said: str) -> None:
+    wish = understand(said)
+    assert isinstance(wish, Remind)
+    assert isinstance(due_or_why(wish, NOW), Due)
+
+
+@pytest.mark.parametrize("said", ["erinnere mich am 30. Februar an nichts", "remind me on the 30th of february to eat"])
+def test_a_day_that_no_month_has_is_no_other_day(said: str) -> None:
+    wish = understand(said)
+    assert isinstance(wish, Remind)
+    assert isinstance(due_or_why(wish, NOW), str)

@@ -19,6 +19,13 @@ _NAMELESS: Final = "You asked me to remind you now."
 _LISTED: Final = re.compile(r"^(?P<number>\d+)\. (?P<id>[a-z]{4,8}) (?P<rest>.*)$", re.MULTILINE)
 """A job in the tool's list."""
 _TIME: Final = re.compile(r"^(?:at|on|in|every|um|am|alle|jede[nrs]?)\b", re.IGNORECASE)
+_LEFT: Final = re.compile(
+    r"^(?:and|und)\s+(?:at\s+|um\s+)?\d{1,2}\b(?:\s*uhr)?|^(?:and|und)\s+(?:morgens|mittags|abends|nachts)\b(?:\s+um\s+\d{1,2})?"
+    r"|^(?:until|till|bis)\s+\w+|\s(?:until|bis)\s+(?:mon|tues|wednes|thurs|fri|satur|sun|frei|sams|sonn|diens|donners|mitt)\w*$"
+    r"|^(?:utc|gmt)\s*[+-]\s*\d+|^\w+\s+time\s+(?:to|about)\b|^(?:from|von)\s+\d{1,2}\s+(?:to|until|bis)\s+\d{1,2}\b|^[6-9]\d\b",
+    re.IGNORECASE,
+)
+"""A second time, an end, a zone or an impossible minute, which the words of the first time leave over."""
 _PLACEHOLDER: Final = "approval"
 """The detail of a result that says that the call waits for the owner."""
 
@@ -41,6 +48,11 @@ def due_or_why(wish: Remind, now: datetime) -> Due | str:
         if _TIME.match(wish.text) or not wish.text:
             return "I do not understand when that is. Say it like “tomorrow at 9”, “on 24 December at 18:00” or “every weekday at 8”."
         return f"Say when to remind you of it, too: “remind me tomorrow at 9 to {wish.text[:1].lower()}{wish.text[1:60]}”."
+    if (wish.said.timed or wish.said.repeats) and (left := _LEFT.search(wish.text)) is not None:
+        return (
+            f"I can set one time for a reminder, and do not understand “{left[0].strip()}” with it. "
+            "Say each time by itself, such as “every day at 8” and “every day at 20:00”."
+        )
     return Due(wish.text or _NAMELESS, when)
 
 

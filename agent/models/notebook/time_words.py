@@ -315,7 +315,7 @@ _ROWS: Final[tuple[tuple[str, _Reader], ...]] = (
         _date,
     ),
     (r"(?:on\s+|am\s+)?(?P<d>\d{1,2})\.\s?(?P<number>\d{1,2})\.(?:\s?(?P<year>\d{4}|\d{2})(?![\d:]))?", _date),
-    (rf"on\s+the\s+{_ORDINAL}|am\s+(?P<d_2>\d{{1,2}})\.(?!\s?\d)", _monthday),
+    (rf"(?:on\s+the\s+{_ORDINAL}|am\s+(?P<d_2>\d{{1,2}})\.(?!\s?\d))(?!\s+(?:of\s+)?(?:{_any(_MONTHS)})\b)", _monthday),
     (rf"in\s+{_N}\s+(?P<unit>days?|weeks?|tagen?|wochen?)", _ahead),
     (rf"(?:the\s+)?(?P<near>day\s+after\s+tomorrow|today|tonight|tomorrow|heute|morgen|übermorgen|uebermorgen){_OF}", _near),
     (
