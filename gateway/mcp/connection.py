@@ -34,7 +34,7 @@ CLOSING_SECONDS: Final = 3.0
 """How long the end of a connection may take before its task is cancelled."""
 _SPARE: Final = 5.0
 _MISSING: Final = "MCP servers need the extra homebody[mcp], which is not installed"
-_INSTALL: Final = "Install it beside homebody: pip install 'mcp>=2.3,<3'"
+_INSTALL: Final = "Install it: pip install 'homebody[mcp]'"
 
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)

@@ -41,7 +41,11 @@ class Home:
         root.mkdir()
         settings = {
             "agents": {
-                "defaults": {"workspace": str(root.with_name("workspace")), "userTimezone": "Europe/Berlin", "model": {"primary": "nas/one"}}
+                "defaults": {
+                    "workspace": str(root.with_name("workspace")),
+                    "userTimezone": "Europe/Berlin",
+                    "model": {"primary": "nas/one"},
+                }
             },
             "models": {
                 "providers": {"nas": {"baseUrl": model.url, "apiKey": "k", "models": [{"id": "one", "contextWindow": 100_000}]}}

@@ -35,11 +35,19 @@ NEEDED: dict[str, dict[str, Any]] = {
     "auth.profiles.<name>": {"provider": "openai"},
     "bindings[]": {"agentId": "main", "match": {"channel": "telegram", "peer": {"kind": "group", "id": "1"}}},
     "agents.defaults.model": {"primary": "a/b"},
+    "agents.defaults.imageModel": {"primary": "a/b"},
     "approvals.rules[]": {"decision": "ask"},
     "agents.defaults.quietHours": {"start": "22:00", "end": "07:00"},
     "agents.defaults.heartbeat.activeHours": {"start": "08:00", "end": "22:00"},
 }
 """What else a section must say before anything can be said there."""
+BESIDES: dict[str, dict[str, Any]] = {
+    "approvals.rules[].to": {"tool": "mail"},
+    "approvals.rules[].untrusted": {"tool": "mail", "decision": "allow"},
+}
+"""What one key alone needs beside it."""
+OWN_NAMES = ("channels.", "mcp.servers.", "mail.accounts.", "calendar.accounts.")
+"""Tables by names of the owner, whose entries are taken over as a whole."""
 NAMES = {"groups": "*", "channels": "*", "guilds": "*", "topics": "1"}
 """What owners' own names look like where not every word is one."""
 BINDINGS = [{"agentId": "x", "match": {"channel": "telegram"}}]
@@ -70,6 +78,9 @@ TRIED: dict[str, tuple[Any, ...]] = {
         {"x": {"provider": "y"}},
         {"*": "members"},
         *BY_CHANNEL,
+        {"x": {"command": "y"}},
+        {"x": {"url": "https://dav.example/", "user": "anna", "password": "x"}},
+        {"x": {"imap": {"host": "b.example"}, "user": "a@b.example", "password": "x"}},
     ),
     "section": ({"kind": "group", "id": "2"}, {"start": "21:00", "end": "06:00"}),
     "text": (
@@ -83,6 +94,8 @@ TRIED: dict[str, tuple[Any, ...]] = {
         "1:x",
         "none",
         "20:00",
+        "10:00-11:00",
+        "de",
     ),
 }
 """Values by what the page calls them: the first that may stand there, and is a change, is the one."""
@@ -113,6 +126,7 @@ def given(section: str, key: str, value: Any) -> dict[str, Any]:
         needed = copy.deepcopy(NEEDED.get(so_far, {}))
         found = here.setdefault(name, [needed] if listed else needed)
         here = found[0] if listed else found
+    here.update(BESIDES.get(f"{section}.{key}", {}))
     if value is not None:
         here[key] = value
     return root
@@ -134,7 +148,7 @@ def change(section: str, key: str, values: list[Any]) -> Difference | None:
 def test_every_key_of_the_page_is_taken_over_or_waits_as_its_last_column_says() -> None:
     untried, wrong = [], []
     for section, key, values, column in rows():
-        if section.startswith("channels.") and "<name>" in section:
+        if section.startswith(OWN_NAMES) and "<name>" in section:
             continue  # a table of the owner's own names is taken over as a whole, which its own row says
         found = change(section, key, values)
         if found is None:
@@ -224,6 +238,20 @@ HOLDS: dict[str, Look] = {
         lambda h: h.rules.judge("main", "owner", frozenset(), Act(kind="exec", summary="", command="rm x", cwd="/")).decision,
         "ask",
         "deny",
+    ),
+    "mail": (
+        {"mail": {"accounts": {"x": {"imap": {"host": "b.example"}, "user": "a@b.example", "password": "x"}}}},
+        lambda h: list(h.settings.current.mail.accounts),
+        [],
+        ["x"],
+    ),
+    "skills": ({"skills": {"allowBundled": []}}, lambda h: h.settings.current.skills.allow_bundled, None, ()),
+    "calendar": ({"calendar": {"hours": "10:00-11:00"}}, lambda h: h.settings.current.calendar.hours, "09:00-18:00", "10:00-11:00"),
+    "mcp": (
+        {"mcp": {"servers": {"x": {"command": "no-such-program"}}}},
+        lambda h: [server.name for server in h.mcp.servers],
+        [],
+        ["x"],
     ),
     "budgets": ({"budgets": {"day": {"usd": 7}}}, lambda h: h.agents["main"].budget_guard.settings.day.usd, 5.0, 7.0),
     "plugins": ({"plugins": {"slots": {"memory": "none"}}}, lambda h: h.agents["main"].memory is None, False, True),
