@@ -15,7 +15,9 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 PLATFORMS = [("linux", "Linux"), ("darwin", "Darwin")]
-LOCKS = ["build", "engines", "engines-build", "lint", "live", "runtime", "tests"]
+EXTRAS = ("calendar", "documents", "mail", "mcp")
+"""The extras that `make extras` installs together; the others are among the groups."""
+LOCKS = ["build", "engines", "engines-build", "extras", "lint", "live", "runtime", "tests"]
 
 
 def project() -> dict[str, Any]:
@@ -25,7 +27,8 @@ def project() -> dict[str, Any]:
 def asked() -> dict[str, list[Requirement]]:
     told = project()
     groups = {name: [Requirement(line) for line in lines] for name, lines in told["dependency-groups"].items()}
-    return {"runtime": [Requirement(line) for line in told["project"]["dependencies"]], **groups}
+    extras = [Requirement(line) for name in EXTRAS for line in told["project"]["optional-dependencies"][name]]
+    return {"runtime": [Requirement(line) for line in told["project"]["dependencies"]], "extras": extras, **groups}
 
 
 def entries(name: str) -> list[tuple[Requirement, list[str]]]:

@@ -246,7 +246,12 @@ HOLDS: dict[str, Look] = {
         ["x"],
     ),
     "skills": ({"skills": {"allowBundled": []}}, lambda h: h.settings.current.skills.allow_bundled, None, ()),
-    "calendar": ({"calendar": {"hours": "10:00-11:00"}}, lambda h: h.settings.current.calendar.hours, "09:00-18:00", "10:00-11:00"),
+    "calendar": (
+        {"calendar": {"hours": "10:00-11:00"}},
+        lambda h: h.settings.current.calendar.hours,
+        "09:00-18:00",
+        "10:00-11:00",
+    ),
     "mcp": (
         {"mcp": {"servers": {"x": {"command": "no-such-program"}}}},
         lambda h: [server.name for server in h.mcp.servers],
