@@ -266,6 +266,8 @@ class Connection:
         if text == sessions.GONE:
             return _SessionGoneError(f"the MCP server {self.name} has ended the session")
         closed = code == sessions.CONNECTION_CLOSED and text == sessions.CLOSED  # servers use the code for errors of their own
+        if closed and ending is not None:  # the next request connects again
+            ending.because("the connection was closed")
         if closed or (ending is not None and ending.died.is_set()):
             return ServerFailed(f"the MCP server {self.name} broke off: {(ending.told if ending else '') or text}")
         return CallRefused(text or f"error {code}")

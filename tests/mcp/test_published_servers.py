@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 @contextlib.asynccontextmanager
-async def everything_over_http() -> AsyncIterator[str]:
-    """Run the server over streamable HTTP, and yield its address."""
+async def everything_over_http(*ports: int) -> AsyncIterator[str]:
+    """Run the server over streamable HTTP on the first port that is free, and yield its address."""
     given = peer("server-everything", "streamableHttp")
-    for port in range(28_100, 28_140):
+    for port in ports or range(28_100, 28_140):
         process = await asyncio.create_subprocess_exec(
             given["command"],
             *given["args"],
@@ -96,6 +96,17 @@ async def _everything(house: Any) -> None:
     slow = await house.call("mcp_every_trigger-long-running-operation", {"duration": 1, "steps": 2}, progress=shown.append)
     assert "completed" in slow.text
     assert any("2" in one for one in shown)
+
+
+async def test_a_server_over_http_that_goes_and_comes_back_is_connected_to_again(tmp_path: Path) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        async with everything_over_http() as url:
+            house = await stack.enter_async_context(servers(tmp_path, {"x": {"url": url}}))
+            assert (await house.call("mcp_x_echo", {"message": "a"})).text == "Echo: a"
+        assert (await house.call("mcp_x_echo", {"message": "b"})).is_error
+        async with everything_over_http(int(url.rpartition(":")[2].partition("/")[0])):
+            await house.servers.test("x")
+            assert (await house.call("mcp_x_echo", {"message": "c"})).text == "Echo: c"
 
 
 async def test_read_only_tools_of_a_trusted_server_are_not_asked_about(tmp_path: Path) -> None:
