@@ -123,6 +123,8 @@ async def _test(source: CalendarSource, zone: ZoneInfo) -> dict[str, Any]:
 
     account = source.account
     facts: dict[str, Any] = {"account": account.name, "address": account.url, "ok": True}
+    if account.password and account.url.startswith("http://"):
+        facts["warning"] = "the password is sent unencrypted, as the address begins with http://"
     try:
         found = await source.calendars()
         facts["calendars"] = [{"name": one.name, "writable": one.writable} for one in found]
@@ -145,6 +147,7 @@ def _told_test(one: dict[str, Any]) -> list[str]:
     lines += [f"  events in the next {_DAYS} days: {one['events']}"] if "events" in one else []
     lines += [f"  contacts: {one['contacts']}"] if "contacts" in one else []
     lines += [f"  ! {problem}" for problem in one.get("unreadable", [])]
+    lines += [f"  ! {one['warning']}"] if "warning" in one else []
     if not one["ok"]:
         lines += [f"  {one['problem']}", *([f"  {one['mend']}"] if one["mend"] else [])]
     return lines

@@ -47,6 +47,7 @@ async def test_accounts_are_listed_tested_and_read(radicale: Radicale, tmp_path:
     assert code == 1, err
     assert "personal: works" in out
     assert "events in the next 7 days: 1" in out
+    assert "! the password is sent unencrypted" in out
     assert "wrong: does not work" in out
     assert "Set calendar.accounts.wrong.user and calendar.accounts.wrong.password" in out
     assert "not-it-at-all" not in out + err
