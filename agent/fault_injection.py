@@ -1,7 +1,8 @@
 """Fault injection for tests: kills the process just before or just after a durable step.
 
 ``HOMEBODY_FAULT=after-accept:2`` in the environment kills the process with SIGKILL when it reaches that step for the second time.
-The steps are ``transcript`` (an entry appended), ``sessions`` (a change of sessions.json), and every function of the ledger by its
+The steps are ``transcript`` (an entry appended), ``sessions`` (a change of sessions.json), ``keep_result`` (what was paid for is
+kept), ``keep_file`` (a file to send is kept), and every function of the ledger by its
 name (``accept``, ``claim``, ``begin_call``, ``end_call``, ``finish``, ``sending``, ``sent``, ...). Without the variable a step
 costs one comparison. ``tests/fire`` uses it besides kills at system calls, and alone where strace is missing.
 """

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from agent.fault_injection import point
 from gateway.base.atomic_file import write_atomically
 
 log = logging.getLogger(__name__)
@@ -44,9 +45,11 @@ class KeptResults:
 
     def put(self, key: str, text: str) -> None:
         """Keep a result, durably."""
+        point("before", "keep_result")
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomically(self._folder / f"{key}.json", json.dumps({"text": text}), durable=True)
+            point("after", "keep_result")
             self._added += 1
             if self._added % SWEEP_EVERY == 1:
                 self._sweep()

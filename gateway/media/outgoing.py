@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from agent.fault_injection import point
 from channels.messages import OutboundFile
 from gateway.base.atomic_file import sync, write_synced
 from gateway.media.file_types import media_type, safe_name
@@ -95,12 +96,14 @@ class OutgoingFiles:
         }
         folder = self._folder / turn / key
         try:
+            point("before", "keep_file")
             self._with_copies().add(turn)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(folder / str(about["name"]), data)
             _write(folder / _ABOUT, json.dumps(about).encode())
             for above in (folder, folder.parent, self._folder):
                 sync(above)
+            point("after", "keep_file")
         except OSError as error:
             log.warning("a file to send could not be stored: %s", error)
             return f"the copy could not be stored ({error.strerror})"
