@@ -132,14 +132,20 @@ def system_text(
     there: PromptFacts,
     files: Sequence[WorkspaceFile],
     notes: str,
+    skills: str = "",
     pins: Sequence[str] = (),
     file_chars: int,
     total_chars: int,
 ) -> tuple[Segment, ...]:
-    """Return the segments in their order. Files are capped one by one and together, and each cut is marked where it is."""
+    """Return the segments in their order. Files are capped one by one and together, and each cut is marked where it is.
+
+    ``skills`` is the list of them, as ``agent.skills.listing`` writes it.
+    """
     segments = []
     if base := instructions(mode, there):
         segments.append(Segment(name="instructions", text=base))
+    if skills:
+        segments.append(Segment(name="skills", text=skills))
     total_chars = min(total_chars, there.window // WINDOW_SHARE)
     segments.extend(_file_segments(files, file_chars, total_chars))
     if segments:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -51,7 +51,7 @@ class SessionContext:
     somebody. ``narrowed``: a smaller window that history must fit, while the model keeps its own. ``keeping``: the tools of the
     memory flush, which rules on the model's tools do not restrict. ``origin``: who started the turn that runs; None: the audience tells.
     ``light``: its requests have no history before ``turn``, which is the id of the turn that runs. ``task``: it is a sub-agent's, and is
-    given no more of the workspace than how to work in it.
+    given no more of the workspace than how to work in it. ``skills`` returns the list of skills for a window of that size; it may block.
     """
 
     agent: str
@@ -76,11 +76,13 @@ class SessionContext:
     light: LightRun | None = None
     turn: str = ""
     task: bool = False
+    skills: Callable[[int], str] = field(default=lambda _window: "", repr=False)
     calibration: Calibration = field(default_factory=Calibration)
     watch: PrefixWatch = field(default_factory=PrefixWatch)
     _ttl: Ttl | None = None
     _ceiling: tuple[str, int] | None = None
     _files: tuple[WorkspaceFile, ...] = ()
+    _listed: str = ""
     _system: tuple[Segment, ...] = ()
     _fixed: Weight = field(default_factory=Weight)
     _reported: tuple[Weight, int] | None = None
@@ -210,7 +212,7 @@ class SessionContext:
 
     async def prepare(self) -> None:
         """Read the workspace files; on a session's first turn, record the notes that it starts with."""
-        files = await asyncio.to_thread(self.workspace.bootstrap_files, self.audience)
+        files, self._listed = await asyncio.to_thread(self._look)
         self._files = tuple(one for one in files if not self.task or one.name in TASK_FILES)
         if self.transcript.opened is None:
             notes, taint = await asyncio.to_thread(self._start_notes)
@@ -219,6 +221,14 @@ class SessionContext:
         self._system = self._system_text()
         system = sum((token_estimate.weigh(segment.text) for segment in self._system), Weight())
         self._fixed = system + token_estimate.weight_of_tools(self.toolbox.specs)
+
+    def _look(self) -> tuple[Sequence[WorkspaceFile], str]:
+        """Return the workspace files and the list of skills, which only the owner's conversations are given. Blocks."""
+        files = self.workspace.bootstrap_files(self.audience)
+        closed = self.settings.sandbox.workspace_access == "none" or self.settings.prompt_mode != "full"
+        readable = any(spec.name == "read" for spec in self.toolbox.specs)
+        given = self.audience.kind == "owner" and readable and not (self.task or closed)
+        return files, self.skills(self.readable) if given else ""
 
     def messages(self) -> tuple[Message, ...]:
         """What the model is shown of the history."""
@@ -244,6 +254,7 @@ class SessionContext:
                 window=self.readable,
             ),
             files=self._files,
+            skills=self._listed,
             notes=opened.notes if opened else "",
             pins=opened.pins if opened else (),
             file_chars=self.settings.bootstrap_max_chars,

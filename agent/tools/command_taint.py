@@ -157,6 +157,8 @@ class CommandTaint:
         for path in paths:
             if (inside := self._inside(path)) is not None:
                 found += (look or self._below)(inside)
+            elif (skill := self.untrusted.of_elsewhere(path)) is not None:
+                found += [skill] if skill else []
             elif path.parts[1:2] not in _SYSTEM:
                 found.append(ELSEWHERE)
         return found

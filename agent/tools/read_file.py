@@ -16,6 +16,7 @@ from agent.tools.documents import MARK_CHARS, MAX_BYTES, DocumentReader, Documen
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.image_header import ImageHeader, read_image_header
 from agent.tools.image_resize import resized
+from agent.tools.os_errors import no_such_file
 from agent.tools.protocol import Outcome, ToolContext
 from agent.tools.workspace_sandbox import MAX_FILE_BYTES
 
@@ -50,6 +51,10 @@ class ReadFile(CheckedTool[ReadArguments]):
 
     async def act(self, arguments: ReadArguments, context: ToolContext) -> Outcome:
         """Read, and remember what was shown."""
+        if context.audience.kind == "owner" and arguments.path.startswith("/"):
+            read = await asyncio.to_thread(self._of_skill, arguments, context)
+            if read is not None:
+                return read
         path = self._access.readable(arguments.path, context.audience)
         data = await asyncio.to_thread(self._data, path)
         if self._documents is not None:
@@ -60,6 +65,22 @@ class ReadFile(CheckedTool[ReadArguments]):
             except DocumentRefused as refused:
                 return failed(f"{path}: it is {refused}")
         return await asyncio.to_thread(self._read, path, data, arguments, context)
+
+    def _of_skill(self, arguments: ReadArguments, context: ToolContext) -> Outcome | None:
+        """Read a file of a skill that lies outside of the workspace; None where the path names none."""
+        skills = self._access.untrusted.skills
+        found = skills.opened(arguments.path) if skills is not None else None
+        if skills is None or found is None:
+            return None
+        data = found.sandbox.read(found.path).data
+        if (judged := skills.opened(arguments.path)) is None:  # what was read is judged as it is now
+            raise no_such_file(found.path)
+        if (header := read_image_header(data)) is not None:
+            return replace(_shown_picture(found.path, data, header), sources=judged.sources)
+        if is_binary(data):
+            return failed(f"{found.path} is not text ({len(data):,} bytes)")
+        text, _, _ = _part(data, arguments, context.max_chars - _MARK)
+        return Outcome(text=text, details={"path": arguments.path, "bytes": len(data)}, sources=judged.sources)
 
     def _data(self, path: PurePosixPath) -> bytes:
         return self._access.sandbox.read(path, limit=MAX_FILE_BYTES if self._documents is None else MAX_BYTES).data

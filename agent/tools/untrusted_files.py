@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, TypeAlias
 
 from agent.taint import merged, source
+from agent.tools.skill_files import SkillFiles
 from agent.tools.workspace_changes import GIT
 from memory.audience import INBOX
 
@@ -35,6 +36,9 @@ _TAINT: Final = b'"taint":["'
 """What the line of an entry holds that has untrusted sources (``agent.messages.Taint``)."""
 _RECEIVING: Final = frozenset({INBOX, "memory/peers", "memory/groups"})
 """Folders of received files, and of notes of guests and groups: they have names of ours."""
+_SKILLS: Final = "skills"
+_IN_SKILL: Final = 2
+"""Parts of the path of a skill's folder."""
 _REWRITE_AT: Final = 2_000_000
 """Bytes from which on the record is written anew when it is read, with each line of a file once."""
 
@@ -44,9 +48,11 @@ class UntrustedFiles:
 
     ``path`` is where it is kept; None keeps it in memory. ``sessions`` is the folder of the agent's transcripts. ``mark`` returns once the
     record is on disk: it is called before the file is written, so that a crash between the two leaves no untrusted line without its mark.
+    ``skills`` tells which skills the owner approved: the text of others is untrusted, and that of approved ones is the owner's.
     """
 
-    def __init__(self, path: Path | None = None, sessions: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, sessions: Path | None = None, skills: SkillFiles | None = None) -> None:
+        self.skills = skills
         self._path = path
         self._sessions = sessions
         self._lock = threading.Lock()
@@ -78,7 +84,9 @@ class UntrustedFiles:
 
     def marks_of(self, path: PurePosixPath) -> Marks:
         """Return what is known of a file, by the record or by where it lies."""
-        return dict.fromkeys((WHOLE, NAME), self.of(path)) if _lies_outside(path) else dict(self._of(path))
+        if _lies_outside(path) or self._skill(path):
+            return dict.fromkeys((WHOLE, NAME), self.of(path))
+        return dict(self._of(path))
 
     def holding(self, folders: Iterable[PurePosixPath]) -> list[bool]:
         """Say of each folder whether it, or its name, is untrusted, or a file is that lies in it and not deeper."""
@@ -104,6 +112,8 @@ class UntrustedFiles:
         """
         if kind := _lies_outside(path):
             return (source(kind, str(path)),)
+        if (skill := self._skill(path)) is not None:
+            return (skill,) if skill else ()
         marks = self._of(path)
         if text is None or WHOLE in marks:
             found = [sources for key, sources in marks.items() if key != NAME]
@@ -133,7 +143,10 @@ class UntrustedFiles:
         """Return the files at or below a folder in which the record names something, as sources, the newest first."""
         start = PurePosixPath(str(folder).casefold())
         known = self._newest(lambda marks: any(key != NAME for key in marks))
-        return tuple(_itself(path) for path in known if path == start or start in path.parents)
+        found = [_itself(path) for path in known if (path == start or start in path.parents) and self._skill(path) != ""]
+        skills = self.skills.in_workspace() if self.skills is not None else {}
+        near = [one for path, one in sorted(skills.items()) if path == start or start in path.parents or path in start.parents]
+        return (*found, *filter(None, near))
 
     def first_since(self, since: int) -> int | None:
         """Return when this process first recorded something at or after a time, in nanoseconds; None where it did not."""
@@ -149,6 +162,20 @@ class UntrustedFiles:
             _itself(path)
             for path in known
             if path == start or (start in path.parents if deep else path.parent == start and path.name != GIT)
+        )
+
+    def of_elsewhere(self, path: Path) -> str | None:
+        """Return the source of a file outside of the workspace, "" where it is one of an approved skill; None for any other."""
+        return None if self.skills is None else self.skills.outside(path)
+
+    def _skill(self, path: PurePosixPath) -> str | None:
+        """Return the source of the skill in the workspace that a path belongs to, "" for an approved one; None for any other path."""
+        if self.skills is None or len(path.parts) < _IN_SKILL or path.parts[0].casefold() != _SKILLS:
+            return None
+        wanted = str(path).casefold()
+        return next(
+            (one for folder, one in self.skills.in_workspace().items() if f"{wanted}/".startswith(f"{folder}/".casefold())),
+            None,
         )
 
     def _newest(self, wanted: Callable[[Marks], bool]) -> list[PurePosixPath]:

@@ -66,7 +66,7 @@ def rules_of(automation: Automation) -> list[ToolRules]:
 class SessionContexts:
     """Opens session contexts. ``narrowed`` returns further tool rules of a session, such as those of a group.
 
-    ``busy`` returns whether a turn runs in the session of a key.
+    ``busy`` returns whether a turn runs in the session of a key. ``skills`` returns the list of skills for a window.
     """
 
     def __init__(
@@ -84,7 +84,9 @@ class SessionContexts:
         tell: Callable[[str], None] = log.warning,
         budget_guard: BudgetGuard | None = None,
         busy: Callable[[str], bool] = lambda _: False,
+        skills: Callable[[int], str] = lambda _: "",
     ) -> None:
+        self._skills = skills
         self._busy = busy
         self.profile = profile
         self.workspace = workspace
@@ -263,6 +265,7 @@ class SessionContexts:
             clock=self.clock,
             inherited=record.pins,
             task=isolated_kind(record.key) == "sub",
+            skills=self._skills,
             calibration=self.models.learnt.calibration(model.name),
         )
 

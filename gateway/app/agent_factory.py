@@ -35,6 +35,7 @@ from gateway.routing.access import GroupToolRules
 from gateway.runner.agent_commands import AgentCommands
 from gateway.sessions.store import SessionStore
 from gateway.settings.root import AgentProfile, Settings, SettingsStore
+from gateway.skills.agent_skills import AgentSkills
 from gateway.tools.registry import ToolRegistry, tools_of
 from gateway.tools.web_tools import web_tools
 from memory.protocol import KeptMemory
@@ -107,6 +108,7 @@ class AgentParts:
     formers: Callable[[ChatAddress], tuple[ChatAddress, ...]]
     busy: Callable[[str], bool]
     commands: CommandParts
+    skills: Callable[[str], AgentSkills]
     providers: Callable[[str], Sequence[ToolProvider]] = lambda _: ()
 
 
@@ -119,7 +121,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
     """
     profile = settings.agent(agent_id)
     key = await asyncio.to_thread(build_key, profile, settings, parts.paths, parts.env)
-    untrusted = UntrustedFiles(parts.paths.agent(agent_id) / UNTRUSTED, parts.paths.sessions(agent_id))
+    untrusted = UntrustedFiles(parts.paths.agent(agent_id) / UNTRUSTED, parts.paths.sessions(agent_id), parts.skills(agent_id))
     workspace = await asyncio.to_thread(Workspace, profile.workspace, parts.closed, untrusted)
     made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, parts.notices)
     zone = owner_zone(profile)
@@ -177,6 +179,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         tell=parts.notices.report,
         budget_guard=budget,
         busy=parts.busy,
+        skills=parts.skills(agent_id).listing,
     )
     agent = RunningAgent(
         contexts,

@@ -11,6 +11,7 @@ from agent.context.workspace_files import Workspace
 from agent.tools.command_runner import JobState
 from agent.tools.command_taint import CommandTaint
 from agent.tools.exec import ending, shortened, where_all_is, without_its_words
+from agent.tools.skill_files import SkillCommands
 from channels.messages import ChatAddress
 from gateway.agents.running_agent import RunningAgent
 from gateway.app.dependencies import Dependencies
@@ -50,7 +51,10 @@ class CommandParts:
         sandbox: CommandSandbox,
         ledger: Ledger,
         agents: Mapping[str, RunningAgent],
+        *,
+        skills: Callable[[str], SkillCommands] | None = None,
     ) -> None:
+        self._skills = skills
         self.runner = Runner(deps.clock)
         self._deps = deps
         self._settings = settings
@@ -85,6 +89,7 @@ class CommandParts:
             redactor=self._deps.outgoing.exact,
             ended=self._ended,
             files=CommandTaint(workspace.untrusted, workspace.root),
+            skills=self._skills(agent) if self._skills is not None else None,
         )
         await made.load()
         self._commands[agent] = made

@@ -30,6 +30,7 @@ from gateway.app.mail_watch import MailWatchParts
 from gateway.app.mcp_parts import McpParts
 from gateway.app.media_parts import MediaParts
 from gateway.app.reload import Reload
+from gateway.app.skill_parts import SkillParts
 from gateway.app.status_handlers import StatusHandlers
 from gateway.app.subagents import SubAgentParts
 from gateway.approvals.rules import Rules
@@ -81,9 +82,11 @@ class GatewayParts:
         self.model_registry = model_registry
         self.settings = SettingsStore(deps.settings)
         self.sandbox = CommandSandbox(deps.paths, lambda: self.settings.current)
-        self.rules = Rules(lambda: self.settings.current, StoredRules(deps.paths.state), self.sandbox.confined)
+        self.skills = SkillParts(deps, self.settings)
+        stored = StoredRules(deps.paths.state)
+        self.rules = Rules(lambda: self.settings.current, stored, self.sandbox.confined, self.skills.why_asked)
         self.agents: dict[str, RunningAgent] = {}
-        self.commands = CommandParts(deps, self.settings, self.sandbox, ledger, self.agents)
+        self.commands = CommandParts(deps, self.settings, self.sandbox, ledger, self.agents, skills=self.skills.of)
         self.notices = StartupNotices()
         self._running: dict[str, RunningTurn] = {}
         self._loop = asyncio.get_running_loop()
@@ -316,6 +319,7 @@ class GatewayParts:
                 formers=self.migrations.formers,
                 busy=self.lanes.busy,
                 commands=self.commands,
+                skills=self.skills.of,
                 providers=self._providers,
             ),
             self.agents,

@@ -51,7 +51,8 @@ class Rules:
     """The rules in force: those of the settings, those that the owner made with "always", and the built-in ones.
 
     ``settings`` returns the settings in force. ``confined`` says whether an agent's commands are confined, in
-    the owner's private turns or in others; where they are not, all are asked about. Methods read files: call them in a thread.
+    the owner's private turns or in others; where they are not, all are asked about. ``skills`` says why a command is asked about
+    that names a skill which the owner did not approve, unless it only looks. Methods read files: call them in a thread.
     """
 
     def __init__(
@@ -59,7 +60,9 @@ class Rules:
         settings: Callable[[], Settings],
         stored: StoredRules,
         confined: Callable[[str, Origin], bool] = lambda _agent, _origin: True,
+        skills: Callable[[str, Act], str | None] = lambda _agent, _act: None,
     ) -> None:
+        self._skills = skills
         self._settings = settings
         self.stored = stored
         self._confined = confined
@@ -179,7 +182,7 @@ class Rules:
             return "the setting tools.exec.ask is always"
         if not self._confined(case.profile.id, case.origin):
             return "commands are not confined on this machine (homebody sandbox explain)"
-        return None
+        return None if case.only_looks else self._skills(case.profile.id, case.act)
 
     def _said(self, case: _Case) -> Verdict | None:
         """What the owner's own rules say that deny or ask, and for other tools than exec also those that allow."""

@@ -17,6 +17,7 @@ from agent.timing import Clock
 from agent.tool_settings import ExecSettings
 from agent.tools.command_runner import CommandRequest, Job, JobState
 from agent.tools.command_taint import CommandTaint, Watch, is_output
+from agent.tools.skill_files import SkillCommands
 from gateway.base.errors import HomebodyError
 from gateway.logs.redaction import Redactor
 from gateway.runner import output
@@ -53,7 +54,8 @@ class AgentCommands:
     """Implements ``agent.tools.command_runner.CommandRunner``.
 
     ``ended`` is told of each background job whose end nobody waits for, with its session key; of one that a former process left it may be
-    told again. ``files`` is told which commands may write untrusted text, and when they have ended.
+    told again. ``files`` is told which commands may write untrusted text, and when they have ended. ``skills`` says what commands of the
+    owner's conversations get because of skills.
 
     Where the settings do not let the agent write its workspace, output is kept in memory alone.
     """
@@ -69,7 +71,9 @@ class AgentCommands:
         redactor: Redactor,
         ended: Callable[[str, JobState], None] = lambda _key, _state: None,
         files: CommandTaint | None = None,
+        skills: SkillCommands | None = None,
     ) -> None:
+        self._skills = skills
         self.facts = facts
         self.records = records
         self.clock = clock
@@ -129,7 +133,7 @@ class AgentCommands:
         self._jobs[job.id] = job
         try:
             await asyncio.to_thread(self._prepare, job, request.audience, access)
-            plan = await self._sandbox.confine(self._confinement(request, settings, access))
+            plan = await self._sandbox.confine(await self._with_skills(self._confinement(request, settings, access), request))
             job.note_confinement(plan.rung)
             process = await self._runner.start(
                 plan,
@@ -273,6 +277,14 @@ class AgentCommands:
             pty=request.pty,
             main=request.private,
         )
+
+    async def _with_skills(self, made: Request, request: CommandRequest) -> Request:
+        """Add the folders of skills and the variables of the skill whose command it is, in the owner's conversations alone."""
+        if self._skills is None or request.audience.kind != "owner":
+            return made
+        readable = await asyncio.to_thread(self._skills.readable)
+        given = await asyncio.to_thread(self._skills.variables, request.argv, made.cwd) if request.private else {}
+        return replace(made, readable=tuple(readable), env={**given, **made.env})
 
     def _new_id(self) -> str:
         while (made := "".join(self._random.choices(_ID, k=4))) in self._jobs:

@@ -34,7 +34,8 @@ class Request:
     ``argv`` is run without a shell (a shell command is ``("/bin/sh", "-c", text)``). ``cwd`` and ``workspace`` are absolute
     paths, the first inside the second. ``env`` is added to the few variables that every command gets. ``limits`` unset: those
     of the agent's settings. With ``pty`` the caller starts the command with a terminal's slave end as its standard streams.
-    ``main`` says whether the turn is the owner's in private, which ``sandbox.mode: non-main`` leaves unconfined.
+    ``main`` says whether the turn is the owner's in private, which ``sandbox.mode: non-main`` leaves unconfined. ``readable`` are folders
+    that this command may read besides those of the settings.
     """
 
     argv: tuple[str, ...]
@@ -47,6 +48,7 @@ class Request:
     pty: bool = False
     limits: Limits | None = None
     main: bool = True
+    readable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

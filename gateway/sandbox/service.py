@@ -89,7 +89,7 @@ class CommandSandbox:
         if standing.rung == "off":
             return self._unconfined(request, limits)
         given = self._places(profile)
-        given = replace(given, readable=(*given.readable, *more))
+        given = replace(given, readable=(*given.readable, *more, *request.readable))
         if standing.rung == "bwrap" and self._bubblewrap is not None:
             return self._bubblewrap.confine(request, given, limits)
         assert self._landlock is not None

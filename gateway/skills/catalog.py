@@ -95,17 +95,18 @@ class SkillCatalog:
         self._paths = paths
         self._env = env
         self._known: dict[Path, _Known] = {}
+        self._there: Surroundings | None = None
         self._lock = threading.Lock()
 
     def look(self) -> tuple[Skill, ...]:
         """Return all skills by place, the first that count first, and by name."""
         settings = self._settings()
-        if self.agent not in settings.agent_ids:
-            return ()
-        profile = settings.agent(self.agent)
-        there = Surroundings(settings=settings, profile=profile, env=self._env)
         with self._lock:
-            return tuple(self._ranked(there))
+            if self._there is None or self._there.settings is not settings:
+                if self.agent not in settings.agent_ids:
+                    return ()
+                self._there = Surroundings(settings=settings, profile=settings.agent(self.agent), env=self._env)
+            return tuple(self._ranked(self._there))
 
     def ready(self) -> tuple[Skill, ...]:
         """Return the skills that the agent is given, by name."""

@@ -1,0 +1,37 @@
+"""Builds what finds the skills of agents, and what owners are asked and told about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent.tools.protocol import Act
+from gateway.app.dependencies import Dependencies
+from gateway.settings.root import Settings, SettingsStore
+from gateway.skills.agent_skills import AgentSkills
+from gateway.skills.catalog import SkillCatalog
+from gateway.skills.trust import SkillTrust
+
+
+class SkillParts:
+    """The skills of all agents. Nothing is read before an agent is built."""
+
+    def __init__(self, deps: Dependencies, settings: SettingsStore) -> None:
+        self._deps = deps
+        self._settings = settings
+        self._trust = SkillTrust(deps.paths.state)
+        self._agents: dict[str, AgentSkills] = {}
+
+    def of(self, agent: str) -> AgentSkills:
+        """Return the skills of an agent, the same object each time."""
+        if agent not in self._agents:
+            catalog = SkillCatalog(agent, self._current, self._deps.paths, self._trust, self._deps.env)
+            self._agents[agent] = AgentSkills(catalog, self._current)
+        return self._agents[agent]
+
+    def why_asked(self, agent: str, act: Act) -> str | None:
+        """Return why a command is asked about whatever rules allow, because of a skill that is not approved; None for others."""
+        return self.of(agent).why_asked(act)
+
+    @property
+    def _current(self) -> Callable[[], Settings]:
+        return lambda: self._settings.current
