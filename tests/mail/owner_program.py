@@ -26,13 +26,13 @@ ASKED = "answer Anna that Thursday is fine"
 class Office(Town):
     """The model lists the mail, answers the first one, and tells what came of it."""
 
-    def __init__(self, root: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, root: Path, settings: dict[str, Any], life: int) -> None:
         super().__init__(root, settings)
         self.answer = self.worked
+        self.life = life
 
     def wire(self, name: str = "wire", account: str = "default") -> Buttons:
-        self._lives += 1
-        return Buttons(name=name, account=account, first=1000 * self._lives)
+        return Buttons(name=name, account=account, first=1000 * self.life)
 
     def worked(self, request: Request) -> Any:
         last = request.messages[-1]
@@ -50,22 +50,16 @@ class Office(Town):
         return "asked you"
 
 
-async def live(root: Path, settings: dict[str, Any], *, first: bool) -> list[str]:
-    office = Office(root, settings)
+async def live(root: Path, settings: dict[str, Any], life: int) -> list[str]:
+    office = Office(root, settings, life)
     wire = office.wire()
     async with office.house(wire) as house:
-        if first:
+        if life == 1:
             ask = await asked(wire, ASKED)
             await wire.say(value(ask, "once"), event="button")
             await wire.until(lambda: any(text.startswith("so: ") for text in wire.said()))
         else:
             await house.lanes.quiet()
-            if (
-                not await house.ledger.turns.unfinished()
-                and not await open_questions(house)
-                and not house.agents["main"].store.all()
-            ):
-                await asked(wire, ASKED)
             for one in await open_questions(house):
                 await wire.say(f"/approve {public_name(one)} once")
                 await wire.until(lambda: any(text.startswith("so: ") for text in wire.said()))
@@ -76,8 +70,8 @@ async def live(root: Path, settings: dict[str, Any], *, first: bool) -> list[str
 
 if __name__ == "__main__":
     place, given = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text())
-    began = place / "began"
-    again = began.exists()
+    lives = place / "lives"
     place.mkdir(exist_ok=True)
-    began.touch()
-    sys.stdout.write(json.dumps(asyncio.run(live(place, given, first=not again))))
+    life = int(lives.read_text()) + 1 if lives.exists() else 1
+    lives.write_text(str(life))
+    sys.stdout.write(json.dumps(asyncio.run(live(place, given, life))))
