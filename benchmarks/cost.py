@@ -142,14 +142,15 @@ async def run(
     session: dict[str, Any],
     caching: bool = True,
     window: int = 200_000,
+    sections: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Hold a conversation and return its figures."""
+    """Hold a conversation and return its figures. ``sections`` are further settings."""
     clock = ManualClock(datetime(2026, 3, 2, 9, 0, tzinfo=UTC))
     peer = CachingPeer(clock, Person(5), caching=caching, label=label, window=window)
     runner = await peer.start()
     workspace = root / "workspace"
     defaults = {"model": MODEL, "workspace": str(workspace), "userTimezone": "UTC", **agent}
-    settings = Settings.model_validate({"agents": {"defaults": defaults}, "session": session})
+    settings = Settings.model_validate({"agents": {"defaults": defaults}, "session": session, **(sections or {})})
     on = Dependencies(settings=settings, paths=Paths(root / "home"), env={}, clock=clock, random=random.Random(1))
     house = await Gateway.open(on)
     facts = facts_of("anthropic", "claude-opus-4-5")

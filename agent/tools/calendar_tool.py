@@ -61,18 +61,18 @@ class CalendarArguments(Arguments):
     action: Action
     start: Annotated[
         When | None,
-        Field(validation_alias=AliasChoices("from", "start", "date"), description="local: 2026-11-24 or 2026-11-24T09:00"),
+        Field(validation_alias=AliasChoices("from", "start", "date"), description="2026-11-24 or 2026-11-24T09:00"),
     ] = None
     end: Annotated[When | None, Field(validation_alias=AliasChoices("to", "end", "until"))] = None
-    event: Annotated[_Line | None, Field(validation_alias=AliasChoices("event", "id"), description="id as listed")] = None
+    event: Annotated[_Line | None, Field(validation_alias=AliasChoices("event", "id"))] = None
     title: Annotated[_Line | None, Field(validation_alias=AliasChoices("title", "summary"))] = None
     place: Annotated[_Words | None, Field(validation_alias=AliasChoices("place", "location"))] = None
     notes: Annotated[_Words | None, Field(validation_alias=AliasChoices("notes", "description"))] = None
     calendar: _Line | None = None
     repeat: Annotated[_Line | None, Field(validation_alias=AliasChoices("repeat", "rrule"), description="RRULE")] = None
-    scope: Annotated[Literal["one", "following", "all"] | None, Field(description="of a repeated event")] = None
-    minutes: Annotated[int | None, Field(ge=0, le=43_200, description="free: least length; else: alarm before")] = None
-    text: Annotated[_Line | None, Field(validation_alias=AliasChoices("text", "query"), description="search, contacts")] = None
+    scope: Annotated[Literal["one", "following", "all"] | None, Field()] = None
+    minutes: Annotated[int | None, Field(ge=0, le=43_200, description="free: least length; else alarm before")] = None
+    text: Annotated[_Line | None, Field(validation_alias=AliasChoices("text", "query"))] = None
 
 
 class Calendars(Protocol):
@@ -98,10 +98,7 @@ class CalendarTool(CheckedTool[CalendarArguments]):
         super().__init__(
             CalendarArguments,
             name="calendar",
-            description=(
-                "The owner's calendars and contacts: list or search events from/to, find free time, show, create, change or cancel; "
-                "contacts finds mail and phone. List before changing."
-            ),
+            description=("The owner's calendars; contacts finds mail and phone. List before you change."),
             effect="idempotent",
             output="calendars and address books, which others write in, too: untrusted",
             needs=("network",),

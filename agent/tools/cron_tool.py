@@ -52,7 +52,7 @@ class CronArguments(Arguments):
     ] = None
     name: _Line | None = None
     to: Literal["owner", "here", "none"] | None = None
-    session: Literal["isolated", "main"] | None = None
+    session: Annotated[Literal["isolated", "main"] | None, Field(exclude=True)] = None
 
 
 class Jobs(Protocol):

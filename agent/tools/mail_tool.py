@@ -52,22 +52,22 @@ class MailArguments(Arguments):
     """What ``mail`` takes."""
 
     action: Action
-    id: Annotated[_Short | None, Field(description="as list shows it")] = None
+    id: _Short | None = None
     query: Annotated[_Short | None, Field(description="from:ann since:2026-01-31 is:unread word")] = None
     account: _Short | None = None
     folder: _Short | None = None
     to: _Addresses | None = None
     cc: _Addresses | None = None
-    bcc: _Addresses | None = None
+    bcc: Annotated[_Addresses | None, Field(exclude=True)] = None
     subject: _Short | None = None
     text: Annotated[
         Annotated[CleanText, _at_most(LONGEST_TEXT)] | None, Field(validation_alias=AliasChoices("text", "body"))
     ] = None
-    attach: Annotated[tuple[_Short, ...] | None, Field(description="paths")] = None
-    draft: Annotated[bool, Field(description="save, do not send")] = False
+    attach: tuple[_Short, ...] | None = None
+    draft: Annotated[bool, Field(description="do not send")] = False
     mark: Literal["read", "unread", "flagged", "unflagged"] | None = None
     attachment: Annotated[int | None, Field(ge=1)] = None
-    offset: Annotated[int, Field(ge=0)] = 0
+    offset: Annotated[int, Field(ge=0, exclude=True)] = 0
 
 
 class Mailboxes(Protocol):
@@ -108,8 +108,8 @@ class MailTool(CheckedTool[MailArguments]):
             MailArguments,
             name="mail",
             description=(
-                "The owner's mail, newest first. save puts an attachment into inbox/; move goes to a folder such as archive or "
-                "trash. The owner is asked before mail is sent: do not ask yourself."
+                "The owner's mail, newest first. save puts an attachment into inbox/. The owner is asked before mail is sent: do not "
+                "ask yourself."
             ),
             effect="idempotent",
         )

@@ -27,9 +27,11 @@ class SpawnArguments(Arguments):
 
     task: Annotated[CleanText, at_most(LONGEST_TASK), Field(validation_alias=AliasChoices("task", "prompt"))]
     label: Annotated[CleanText, at_most(LONGEST_LABEL)] | None = None
-    model: str | None = None
+    model: Annotated[str | None, Field(exclude=True)] = None
     tools: Annotated[tuple[str, ...] | None, Field(description="fewer than yours")] = None
-    usd: Annotated[float | None, AfterValidator(_positive), Field(validation_alias=AliasChoices("usd", "budget"))] = None
+    usd: Annotated[
+        float | None, AfterValidator(_positive), Field(exclude=True, validation_alias=AliasChoices("usd", "budget"))
+    ] = None
     agent: Annotated[str | None, Field(validation_alias=AliasChoices("agent", "agentId", "agent_id"))] = None
 
 

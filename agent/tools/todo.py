@@ -36,14 +36,13 @@ class Todo(CheckedTool[TodoArguments]):
     Items are named by ids that come from their text, so a repeated "done" or "remove" meets the same item or none.
     """
 
-    output = "the list"
-
     def __init__(self, lists: TodoFiles) -> None:
         super().__init__(
             TodoArguments,
             name="todo",
             description="The list TODO.md: tasks; each shopping list is a section.",
             effect="idempotent",
+            output="the list; untrusted where an item was written with untrusted text in view",
         )
         self.lists = lists
 

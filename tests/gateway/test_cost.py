@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from benchmarks.cost import run, week
+from benchmarks.cost import Turn, run, week
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,3 +24,20 @@ async def test_a_day_rides_on_the_cache_and_the_first_hello_is_small(tmp_path: P
     assert found["dollars"] < 1.05 * short["dollars"]
     assert short["dollars"] < without["dollars"]
     assert found["dollars"] <= 0.6 * without["dollars"]
+
+
+async def test_hello_is_small_with_everything_connected(tmp_path: Path) -> None:
+    """Mail, calendars and speech are configured; nothing of it is reached before it is used."""
+    server = {"host": "127.0.0.1", "security": "none", "port": 9}
+    account = {"imap": server, "smtp": server, "user": "ada", "password": "no-password-7", "fromAddress": "ada@example.net"}
+    calendar = {"url": "http://127.0.0.1:9/", "user": "ada", "password": "no-password-8", "contacts": True}
+    sections = {
+        "mail": {"accounts": {"home": account}},
+        "calendar": {"accounts": {"home": calendar}},
+        "messages": {"tts": {"auto": "inbound", "baseUrl": "http://127.0.0.1:9/v1"}},
+    }
+    (tmp_path / "on" / "workspace").mkdir(parents=True)
+    (tmp_path / "on" / "workspace" / "BOOTSTRAP.md").write_text("DONE\n")  # the first conversation is over
+    found = await run([Turn(0.0, "hello")], tmp_path / "on", agent={}, session={}, sections=sections)
+    assert found["failed"] == 0
+    assert found["first"] <= 4000

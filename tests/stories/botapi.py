@@ -85,7 +85,7 @@ class BotApi:
         if chat < 0:
             place = {"id": chat, "type": "supergroup", "title": "Story"}
         number = self._number(chat)
-        message = {"message_id": number, "date": int(time.time()), "chat": place, "from": person, "text": text}
+        message = {"message_id": number, "date": int(time.time()), "chat": place, "from": person, "text": text or None}
         if text.startswith("/"):
             command = text.split(maxsplit=1)[0]
             message["entities"] = [{"type": "bot_command", "offset": 0, "length": len(command)}]
@@ -98,7 +98,7 @@ class BotApi:
         name = f"f{len(self.files) + 1}"
         self.files[name] = data
         file = {"file_id": name, "file_unique_id": f"u{name}", "file_size": len(data), **facts}
-        return self.say(chat, "", **{kind: file, "text": None})
+        return self.say(chat, "", **{kind: file})
 
     def texts(self, chat: int) -> list[str]:
         """Return what the bot's messages in a chat say now, in the order of their numbers."""

@@ -53,7 +53,7 @@ class Stage:
 
     def hold(self, promise: str, held: object, figures: str = "") -> None:
         """Note whether a promise held."""
-        self.rows.append(Row(promise, bool(held), figures))
+        self.rows.append(Row(promise, bool(held), " ".join(figures.split())))
 
     def control(self, oracle: str, missed: str) -> None:
         """Note that an oracle was shown what it must find; ``missed`` names what it did not find."""
