@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -97,8 +98,11 @@ class Person:
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
         self.calls = 0
+        self.opening: dict[str, Any] = {}
+        """The body of the first request."""
 
     def __call__(self, body: dict[str, Any]) -> Say:
+        self.opening = self.opening or body
         last = body["messages"][-1]["content"][-1]
         text = last.get("text", "")
         if "[Memory flush]" in text:
@@ -146,7 +150,8 @@ async def run(
 ) -> dict[str, Any]:
     """Hold a conversation and return its figures. ``sections`` are further settings."""
     clock = ManualClock(datetime(2026, 3, 2, 9, 0, tzinfo=UTC))
-    peer = CachingPeer(clock, Person(5), caching=caching, label=label, window=window)
+    person = Person(5)
+    peer = CachingPeer(clock, person, caching=caching, label=label, window=window)
     runner = await peer.start()
     workspace = root / "workspace"
     defaults = {"model": MODEL, "workspace": str(workspace), "userTimezone": "UTC", **agent}
@@ -203,6 +208,8 @@ async def run(
         "flush": round(peer.bills["flush"].dollars, 2) if "flush" in peer.bills else 0,
         "summary": round(peer.bills["summary"].dollars, 2) if "summary" in peer.bills else 0,
         "first": peer.each[0][2].prompt,
+        "tools": [tool["name"] for tool in person.opening["tools"]],
+        "skills": re.findall(r"- ([\w-]+)/SKILL\.md", " ".join(block["text"] for block in person.opening["system"])),
         "largest": worst,
         "compactions": compactions,
         "pruned": pruned,

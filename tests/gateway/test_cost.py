@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from benchmarks.cost import Turn, run, week
+from gateway.skills.catalog import bundled_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ async def test_a_day_rides_on_the_cache_and_the_first_hello_is_small(tmp_path: P
 
 
 async def test_hello_is_small_with_everything_connected(tmp_path: Path) -> None:
-    """Mail, calendars and speech are configured; nothing of it is reached before it is used."""
+    """Mail, calendars and speech are configured, and all seven skills of Homebody listed; nothing of it is reached before it is used."""
     server = {"host": "127.0.0.1", "security": "none", "port": 9}
     account = {"imap": server, "smtp": server, "user": "ada", "password": "no-password-7", "fromAddress": "ada@example.net"}
     calendar = {"url": "http://127.0.0.1:9/", "user": "ada", "password": "no-password-8", "contacts": True}
@@ -41,3 +42,6 @@ async def test_hello_is_small_with_everything_connected(tmp_path: Path) -> None:
     found = await run([Turn(0.0, "hello")], tmp_path / "on", agent={}, session={}, sections=sections)
     assert found["failed"] == 0
     assert found["first"] <= 4000
+    assert found["skills"] == sorted(path.parent.name for path in bundled_folder().glob("*/SKILL.md"))
+    assert len(found["skills"]) == 7
+    assert {"mail", "calendar", "todo"} <= set(found["tools"])
