@@ -55,10 +55,12 @@ async def test_the_list_is_shown_and_changed_during_a_turn_without_a_model(stree
 
 
 def test_the_command_line_changes_the_list_without_a_gateway(tmp_path: Path) -> None:
-    (tmp_path / "homebody.yaml").write_text(f"agents: {{defaults: {{workspace: {tmp_path / 'notes'}}}}}\n")
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "homebody.yaml").write_text(f"agents: {{defaults: {{workspace: {tmp_path / 'notes'}}}}}\n")
 
     def run(*arguments: str) -> str:
-        result = CliRunner().invoke(homebody, ["--home", str(tmp_path), "todo", *arguments], catch_exceptions=False)
+        result = CliRunner().invoke(homebody, ["--home", str(home), "todo", *arguments], catch_exceptions=False)
         assert result.exit_code == 0, result.output
         return result.output
 
@@ -71,5 +73,5 @@ def test_the_command_line_changes_the_list_without_a_gateway(tmp_path: Path) -> 
     assert (tmp_path / "notes" / "TODO.md").read_text() == (
         "# To do\n\n- [ ] renew the passport (due 2026-12-01)\n\n## Shopping\n\n- [x] milk\n"
     )
-    log = CliRunner().invoke(homebody, ["--home", str(tmp_path), "memory", "log", "TODO.md"], catch_exceptions=False)
+    log = CliRunner().invoke(homebody, ["--home", str(home), "memory", "log", "TODO.md"], catch_exceptions=False)
     assert log.output.count("TODO.md") == 3
