@@ -365,7 +365,12 @@ class GatewayParts:
         return [own, self.automation.calendar.provider(agent), *self.mail.providers(agent), *self.mcp.providers(agent)]
 
     def _further_command(self, name: str) -> FurtherCommand | None:
-        return {**self.automation.commands(), **self.mcp.commands(), "todo": TodoCommand(self.todo).reply}.get(name)
+        return {
+            **self.automation.commands(),
+            **self.mcp.commands(),
+            **self.skills.commands(),
+            "todo": TodoCommand(self.todo).reply,
+        }.get(name)
 
     def _tell_of_secret(self, text: str) -> None:
         """Tell the owner of a secret that was withheld. Files are looked at in threads, so this may be called from any."""

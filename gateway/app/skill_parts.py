@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from agent.tools.protocol import Act
 from gateway.app.dependencies import Dependencies
+from gateway.command_handlers.urgent_commands import FurtherCommand
 from gateway.settings.root import Settings, SettingsStore
 from gateway.skills.agent_skills import AgentSkills
 from gateway.skills.catalog import SkillCatalog
+from gateway.skills.skills_command import SkillsCommand
 from gateway.skills.trust import SkillTrust
 
 
@@ -31,6 +33,10 @@ class SkillParts:
     def why_asked(self, agent: str, act: Act) -> str | None:
         """Return why a command is asked about whatever rules allow, because of a skill that is not approved; None for others."""
         return self.of(agent).why_asked(act)
+
+    def commands(self) -> dict[str, FurtherCommand]:
+        """Return slash commands that do not wait, by name."""
+        return {"skills": SkillsCommand(lambda agent: self.of(agent).catalog).reply}
 
     @property
     def _current(self) -> Callable[[], Settings]:

@@ -12,7 +12,7 @@ from gateway.base.errors import UsageError
 from gateway.cli.invocation import Invocation, pass_invocation, say, tell
 
 if TYPE_CHECKING:
-    from gateway.skills.catalog import Skill, SkillCatalog
+    from gateway.skills.catalog import SkillCatalog
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _AGENT = click.option("--agent", "agent_id", help="The agent (default: the default agent).")
@@ -44,8 +44,9 @@ def list_(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
 def show(invocation: Invocation, name: str, agent_id: str | None, as_json: bool) -> None:
     """Show the skill NAME: what it is for, where it lies, its files, and what it lacks."""
     from gateway.skills import words
+    from gateway.skills.choosing import named
 
-    one = _named(_catalog(invocation, agent_id), name)[0]
+    one = named(_catalog(invocation, agent_id), name)[0]
     tell(words.details(one), words.shown(one), as_json=as_json)
 
 
@@ -102,9 +103,10 @@ def install(invocation: Invocation, path: Path, yes: bool, as_json: bool) -> Non
 def approve(invocation: Invocation, *, name: str, digest: str | None, agent_id: str | None, yes: bool, as_json: bool) -> None:
     """Approve the skill NAME as it is now. When a file of it changes, you are asked again."""
     from gateway.skills import words
+    from gateway.skills.choosing import approvable, named
 
     catalog = _catalog(invocation, agent_id)
-    one = approvable(_named(catalog, name), digest)
+    one = approvable(named(catalog, name), digest)
     if not yes and one.state != "ready":
         _explained("approve", as_json=as_json)
         say(words.shown(one))
@@ -126,9 +128,10 @@ def approve(invocation: Invocation, *, name: str, digest: str | None, agent_id: 
 def remove(invocation: Invocation, name: str, agent_id: str | None, yes: bool, as_json: bool) -> None:
     """Delete the installed skill NAME and withdraw its approval. Of one that lies elsewhere the approval alone is withdrawn."""
     from gateway.skills import install as installing
+    from gateway.skills.choosing import named
 
     catalog = _catalog(invocation, agent_id)
-    found = _named(catalog, name)
+    found = named(catalog, name)
     installed = next((one for one in found if one.place == "managed"), None)
     if installed is None and all(one.place == "bundled" for one in found):
         key = f"skills.entries.{name}.enabled"
@@ -148,20 +151,6 @@ def remove(invocation: Invocation, name: str, agent_id: str | None, yes: bool, a
     tell({"name": name, "removed": installed is not None, "kept": kept}, f"{what} {name}.{rest}", as_json=as_json)
 
 
-def approvable(found: list[Skill], digest: str | None) -> Skill:
-    """Return the one of several skills of a name that is to be approved. Raises UsageError where there is none."""
-    one = next((one for one in found if one.state in {"unapproved", "changed"}), found[0])
-    if one.state == "broken":
-        raise UsageError(f"{one.name} cannot be approved: {one.reason}", hint=one.hint)
-    if digest is not None and (len(digest) < _LEAST_DIGEST or not one.digest.startswith(digest.lower())):
-        hint = f"Look at it again: homebody skills show {one.name}"
-        raise UsageError(f"{one.name} is not the one with the digest {digest[:64]} (any more)", hint=hint)
-    return one
-
-
-_LEAST_DIGEST = 8
-
-
 def _catalog(invocation: Invocation, agent: str | None) -> SkillCatalog:
     from gateway.skills.catalog import SkillCatalog
     from gateway.skills.trust import SkillTrust
@@ -169,18 +158,6 @@ def _catalog(invocation: Invocation, agent: str | None) -> SkillCatalog:
     settings = invocation.loaded.settings
     chosen = settings.agent(agent or settings.default_agent).id
     return SkillCatalog(chosen, lambda: settings, invocation.paths, SkillTrust(invocation.paths.state), os.environ)
-
-
-def _named(catalog: SkillCatalog, name: str) -> list[Skill]:
-    skills = catalog.look()
-    found = [one for one in skills if one.name == name]
-    if not found:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, [one.name for one in skills], n=1)
-        hint = f"Did you mean {near[0]}? " if near else ""
-        raise UsageError(f"there is no skill {name!r}", hint=f"{hint}homebody skills list shows all.")
-    return found
 
 
 def _explained(command: str, *, as_json: bool) -> None:

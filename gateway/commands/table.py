@@ -41,6 +41,7 @@ COMMANDS = {
         Command("approve", "answer a question of mine about what I may do", "<id> <once, always or deny>", urgent=True),
         Command("jobs", "list reminders and jobs; run, pause or remove one", "[id]", urgent=True),
         Command("todo", "show what is to be done, or change it", "[add TEXT|done N]", urgent=True),
+        Command("skills", "show my skills; approve one as it is now", "[approve NAME]", urgent=True),
         Command("mcp", "show MCP servers; approve what one offers now", "[server]", urgent=True),
         Command("resume", "resume after I paused myself", urgent=True),
         Command("new", "start a new conversation; important facts are saved to memory first", "[model]"),
