@@ -1,49 +1,67 @@
-"""Builds what reads and sends mail. Nothing is imported, opened or connected before an account is used."""
+"""Builds what reads and sends mail. Nothing is imported before an account is configured, nor connected before one is used."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from agent.tools.file_tool_context import FileToolContext
-from agent.tools.mail_tool import MailTool
 from agent.tools.provider import FixedTools, ToolProvider
-from agent.tools.workspace_sandbox import WorkspaceSandbox
+from agent.tools.workspace_sandbox import Closed, WorkspaceSandbox
 from gateway.app.dependencies import Dependencies
-from gateway.config.workspace_location import ProtectedInodes
-from gateway.mail.account_connections import AccountConnections
-from gateway.mail.agent_mail import AgentMail
-from gateway.mail.letter_writing import LetterWriter
-from gateway.mail.send_records import OUTGOING, SendRecords
-from gateway.mail.sending import MailSender
 from gateway.settings.mail import MailAccount
 from gateway.settings.root import SettingsStore
 
+if TYPE_CHECKING:  # loaded with the first account
+    from gateway.mail.account_connections import AccountConnections
+    from gateway.mail.send_records import SendRecords
+    from gateway.mail.sending import MailSender
+
 
 class MailParts:
-    """The parts behind mail. ``withheld`` says whether a file may not leave this machine because it holds a secret."""
+    """The parts behind mail. ``withheld`` says whether a file may not leave this machine because it holds a secret.
 
-    def __init__(self, deps: Dependencies, settings: SettingsStore, *, withheld: Callable[[str, bytes], bool]) -> None:
+    ``closed`` is that of ``WorkspaceSandbox``.
+    """
+
+    def __init__(
+        self, deps: Dependencies, settings: SettingsStore, *, withheld: Callable[[str, bytes], bool], closed: Closed
+    ) -> None:
         self._deps = deps
         self._settings = settings
         self._withheld = withheld
-        self._records = SendRecords(deps.paths.state / OUTGOING)
-        self.connections = AccountConnections(lambda: settings.current.mail)
-        self.sender = MailSender(self.connections, self._records, deps.clock.now, deps.clock.sleep)
+        self._closed = closed
+        self._made: tuple[SendRecords, AccountConnections, MailSender] | None = None
         self._resuming: asyncio.Task[None] | None = None
 
     def providers(self, agent: str) -> Sequence[ToolProvider]:
         """Return the provider of an agent's tool; none where it has no account."""
         if not self._accounts(agent):
             return []
+        from agent.tools.mail_tool import MailTool
+        from gateway.mail.agent_mail import AgentMail
+        from gateway.mail.letter_writing import LetterWriter
+
         profile = self._settings.current.agent(agent)
-        sandbox = WorkspaceSandbox(profile.workspace, ProtectedInodes(self._deps.paths.home))
+        records, connections, sender = self._shared()
+        sandbox = WorkspaceSandbox(profile.workspace, self._closed)
         files = FileToolContext(sandbox=sandbox, agent=agent, shared=profile.settings.shared_paths)
-        writer = LetterWriter(self.connections, self._records, files, withheld=self._withheld, now=self._deps.clock.now)
-        mailboxes = AgentMail(
-            lambda: list(self._accounts(agent)), self.connections, writer=writer, sender=self.sender, files=files
-        )
+        writer = LetterWriter(connections, records, files, withheld=self._withheld, now=self._deps.clock.now)
+        mailboxes = AgentMail(lambda: list(self._accounts(agent)), connections, writer=writer, sender=sender, files=files)
         return [FixedTools("mail", [MailTool(mailboxes)])]
+
+    def _shared(self) -> tuple[SendRecords, AccountConnections, MailSender]:
+        """Return what the tools of all agents share, made at first use."""
+        if self._made is None:
+            from gateway.mail.account_connections import AccountConnections
+            from gateway.mail.send_records import OUTGOING, SendRecords
+            from gateway.mail.sending import MailSender
+
+            records = SendRecords(self._deps.paths.state / OUTGOING)
+            connections = AccountConnections(lambda: self._settings.current.mail)
+            self._made = records, connections, MailSender(connections, records, self._deps.clock.now, self._deps.clock.sleep)
+        return self._made
 
     def _accounts(self, agent: str) -> dict[str, MailAccount]:
         settings = self._settings.current
@@ -52,12 +70,14 @@ class MailParts:
     def begin(self) -> None:
         """File what an earlier process sent and could not file."""
         if self._settings.current.mail.accounts:
-            self._resuming = asyncio.ensure_future(self.sender.resume())
+            self._resuming = asyncio.ensure_future(self._shared()[2].resume())
 
     async def close(self) -> None:
         """Let what is being sent end, and close all connections."""
         if self._resuming is not None:
             self._resuming.cancel()
             await asyncio.wait([self._resuming])
-        await self.sender.close()
-        await asyncio.to_thread(self.connections.close)
+        if self._made is not None:
+            _, connections, sender = self._made
+            await sender.close()
+            await asyncio.to_thread(connections.close)

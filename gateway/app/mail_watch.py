@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import tzinfo
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from channels.messages import ChatAddress
 from channels.terminal.channel import LOCAL
@@ -17,11 +17,12 @@ from gateway.inbound.pipeline import Inbox
 from gateway.ledger.hooks import HOOK_ACCOUNT
 from gateway.ledger.rows import Unasked
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.mail.announcing import MailAnnouncements
-from gateway.mail.watch_cursor import CursorFile
-from gateway.mail.watching import MailWatcher, NewMail
 from gateway.settings.mail import MailAccount
 from gateway.settings.root import Settings, SettingsStore
+
+if TYPE_CHECKING:  # loaded with the first account that is watched
+    from gateway.mail.announcing import MailAnnouncements
+    from gateway.mail.watching import MailWatcher, NewMail
 
 CURSORS: Final = "mail/watched"
 """The folder of cursors, below the state."""
@@ -50,15 +51,9 @@ class MailWatchParts:
         self._watchers: dict[str, MailWatcher] = {}
         self._loop = asyncio.get_running_loop()
         self._begun = False
-        self._announcements = MailAnnouncements(
-            submit=partial(inbox.submit, account=HOOK_ACCOUNT),
-            queue=ledger.context_events.announce,
-            latest=self._latest,
-            agent_of=self._agent,
-            unasked=self._unasked,
-            zone=self._zone,
-            clock=deps.clock,
-        )
+        self._ledger = ledger
+        self._inbox = inbox
+        self._made: MailAnnouncements | None = None
         settings.subscribe(self._changed)
 
     def begin(self) -> None:
@@ -97,6 +92,11 @@ class MailWatchParts:
             if wanted.get(name) != watcher.account:
                 watcher.stop()
                 del self._watchers[name]
+        if wanted.keys() <= self._watchers.keys():
+            return
+        from gateway.mail.watch_cursor import CursorFile
+        from gateway.mail.watching import MailWatcher
+
         for name, account in wanted.items():
             if name not in self._watchers:
                 cursors = CursorFile(self._deps.paths.state / CURSORS / f"{name}.json")
@@ -107,12 +107,27 @@ class MailWatchParts:
         """Have new mail announced by the event loop. Called in the watcher's thread."""
         if not self._begun:
             raise StorageFailed("the gateway is stopping")
-        work = asyncio.run_coroutine_threadsafe(self._announcements.announce(mail, account), self._loop)
+        work = asyncio.run_coroutine_threadsafe(self._announcements().announce(mail, account), self._loop)
         try:
             work.result(STORE_SECONDS)
         except TimeoutError:
             work.cancel()
             raise StorageFailed("new mail could not be announced in time") from None
+
+    def _announcements(self) -> MailAnnouncements:
+        if self._made is None:
+            from gateway.mail.announcing import MailAnnouncements
+
+            self._made = MailAnnouncements(
+                submit=partial(self._inbox.submit, account=HOOK_ACCOUNT),
+                queue=self._ledger.context_events.announce,
+                latest=self._latest,
+                agent_of=self._agent,
+                unasked=self._unasked,
+                zone=self._zone,
+                clock=self._deps.clock,
+            )
+        return self._made
 
     async def _latest(self) -> ChatAddress:
         return await self._place() or _TERMINAL

@@ -137,7 +137,8 @@ class GatewayParts:
             listener=listener,
             secret_filter=self._secret_filter,
         )
-        self.mail = MailParts(deps, self.settings, withheld=self._secret_filter.file)
+        self._closed = ProtectedInodes(deps.paths.home)
+        self.mail = MailParts(deps, self.settings, withheld=self._secret_filter.file, closed=self._closed)
         self.delivery.attach(self.silent)
         self.delivery.ready(self.silent.name, self.silent.account)
         self.channel_supervisor = ChannelSupervisor(self._keeper, self.delivery)
@@ -304,7 +305,7 @@ class GatewayParts:
             AgentParts(
                 settings=self.settings,
                 paths=deps.paths,
-                closed=ProtectedInodes(deps.paths.home),
+                closed=self._closed,
                 env=deps.env,
                 clock=deps.clock,
                 random=deps.random,

@@ -29,9 +29,11 @@ def gateway(invocation: Invocation, restart_on_stall: bool) -> None:
     SIGHUP reloads the settings. If the gateway was started in a terminal, SIGHUP means that the terminal was closed, and
     stops the gateway.
     """
+    from gateway.base.heap import keep_heap_small
     from gateway.cli.attached import begin_logging
     from gateway.config.settings_file import load_or_last_known_good
 
+    keep_heap_small()
     invocation.paths.prepare()
     invocation.loaded, notice = load_or_last_known_good(invocation.paths, os.environ)
     warn(invocation.loaded)
