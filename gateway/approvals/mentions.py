@@ -41,6 +41,6 @@ def mentions(pattern: CommandPattern, command: str) -> bool:
 
 
 def changes_own_rights(command: str) -> bool:
-    """Whether a command is this program's own for approvals, pairing, skills, settings or keys."""
-    own = {"approvals", "pairing", "config", "auth", "skills"}
+    """Whether a command is this program's own for approvals, pairing, skills, MCP servers, webhooks, settings or keys."""
+    own = {"approvals", "pairing", "config", "auth", "skills", "mcp", "hooks"}
     return any(PurePosixPath(one[0]).name in {"homebody", "gateway"} and not own.isdisjoint(one[1:]) for one in calls(command))

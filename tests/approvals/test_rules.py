@@ -326,7 +326,13 @@ def test_no_rule_is_made_of_others_commands_or_beside_untrusted_text(workspace: 
 @pytest.mark.sec(59)
 def test_an_agent_does_not_change_its_own_rights(workspace: Path, rules_of: Callable[..., Rules]):
     for given in ({}, {"security": "full"}, {"rules": [{"decision": "ask", "command": "homebody"}]}):
-        for command in ("homebody approvals approve 1", "sudo homebody config set a b", "cd /; homebody pairing approve x y"):
+        for command in (
+            "homebody approvals approve 1",
+            "homebody mcp approve x",
+            "homebody hooks add x",
+            "sudo homebody config set a b",
+            "cd /; homebody pairing approve x y",
+        ):
             assert _decide(rules_of(**given), command, workspace) == "deny"
     assert _decide(rules_of(), "homebody status", workspace) == "ask"
 
