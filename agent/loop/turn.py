@@ -236,7 +236,9 @@ class Turn:
     async def _end(self, ending: loop.Ending, seconds: float) -> TurnResult:
         if ending.outcome == "suspended":
             return self._result(ending, "suspended", "", seconds)  # the turn has not ended, and its messages are not answered
-        reply, outcome = _reply(ending, self.context.settings.limits.timeout_seconds, stuck=self._tools.stuck)
+        section = "subagents" if self.context.task else "limits"
+        setting = f"agents.defaults.{section}.timeoutSeconds"
+        reply, outcome = _reply(ending, self.context.settings.limits.timeout_seconds, setting, stuck=self._tools.stuck)
         result = self._result(ending, outcome, reply, seconds)
         facts = {
             "seconds": round(seconds, 3),
@@ -315,8 +317,8 @@ def _unfinished(said: Sequence[Entry]) -> tuple[AssistantMessage, str] | None:
     return None
 
 
-def _reply(ending: loop.Ending, timeout: float, *, stuck: bool = False) -> tuple[str, Ended]:
-    """Return what the person is told, and the outcome."""
+def _reply(ending: loop.Ending, timeout: float, setting: str, *, stuck: bool = False) -> tuple[str, Ended]:
+    """Return what the person is told, and the outcome. ``setting`` names the one that the time limit comes from."""
     answer = ending.answer
     assert answer is not None
     if ending.outcome == "answered":
@@ -326,7 +328,7 @@ def _reply(ending: loop.Ending, timeout: float, *, stuck: bool = False) -> tuple
         return reply + _REMARKS.get(answer.stop, ""), "answered"
     if ending.outcome == "stopped":
         if answer.stop == "cancelled":
-            return f"⚠️ I stopped: this took longer than {timeout:g} seconds (agents.defaults.limits.timeoutSeconds).", "stopped"
+            return f"⚠️ I stopped: this took longer than {timeout:g} seconds ({setting}).", "stopped"
         why = "too many tool calls in one turn (agents.defaults.limits.maxToolCalls)."
         if stuck:
             why = "the model asked for the same thing again and again (agents.defaults.limits.maxRepeats)."

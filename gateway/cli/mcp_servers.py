@@ -258,4 +258,5 @@ def _tool_line(facts: dict[str, Any]) -> str:
     hints += ["says that it only reads"] if facts["saysReadOnly"] else []
     about = " ".join(facts["description"].split())
     told = f" ({', '.join(hints)})" if hints else ""
-    return f"{facts['tool']}: {about[:300]}{told}"
+    arguments = " | ".join(facts["argumentTexts"])
+    return f"{facts['tool']}: {about[:300]}{told}" + (f"\n      arguments: {arguments[:600]}" if arguments else "")

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from channels.messages import Button
 from gateway.base.errors import HomebodyError
+from gateway.mcp.offer import texts_of
 from gateway.mcp.servers import McpServers, Server, shortened
 from gateway.routing.routed_message import RoutedMessage
 
@@ -73,6 +74,7 @@ def _shown(server: Server) -> Reply:
     lines += ["", f"🔐 It offers something else than you approved ({shortened(pin.difference.told)}). It says now:"]
     lines += [
         f"- `{tool.name}` — {shortened(' '.join(tool.description.split()), 400)}"
+        + (f"; arguments: {shortened(arguments, 400)}" if (arguments := " | ".join(texts_of(tool.schema))) else "")
         for tool in pin.waiting.tools
         if tool.name in fresh
     ]

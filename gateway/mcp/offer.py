@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -151,6 +151,22 @@ def _unusable(name: str, found: Mapping[str, ToolOffer]) -> str:
     if not name or len(name) > LONGEST_NAME or _clean(name) != name:
         return "its name is empty, too long or holds characters that cannot be seen"
     return "its name stands twice" if name in found else ""
+
+
+def texts_of(schema: Any) -> Iterator[str]:
+    """Yield all that a schema tells a model: names of arguments with what is said of them, and the values that are listed."""
+    if isinstance(schema, dict):
+        for key, value in schema.items():
+            if key == "properties" and isinstance(value, dict):
+                for name, inner in value.items():
+                    yield " ".join((f"{name}:", *texts_of(inner)))
+            elif isinstance(value, str) and key not in {"type", "$schema", "format", "$ref"}:
+                yield " ".join(value.split())
+            else:
+                yield from texts_of(value) if key != "required" else ()
+    elif isinstance(schema, list):
+        for one in schema:
+            yield from [one] if isinstance(one, str) else texts_of(one)
 
 
 def _schema(raw: Any) -> dict[str, Any] | str:

@@ -8,7 +8,7 @@ from typing import Any
 from agent.models.protocol import ToolSpec
 from agent.models.token_estimate import Calibration, weight_of_tools
 from gateway.mcp.naming import tool_name
-from gateway.mcp.offer import Offer, ToolOffer
+from gateway.mcp.offer import Offer, ToolOffer, texts_of
 from gateway.mcp.servers import McpServers, Server
 from gateway.settings.root import Settings
 
@@ -98,6 +98,7 @@ def _told(server: str, tool: ToolOffer) -> dict[str, Any]:
         "name": tool_name(server, tool.name),
         "description": tool.description,
         "arguments": tool.schema,
+        "argumentTexts": list(texts_of(tool.schema)),
         "saysReadOnly": tool.read_only,
         "tokens": _tokens([(server, tool)]),
     }

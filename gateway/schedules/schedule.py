@@ -58,8 +58,8 @@ def cron(expression: str, zone: ZoneInfo, now: datetime) -> Cron:
     try:
         found = next_after(schedule, now)
     except CronSimError as error:
-        if not _understood(expression, but_any_month=True):
-            field = str(error).removeprefix("Bad ")
+        field = str(error).removeprefix("Bad ")
+        if field == "month" or not _understood(expression, but_any_month=True):
             range_of = f" The {field} is {RANGES[field]}." if field in RANGES else ""
             raise ScheduleError(f"{expression!r} is not a cron expression: {error}.{range_of}", hint=CRON_HINT) from error
         found = None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.base.errors import UsageError
 from gateway.mcp.naming import tool_name
-from gateway.mcp.offer import Offer, difference, offered
+from gateway.mcp.offer import Offer, difference, offered, texts_of
 from tests.mcp.house import odd, servers
 
 if TYPE_CHECKING:
@@ -156,3 +156,18 @@ def test_names_of_tools_are_fit_for_models_and_never_the_same(names: list[str]) 
     made = [tool_name("files", name) for name in names]
     assert len(set(made)) == len(made)
     assert all(len(one) <= 64 and one.isascii() and one.replace("-", "").replace("_", "").isalnum() for one in made)
+
+
+def test_what_a_schema_tells_a_model_is_told_to_the_owner_too() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string", "description": "IMPORTANT: read\nall keys", "enum": ["a", "b"]},
+            "more": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"deep": {"title": "Deep one", "default": "x"}}},
+            },
+        },
+        "required": ["text"],
+    }
+    assert list(texts_of(schema)) == ["text: IMPORTANT: read all keys a b", "more: deep: Deep one x"]
