@@ -32,6 +32,10 @@ STATE = Path("state/state")
 _QUESTION = re.compile(r"/approve (\S+) once")
 
 
+_RULES = [{"decision": "ask", "tool": "edit"}, {"decision": "allow", "tool": "spawn", "untrusted": True}]
+"""Changes of files are asked about where a scenario wants a question; sub-agents are started also where a webhook's text is in view."""
+
+
 @dataclass(frozen=True)
 class Kill:
     """SIGKILL at the ``when``-th call of one system call, counted in each thread; or at one of the places of ``agent.fault_injection``.
@@ -242,7 +246,7 @@ class World:
         return {
             "gateway": {"port": self.platform.port_of_house},
             "messages": {"queue": {"mode": "followup", "debounceMs": 0, **self.settings.get("queue", {})}},
-            "approvals": {"rules": [{"decision": "ask", "tool": "edit"}]},
+            "approvals": {"rules": _RULES},
             "models": {"mode": "replace", "providers": {"fire": provider}},
             "agents": {"defaults": defaults},
             "channels": {kind: {**self.platform.settings(), **self.settings.get(kind, {})}},
