@@ -17,6 +17,7 @@ BIN := $(VENV)/bin
 CACHE := .cache
 MADE := $(VENV)/.made
 RUNTIME := $(VENV)/.runtime
+EXTRAS := $(VENV)/.extras
 TESTS := $(VENV)/.tests
 LINT := $(VENV)/.lint
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
@@ -43,14 +44,13 @@ chat: $(RUNTIME) ## talk to Homebody here (installs it on first use)
 install: $(RUNTIME) ## put `homebody` on your PATH (a link in ~/.local/bin; LINKS=FOLDER for another)
 	@sh requirements/link "$(CURDIR)/$(BIN)/homebody" "$(LINKS)"
 
-extras: $(RUNTIME) ## install what mail, calendars, documents and MCP servers need
-	@$(HASHED) -r requirements/extras.txt >&2 </dev/null
+extras: $(EXTRAS) ## install what mail, calendars, documents and MCP servers need
 
 test: $(RUNTIME) $(TESTS) ## run all tests (ARGS="tests/http -k token" for some)
 	@sh tests/peers/install >&2 </dev/null
 	@exec $(BIN)/pytest -n 4 --dist worksteal $(ARGS)
 
-lint: $(RUNTIME) $(LINT) ## check style, types, layers, dependencies and container files
+lint: $(EXTRAS) $(LINT) ## check style, types, layers, dependencies and container files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -105,9 +105,14 @@ $(RUNTIME): $(MADE) requirements/build.txt requirements/runtime.txt pyproject.to
 	@$(PIP) install --no-deps --no-build-isolation --editable . >&2 </dev/null
 	@touch $@
 
-$(TESTS): $(RUNTIME) requirements/extras.txt requirements/tests.txt
+$(EXTRAS): $(RUNTIME) requirements/extras.txt
+	@echo "Installing what mail, calendars, documents and MCP servers need ..." >&2
+	@$(HASHED) -r requirements/extras.txt >&2 </dev/null
+	@touch $@
+
+$(TESTS): $(EXTRAS) requirements/tests.txt
 	@echo "Installing what the tests need ..." >&2
-	@$(HASHED) -r requirements/extras.txt -r requirements/tests.txt >&2 </dev/null
+	@$(HASHED) -r requirements/tests.txt >&2 </dev/null
 	@touch $@
 
 $(LINT): $(RUNTIME) requirements/lint.txt
