@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from channels.platform import Policy
-    from channels.protocol import Channel
 
-PROBE_SECONDS = 20.0
 LOCAL = "terminal:default"
 _WELL = {"connected", "not running"}
 
@@ -94,6 +92,7 @@ def _chats(invocation: Invocation) -> list[dict[str, str]]:
 
 async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
     from gateway.base.clock import SystemClock
+    from gateway.supervision.channel_probe import probe_channel
     from gateway.supervision.platforms import platforms
 
     running = await _running(invocation)
@@ -105,7 +104,7 @@ async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
     for name in (running or {}).keys() - told.keys() - {LOCAL}:
         told[name] = {**(running or {})[name], "trouble": "no longer in the settings; restart the gateway to remove it"}
     if probe:
-        answers = await asyncio.gather(*(_probe(channel) for channel, _ in found))
+        answers = await asyncio.gather(*(probe_channel(channel) for channel, _ in found))
         for (channel, _), answer in zip(found, answers, strict=True):
             told[f"{channel.name}:{channel.account}"]["probe"] = answer
     return {"running": running is not None, "channels": told}
@@ -133,22 +132,6 @@ def _policy(name: str, policy: Policy) -> dict[str, Any]:
         "groups": groups,
         "concerns": concerns(name, policy),
     }
-
-
-async def _probe(channel: Channel) -> dict[str, Any]:
-    from channels.errors import ChannelError
-
-    ask = getattr(channel, "probe", None)
-    if ask is None:
-        return {"ok": None, "error": "this channel cannot be tested"}
-    try:
-        return {"ok": True, "name": await asyncio.wait_for(ask(), PROBE_SECONDS)}
-    except ChannelError as error:
-        return {"ok": False, "error": str(error), "mend": error.hint}
-    except TimeoutError:
-        return {"ok": False, "error": f"no answer within {PROBE_SECONDS:.0f} seconds", "mend": "Check the network."}
-    finally:
-        await channel.close()
 
 
 def _told(facts: dict[str, Any], local: Callable[[str], str], *, probed: bool) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,11 +13,8 @@ from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.models_auth import auth
 
 if TYPE_CHECKING:
-    from agent.messages import AssistantMessage, Failure
-    from agent.models.catalog.model_selection import ResolvedModel
     from agent.models.catalog.provider_keys import Key
     from agent.models.middleware.key_health import KeyHealth
-    from agent.models.protocol import Model, Request
     from gateway.models.key_profiles import Profiles
     from gateway.settings.root import Settings
 
@@ -100,6 +95,8 @@ def probe(invocation: Invocation, name: str | None, agent_id: str | None, as_jso
 
     NAME is provider/model or an alias; without it, the agent's own model is tested.
     """
+    from gateway.models.model_probe import probed
+
     facts = asyncio.run(probed(_settings(invocation), name, agent_id, _profiles(invocation)))
     for refused in facts["refused"]:
         say(f"homebody: warning: {refused['from']} was rejected: {refused['why']} {refused['mend']}", err=True)
@@ -173,6 +170,7 @@ async def _standing_of(agent_id: str, settings: Settings, profiles: Profiles) ->
     from agent.errors import AgentError
     from agent.models.notebook.notebook_model import NAME as OFFLINE
     from agent.models.notebook.notebook_model import NotebookModel
+    from gateway.models.model_probe import placed, wanted_model
 
     wanted = wanted_model(settings, agent_id)
     chosen = "as configured" if wanted else "chosen automatically"
@@ -196,138 +194,3 @@ def _print_json(value: Any) -> None:
     from gateway.config.secrets import mask_passwords
 
     click.echo(json.dumps(mask_passwords(value), ensure_ascii=False))
-
-
-_NO_MODEL = "export ANTHROPIC_API_KEY=...   (or: homebody models auth add anthropic; all ways: homebody models status)"
-
-
-async def probed(settings: Settings, name: str | None, agent_id: str | None, profiles: Profiles) -> dict[str, Any]:
-    """Return the result, and the keys that were rejected before.
-
-    Raises:
-        NoModel: there is no model, it lacks a key or an address, or all keys were rejected.
-        HomebodyError: any other failure; UsageError for an unknown agent.
-    """
-    from agent.errors import AgentError
-    from gateway.base.errors import NoModel
-
-    agent = agent_id or settings.default_agent
-    try:
-        place = await placed(settings, name or wanted_model(settings, agent), agent, profiles)
-        if place is None:
-            raise NoModel("no language model is configured, so the built-in notebook answers", hint=_NO_MODEL)
-        return await _asked(place)
-    except AgentError as error:
-        raise NoModel(str(error).rstrip("."), hint=error.hint) from error
-
-
-async def placed(settings: Settings, name: str | None, agent_id: str, profiles: Profiles) -> ResolvedModel | None:
-    """Return the endpoint of an agent's model; None for the notebook. Raises AgentError."""
-    from agent.models.catalog.discovery import find_local
-    from agent.models.catalog.model_selection import resolve_model
-    from agent.models.catalog.naming import ModelNames
-
-    key_source = profiles.key_source(agent_id)
-    names = ModelNames(settings.agent(agent_id).settings, settings.models, os.environ, key_source=key_source)
-    full = None if name is None else names.full(name)
-    return await resolve_model(full, settings.models, os.environ, discover=find_local, key_source=key_source)
-
-
-def wanted_model(settings: Settings, agent_id: str) -> str | None:
-    """Return the model of an agent according to the settings."""
-    from agent.settings import ModelChoice
-
-    model = settings.agent(agent_id).settings.model
-    return model.primary if isinstance(model, ModelChoice) else model
-
-
-async def _asked(place: ResolvedModel) -> dict[str, Any]:
-    from agent.models.adapter_factory import build_adapter
-    from agent.models.middleware.key_health import ROTATING_KINDS
-    from agent.models.middleware.key_rotation import without_key
-
-    refused: list[dict[str, str]] = []
-    for key in place.keys:  # there is one at least
-        model = build_adapter(place, key)
-        try:
-            answer, first, whole = await _timed(model, _question())
-        finally:
-            await model.close()
-        answer = without_key(answer, key)
-        failure = answer.failure
-        if failure is None:
-            return _facts(model, answer) | {"key": _said(key), "refused": refused, "firstMs": first, "ms": whole}
-        if failure.kind not in ROTATING_KINDS or key is place.keys[-1]:
-            raise _failed(place, key, failure, others=len(refused))
-        refused.append({"from": key.label, "why": failure.message, "mend": _renewed(place, key)})
-    raise AssertionError("the last key answers or fails")
-
-
-def _failed(place: ResolvedModel, key: Key, failure: Failure, *, others: int) -> Exception:
-    from gateway.base.errors import HomebodyError, NoModel
-
-    if failure.kind == "auth":
-        also = f", nor {others} others before it" if others else ""
-        where = f"{key.label}{also}" if _said(key) else place.base_url
-        return NoModel(failure.message.rstrip("."), where=where, hint=_renewed(place, key))
-    kind = NoModel if failure.kind in {"unknown_model", "billing"} else HomebodyError
-    return kind(failure.message.rstrip("."), where=f"{place.name} at {place.base_url}", hint=failure.hint)
-
-
-def _renewed(place: ResolvedModel, key: Key) -> str:
-    """The command that replaces this key."""
-    if key.origin == "profile":
-        return f"homebody models auth add {place.provider} --id {key.label.removeprefix('profile ')}"
-    if key.origin == "settings":
-        return f"homebody config set '{key.label}'"
-    return f"export {key.label}=..." if key.origin == "environment" else f"homebody models auth add {place.provider}"
-
-
-def _said(key: Key) -> str | None:
-    return None if key.origin == "none needed" else key.label
-
-
-def _facts(model: Model, answer: AssistantMessage) -> dict[str, Any]:
-    usage = answer.usage
-    return {
-        "model": model.name,
-        "window": model.window,
-        "maxOutput": model.max_output,
-        "reply": answer.text.strip() or ", ".join(f"(calls {call.name})" for call in answer.calls),
-        "stop": answer.stop,
-        "usage": usage
-        and {
-            "input": usage.input,
-            "output": usage.output,
-            "cacheRead": usage.cache_read,
-            "cacheWrite": usage.cache_write,
-            "cost": usage.cost,
-        },
-    }
-
-
-async def _timed(model: Model, request: Request) -> tuple[AssistantMessage, int, int]:
-    from agent.messages import AssistantMessage
-
-    started = time.monotonic()
-    first: float | None = None
-    async for part in model.stream(request):
-        first = first or time.monotonic()
-        if isinstance(part, AssistantMessage):
-            return part, _ms(started, first), _ms(started, time.monotonic())
-    raise AssertionError("a model's stream ends with its answer")
-
-
-def _ms(since: float, until: float) -> int:
-    return round((until - since) * _THOUSAND)
-
-
-def _question() -> Request:
-    """A request that any model can answer, with a tool, because models without tool support reject such a request."""
-    from agent.messages import Text, UserMessage
-    from agent.models.protocol import Request, Segment, ToolSpec
-
-    tool = ToolSpec(name="look", description="Look at nothing in particular.", parameters={"type": "object", "properties": {}})
-    said = UserMessage(content=(Text(text="Are you there? Answer with the one word: here"),), at=datetime.now(UTC))
-    system = (Segment(name="instructions", text="Answer at once, without a tool."),)
-    return Request(system=system, tools=(tool,), messages=(said,), max_output=512)
