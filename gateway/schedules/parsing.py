@@ -23,6 +23,8 @@ _UNITS: Final = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60
 _UNITS_OF_DAYS: Final = {"d": 86_400, "day": 86_400, "w": 604_800, "week": 604_800}
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _DAYS: Final = {name: index for index, day in enumerate(_WEEKDAYS) for name in (day, day[:3], f"{day}s")}
+_ORDINALS: Final = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4, "fifth": 5}
+_OF_MONTH: Final = re.compile(rf"({'|'.join(_ORDINALS)}|last) ([a-z]+)( (?:of|in) (?:the|each|every) month)?")
 _MACROS: Final = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -148,17 +150,29 @@ def _interval(words: str, span: str, when: str, now: datetime) -> Every:
 
 
 def _weekdays_in(words: str) -> str | None:
-    """Return the weekday field for ``day``, ``weekday``, ``weekend`` or names of weekdays; None for anything else."""
+    """Return the weekday field for ``day``, ``weekday``, ``weekend``, names of weekdays or one of a month; None for anything else."""
     if words == "day":
         return "*"
     if words in {"weekday", "weekdays", "workday", "working day"}:
         return "1-5"
     if words in {"weekend", "weekends"}:
         return "6,0"
+    if (nth := _OF_MONTH.fullmatch(words)) is not None and nth[2] in _DAYS:
+        return _nth_weekday(nth[1], (_DAYS[nth[2]] + 1) % 7, of_month=nth[3] is not None)
     names = [one for one in re.split(r"[\s,]+|\band\b", words) if one]
     if not names or not all(one in _DAYS for one in names):
         return None
     return ",".join(str((day + 1) % 7) for day in sorted({_DAYS[one] for one in names}))
+
+
+def _nth_weekday(ordinal: str, day: int, *, of_month: bool) -> str:
+    name = _WEEKDAYS[day - 1].capitalize()
+    if not of_month and ordinal not in {"first", "1st", "last"}:  # it may as well be meant for every second week
+        raise ScheduleError(
+            f"`every {ordinal} {name}` may mean one of each month, or every few weeks",
+            hint=f"Write `every {ordinal} {name} of the month at 9:00`, or a cron expression.",
+        )
+    return f"{day}L" if ordinal == "last" else f"{day}#{_ORDINALS[ordinal]}"
 
 
 def _amount(words: str, whole: str) -> int:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent.models.notebook.intents import Ask, File, Forget, Show, Talk, understand
 from agent.models.notebook.reminders import Remind
-from agent.models.notebook.time_words import NOTHING
+from agent.models.notebook.said_time import NOTHING
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,12 @@ async def test_a_task_on_a_schedule_is_not_taken_for_something_to_file(talk: Tal
     assert [call.name for call in reply.calls] == ["memory_search"]
 
 
+@pytest.mark.parametrize("said", ["remind me", "Remind me please.", "erinnere mich", "set a reminder"])
+async def test_a_reminder_of_nothing_is_asked_about_and_leaves_no_line(talk: Talk, said: str) -> None:
+    assert (await talk.say(said)).startswith("Say of what, and when: “remind me tomorrow at 9 to water the plants”.")
+    assert not (talk.workspace / "memory" / "2026-11-20.md").exists()
+
+
 async def test_what_was_filed_is_found_and_quoted_with_its_place(talk: Talk) -> None:
     await talk.say("remember that the spare key is under the blue pot")
     reply = await talk.say("where is the spare key?")

@@ -14,7 +14,8 @@ from agent.models.notebook.due_time import UnclearTime, When, when_of
 from agent.models.notebook.intents import Ask, File, Talk, understand
 from agent.models.notebook.reminder_calls import Due, due_or_why
 from agent.models.notebook.reminders import Remind, Reminders
-from agent.models.notebook.time_words import NOTHING, first_words, last_words
+from agent.models.notebook.said_time import NOTHING
+from agent.models.notebook.time_words import first_words, last_words
 from gateway.base.errors import ScheduleError
 from gateway.schedules.parsing import parse_schedule
 from gateway.schedules.schedule import At, Cron, Every, next_after

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from agent.models.notebook.time_words import EVERY_DAY, PARTS, Said
+from agent.models.notebook.said_time import DAY_NAMES, EVERY_DAY, PARTS, Said
 
 _DEFAULT_HOUR: Final = 9
 """The hour of a reminder for which only a day was named."""
 _CRON_DAYS: Final = (1, 2, 3, 4, 5, 6, 0)
 """The weekdays from Monday on, as cron expressions number them."""
-_DAY_NAMES: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LAST_DAY_EVERYWHERE: Final = 28
 _NIGHT: Final = frozenset({"night", "nacht"})
 _MORNING_BEGINS: Final = 6
@@ -43,6 +42,8 @@ def when_of(said: Said, now: datetime) -> When:
     Raises:
         UnclearTime: of these words no time can be made; the text is empty if there are none.
     """
+    if said.unclear:
+        raise UnclearTime(said.unclear)
     try:
         if said.repeats:
             return _repeated(said, now)
@@ -74,13 +75,15 @@ def _repeated(said: Said, now: datetime) -> When:
         return When(f"every {minutes // 60}h" if minutes % 60 == 0 else f"every {minutes}m", repeats=True)
     (hour, minute), notes = _time(said)
     if said.repeats == "days":
-        return When(f"{minute} {hour} * * {_cron_days(said.days)}", notes, repeats=True)
+        return When(f"{minute} {hour} * * {_cron_days(said)}", notes, repeats=True)
     if said.repeats == "week":
         weekday = said.weekday if said.weekday is not None else now.weekday()
-        more = () if said.weekday is not None else (f"You named no day, so I took {_DAY_NAMES[weekday]}.",)
+        more = () if said.weekday is not None else (f"You named no day, so I took {DAY_NAMES[weekday]}.",)
         return When(f"{minute} {hour} * * {_CRON_DAYS[weekday]}", (*notes, *more), repeats=True)
     if said.repeats == "month":
         day = said.monthday or now.day
+        if said.monthday == -1:
+            return When(f"{minute} {hour} L * *", notes, repeats=True)
         more = () if said.monthday else (f"You named no day, so I took the {day}.",)
         if day > _LAST_DAY_EVERYWHERE:
             more = (*more, f"Months without a day {day} are left out.")
@@ -92,10 +95,12 @@ def _repeated(said: Said, now: datetime) -> When:
     return When(f"{minute} {hour} {day} {month} *", (*notes, *more), repeats=True)
 
 
-def _cron_days(days: tuple[int, ...]) -> str:
-    if days == EVERY_DAY:
+def _cron_days(said: Said) -> str:
+    if said.days == EVERY_DAY:
         return "*"
-    named = sorted(_CRON_DAYS[day] for day in days)
+    named = sorted(_CRON_DAYS[day] for day in said.days)
+    if said.nth:
+        return ",".join(f"{day}L" if nth < 0 else f"{day}#{nth}" for day in named for nth in said.nth)
     return "1-5" if named == [1, 2, 3, 4, 5] else ",".join(map(str, named))
 
 
@@ -153,7 +158,7 @@ def _on_a_day(said: Said, now: datetime, time: tuple[int, int], notes: tuple[str
 def _on_a_weekday(said: Said, now: datetime, time: tuple[int, int], notes: tuple[str, ...]) -> When:
     assert said.weekday is not None
     ahead = (said.weekday - now.weekday()) % 7
-    name = _DAY_NAMES[said.weekday]
+    name = DAY_NAMES[said.weekday]
     if ahead == 0 and (said.coming or _instant(now.date(), *time) <= now):
         ahead = 7
     elif ahead == 0:

@@ -49,7 +49,7 @@ class Show:
 class Talk:
     """Nothing to file or find: a greeting, thanks, a call for help, or something (a "task" on a schedule) that needs a language model."""
 
-    kind: Literal["greeting", "smalltalk", "thanks", "help", "empty", "beyond", "task"]
+    kind: Literal["greeting", "smalltalk", "thanks", "help", "empty", "beyond", "task", "reminder"]
 
 
 Intent = File | Ask | Forget | Show | Talk | Remind | Reminders

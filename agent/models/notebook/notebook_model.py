@@ -23,6 +23,7 @@ from agent.models.notebook.reminder_calls import CANNOT_RING, Due, calls_of, due
 from agent.models.notebook.reminder_calls import NAME as REMINDERS
 from agent.models.notebook.reminders import Remind, Reminders
 from agent.models.notebook.replies import NO_MODEL, NOTICE, Asked, page_of, reply_to
+from agent.models.notebook.said_time import NOTHING
 from agent.models.notebook.search_ranking import content_words, forms, recall
 from agent.models.protocol import Request
 from agent.taint import unfenced
@@ -255,6 +256,8 @@ def _possible(intent: Intent | OnList, now: datetime, tools: Collection[str]) ->
     """Make a reminder of the wish for one, or a note where none can be set."""
     if not isinstance(intent, Remind):
         return intent
+    if not intent.text and intent.said == NOTHING:
+        return Talk("reminder")
     due = due_or_why(intent, now) if REMINDERS in tools else CANNOT_RING
     return due if isinstance(due, Due) else File(lines_of(intent.fact), then=due)
 

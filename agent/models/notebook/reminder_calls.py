@@ -11,7 +11,10 @@ from typing import Final
 from agent.messages import ToolCall, ToolMessage
 from agent.models.notebook.due_time import UnclearTime, When, when_of
 from agent.models.notebook.reminders import Remind, Reminders
+from agent.models.notebook.repetition_words import ORDINAL
+from agent.models.notebook.said_time import DAY
 from agent.models.notebook.search_ranking import content_words
+from agent.models.notebook.time_words import first_words
 
 NAME: Final = "cron"
 CANNOT_RING: Final = "I cannot ring by myself here, though: it is only written down."
@@ -26,6 +29,13 @@ _LEFT: Final = re.compile(
     re.IGNORECASE,
 )
 """A second time, an end, a zone or an impossible minute, which the words of the first time leave over."""
+_UNREAD: Final = re.compile(
+    r"^(?:at|by|um|gegen)\s+(?:about|around|shortly|just|kurz|circa|ca\.|etwa|ungefähr|half|quarter|halb|viertel|dreiviertel)\b(?:\s+\w+){0,2}"
+    rf"|^(?:every|each|jede[nrs]?|alle|(?:on\s+)?the|am)\s+(?:other|andere[nr]?|{ORDINAL})\s+\w+|^(?:and|und)\s+(?:on\s+|am\s+)?{DAY}"
+    rf"|\b(?:every|each|jede[nrs]?|on\s+the|am)\s+(?:other|andere[nr]?|{ORDINAL})$",
+    re.IGNORECASE,
+)
+"""Time words that were not understood, at either end of the text, although others were."""
 _PLACEHOLDER: Final = "approval"
 """The detail of a result that says that the call waits for the owner."""
 
@@ -48,7 +58,10 @@ def due_or_why(wish: Remind, now: datetime) -> Due | str:
         if _TIME.match(wish.text) or not wish.text:
             return "I do not understand when that is. Say it like “tomorrow at 9”, “on 24 December at 18:00” or “every weekday at 8”."
         return f"Say when to remind you of it, too: “remind me tomorrow at 9 to {wish.text[:1].lower()}{wish.text[1:60]}”."
-    if (wish.said.timed or wish.said.repeats) and (left := _LEFT.search(wish.text)) is not None:
+    left = _LEFT.search(wish.text) if wish.said.timed or wish.said.repeats else None
+    if left is None and first_words(wish.text) is None:
+        left = _UNREAD.search(wish.text)
+    if left is not None:
         return (
             f"I can set one time for a reminder, and do not understand “{left[0].strip()}” with it. "
             "Say each time by itself, such as “every day at 8” and “every day at 20:00”."

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from agent.models.notebook.time_words import NOTHING, Said, first_words, last_words
+from agent.models.notebook.said_time import NOTHING, Said
+from agent.models.notebook.time_words import first_words, last_words
 
 
 @dataclass(frozen=True, slots=True)

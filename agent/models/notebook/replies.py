@@ -253,6 +253,7 @@ _TALK = {
     "thanks": "You are welcome.",
     "help": f"{ABILITIES}\n\n{NOTICE}",
     "empty": "That message was empty. Tell me something to remember, or ask for it.",
+    "reminder": "Say of what, and when: “remind me tomorrow at 9 to water the plants”.",
     "beyond": BEYOND,
     "task": f"{NO_MODEL}, so I could not do this.\n{HOW_TO_ADD_A_MODEL}",
 }
