@@ -21,10 +21,16 @@ from gateway.cli.streams import stand_in_for_closed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from click.shell_completion import CompletionItem
+
 COMMANDS = {
     "chat": ("gateway.cli.chat:chat", "Talk to your agent in this terminal."),
     "agent": ("gateway.cli.agent:agent", "Send one message and print the reply."),
     "gateway": ("gateway.cli.run_gateway:gateway", "Run the gateway: channels, sessions and schedules."),
+    "start": ("gateway.cli.lifecycle:start", "Start the gateway: the service, or in the background."),
+    "stop": ("gateway.cli.lifecycle:stop", "Stop the gateway; running turns may finish."),
+    "restart": ("gateway.cli.lifecycle:restart", "Stop the gateway and start it again."),
+    "service": ("gateway.cli.service:service", "Run the gateway as a service that starts with the machine."),
     "resume": ("gateway.cli.run_gateway:resume", "Resume a paused gateway."),
     "status": ("gateway.cli.status:status", "Show what is running and whether it is healthy."),
     "config": ("gateway.cli.config:config", "Show, check and change the settings."),
@@ -48,21 +54,19 @@ COMMANDS = {
     "sandbox": ("gateway.cli.sandbox:sandbox", "Show and check what commands of an agent can reach."),
     "todo": ("gateway.cli.todo:todo", "Show and change the list of things to do."),
     "mail": ("gateway.cli.mail:mail", "Show mail accounts, try them out, and list mail."),
-    "mcp": ("gateway.cli.mcp:mcp", "Exchange tools with other programs by the Model Context Protocol."),
+    "mcp": ("gateway.cli.mcp:mcp", "Exchange tools with other programs (MCP)."),
     "memory": ("gateway.cli.memory:memory", "Search and index the agent's notes."),
+    "completion": ("gateway.cli.completion:completion", "Let your shell complete commands (bash, zsh, fish)."),
+    "update": ("gateway.cli.update:update", "Update Homebody and restart the gateway."),
+    "uninstall": ("gateway.cli.service:uninstall", "Remove the service and the command; notes stay."),
 }
 
 
 INSTEAD = {
-    "start": "Start the gateway with: homebody gateway",
-    "stop": "Press Ctrl-C in the terminal of the gateway, or send SIGTERM to the process that `homebody status` shows.",
-    "restart": "Stop the gateway (Ctrl-C), then start it again: homebody gateway",
-    "update": "Run `git pull` in the folder that you cloned, then restart the gateway: homebody gateway",
-    "upgrade": "Run `git pull` in the folder that you cloned, then restart the gateway: homebody gateway",
+    "upgrade": "Update Homebody with: homebody update",
     "logs": "The log file is ~/.homebody/logs/homebody.jsonl (or logs/homebody.jsonl in HOMEBODY_HOME).",
     "doctor": "Run these checks: homebody status; homebody config validate; homebody channels status --probe; homebody models probe",
     "backup": "Stop the gateway, then copy ~/.homebody (settings, state) and ~/homebody (notes).",
-    "uninstall": "Stop the gateway, then delete the folder that you cloned and ~/.homebody. Your notes in ~/homebody are not deleted.",
     "setup": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
     "init": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
     "onboard": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
@@ -72,7 +76,7 @@ INSTEAD = {
     "remind": 'Set a reminder: homebody cron add "tomorrow at 9" "Water the plants"',
     "jobs": "List the jobs: homebody cron list",
     "schedule": "List the jobs: homebody cron list",
-    "run": "Run the gateway with: homebody gateway",
+    "run": "Run the gateway with: homebody gateway (here), or homebody start (in the background)",
 }
 """Commands of similar programs that do not exist here, and what to do instead."""
 
@@ -92,6 +96,14 @@ class LazyGroup(click.Group):
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin so from the table, without importing any."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        return found if found or not incomplete.startswith("-") else click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from the table, without importing any."""

@@ -15,6 +15,9 @@ from gateway.cli.invocation import Invocation, pass_invocation, tell, warn
 if TYPE_CHECKING:
     from gateway.logs.wiring import Closer
 
+STOP_SECONDS = 60.0
+"""What a service manager is asked to wait for the end."""
+
 
 @click.command()
 @click.option(
@@ -22,8 +25,9 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Exit if the gateway hangs for 30 s, so that systemd or Docker restarts it.",
 )
+@click.option("--background", is_flag=True, hidden=True, help="Log to the file alone: `homebody start` starts it so.")
 @pass_invocation
-def gateway(invocation: Invocation, restart_on_stall: bool) -> None:
+def gateway(invocation: Invocation, restart_on_stall: bool, background: bool) -> None:
     """Run the gateway in the foreground until Ctrl-C or SIGTERM. Unfinished turns are finished first or resumed at the next start.
 
     SIGHUP reloads the settings. If the gateway was started in a terminal, SIGHUP means that the terminal was closed, and
@@ -38,7 +42,7 @@ def gateway(invocation: Invocation, restart_on_stall: bool) -> None:
     invocation.loaded, notice = load_or_last_known_good(invocation.paths, os.environ)
     warn(invocation.loaded)
     _make_token(invocation)
-    closer = begin_logging(invocation, console=True)
+    closer = begin_logging(invocation, console=not background)
     try:
         asyncio.run(_run(invocation, closer, (notice,) if notice else (), restart_on_stall=restart_on_stall))
     finally:
@@ -61,6 +65,7 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
 
     from gateway.app.dependencies import Dependencies
     from gateway.app.gateway import Gateway
+    from gateway.supervision.service_notify import ServiceNotifier
 
     log = structlog.get_logger("gateway")
     settings, paths = invocation.loaded.settings, invocation.paths
@@ -73,22 +78,31 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
         logs=logs,
         notices=notices,
     )
+    manager = ServiceNotifier(os.environ)
+    beating = asyncio.create_task(manager.beat())
     gateway = await Gateway.open(on)
     try:
         loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            manager.stopping(STOP_SECONDS)
+            gateway.stop()
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, gateway.stop)
+            loop.add_signal_handler(number, stop)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            loop.add_signal_handler(signal.SIGHUP, gateway.stop if sys.stderr.isatty() else gateway.reload.soon)
+            loop.add_signal_handler(signal.SIGHUP, stop if sys.stderr.isatty() else gateway.reload.soon)
 
         def started() -> None:
             names = ", ".join(sorted(gateway.channel_supervisor))
             log.info("gateway started", channels=names, agents=", ".join(gateway.agents))
+            manager.ready(f"Serving {names}")
 
         await gateway.run(started)
         log.info("gateway stopped")
     finally:
         await gateway.close()
+        beating.cancel()
 
 
 @click.command()

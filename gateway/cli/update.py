@@ -1,0 +1,90 @@
+"""``homebody update``: brings a clone up to date and restarts the gateway, or names the command that does."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation, tell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Show what would be run.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_invocation
+def update(invocation: Invocation, dry_run: bool, as_json: bool) -> None:
+    """Update Homebody and restart the gateway.
+
+    In a clone this runs `git pull` and installs what the new version needs. Installed by pipx, uv, pip or as a container, the
+    program is updated by that tool: its command is printed.
+    """
+    from gateway.service.installation import find_installation
+
+    found = find_installation()
+    facts: dict[str, Any] = {"installedBy": found.way, "command": found.update_command, "updated": False, "restarted": False}
+    if dry_run or found.way != "checkout":
+        then = "" if found.way == "container" else "\n    homebody restart"
+        tell(facts, f"Update with:\n\n    {found.update_command}{then}", as_json=as_json)
+        return
+    before = version_of(found.root)
+    pull(found.root, quiet=as_json)
+    after = version_of(found.root)
+    facts |= {"updated": before != after, "from": before, "to": after}
+    if before != after:
+        _make(found.root, quiet=as_json)
+        facts["restarted"] = _restart(invocation)
+    tell(facts, _told(facts), as_json=as_json)
+
+
+def _told(facts: dict[str, Any]) -> str:
+    if not facts["updated"]:
+        return f"This is the newest version already ({facts['from']})."
+    restarted = "The gateway was restarted." if facts["restarted"] else "No gateway was running."
+    return f"Updated from {facts['from']} to {facts['to']}. {restarted} What changed: CHANGELOG.md"
+
+
+def version_of(root: Path) -> str:
+    """Return the commit of a clone, in short."""
+    return _run(root, "git", "rev-parse", "--short", "HEAD", quiet=True).strip()
+
+
+def pull(root: Path, *, quiet: bool) -> None:
+    """Bring a clone up to date. Raises HomebodyError if its branch has commits of its own, or nobody answers."""
+    _run(root, "git", "pull", "--ff-only", quiet=quiet, hint=f"Look at it there: git -C {root} status")
+
+
+def _make(root: Path, *, quiet: bool) -> None:
+    again = f"Run it again: make -C {root} install; the gateway that runs goes on with the former version meanwhile."
+    _run(root, "make", "install", quiet=quiet, hint=again)
+
+
+def _restart(invocation: Invocation) -> bool:
+    """Restart a gateway that runs, by the program of the new version; return whether one did."""
+    from gateway.base.state_lock import describe
+    from gateway.service.manager import program
+
+    holder = describe(invocation.paths.state / "gateway.lock")
+    if holder is None or not holder.socket:
+        return False
+    profile = ["--profile", invocation.paths.profile] if invocation.paths.profile else []
+    _run(invocation.paths.home, *program(), "--home", str(invocation.paths.home), *profile, "restart", quiet=True)
+    return True
+
+
+def _run(folder: Path, *command: str, quiet: bool, hint: str = "") -> str:
+    """Run a command, whose output is shown as it comes unless ``quiet``; return the output if it was not shown."""
+    from gateway.base.errors import HomebodyError
+
+    try:
+        done = subprocess.run(command, cwd=folder, check=False, text=True, capture_output=quiet, stdin=subprocess.DEVNULL)  # noqa: S603 - git, make, and this program
+    except FileNotFoundError as error:
+        raise HomebodyError(f"{command[0]} is not installed", hint=f"Install it: sudo apt install {command[0]}") from error
+    if done.returncode:
+        why = (done.stderr or "").strip().splitlines()[-1:] if quiet else []
+        raise HomebodyError(" ".join([f"{' '.join(command[:2])} failed", *why]), where=str(folder), hint=hint)
+    return done.stdout or ""

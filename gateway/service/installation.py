@@ -1,0 +1,82 @@
+"""How this program was installed, and so how it is updated and removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import gateway
+
+Way = Literal["checkout", "pipx", "uv", "container", "pip"]
+LINKS = Path(".local/bin")
+"""In the home folder: where `make install` puts its link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """``root`` is the clone, or the environment that the package was installed into. ``source``: what pipx was given."""
+
+    way: Way
+    root: Path
+    source: str = "homebody"
+
+    @property
+    def update_command(self) -> str:
+        """The command that updates the program."""
+        if self.way == "pipx":
+            own = self.source == "homebody" or "://" in self.source
+            return "pipx upgrade homebody" if own else f"pipx install --force {self.source}"
+        return {
+            "checkout": f"git -C {self.root} pull --ff-only && make -C {self.root} install",
+            "uv": "uv tool upgrade homebody",
+            "container": "docker compose -f docker/compose.yaml up --detach --build",
+            "pip": f"{self.root / 'bin' / 'python'} -m pip install --upgrade homebody",
+        }[self.way]
+
+    @property
+    def remove_command(self) -> str:
+        """The command that removes the program itself; for a clone, what to delete."""
+        return {
+            "checkout": f"rm -r {self.root}",
+            "pipx": "pipx uninstall homebody",
+            "uv": "uv tool uninstall homebody",
+            "container": "docker compose -f docker/compose.yaml down   (with --volumes, notes and state go as well)",
+            "pip": f"{self.root / 'bin' / 'python'} -m pip uninstall homebody",
+        }[self.way]
+
+
+def find_installation(
+    env: Mapping[str, str] = os.environ, *, prefix: Path | None = None, package: Path | None = None
+) -> Installation:
+    """Return how this program was installed, by what lies around it."""
+    place = prefix or Path(sys.prefix)
+    code = (package or Path(gateway.__file__)).resolve().parent.parent
+    if env.get("HOMEBODY_CONTAINER"):
+        return Installation("container", place)
+    if (code / "pyproject.toml").is_file() and (code / "Makefile").is_file():
+        return Installation("checkout", code)
+    if (place / "uv-receipt.toml").is_file():
+        return Installation("uv", place)
+    if (place / "pipx_metadata.json").is_file():
+        return Installation("pipx", place, _pipx_source(place / "pipx_metadata.json"))
+    return Installation("pip", place)
+
+
+def link_of(home: Path, installation: Installation) -> Path | None:
+    """Return the link that `make install` put on the PATH; None if there is none, or it leads elsewhere."""
+    link = home / LINKS / "homebody"
+    if installation.way != "checkout" or not link.is_symlink():
+        return None
+    return link if link.readlink() == installation.root / ".venv" / "bin" / "homebody" else None
+
+
+def _pipx_source(file: Path) -> str:
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["main_package"]["package_or_url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "homebody"
