@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Final
 
 from channels.errors import ChannelError, NotSent, Uncertain
 from channels.live import LiveEvent, Reply
-from channels.messages import ChatAddress, Outbound, Sent
+from channels.messages import Attachment, ChatAddress, Outbound, Sent
 from channels.protocol import Clock, InboundSink
 from channels.terminal.client_connection import ClientConnection, Proof
 from channels.terminal.link import Link
+from channels.terminal.local_files import copy
 
 PROOF_SECONDS = 30.0
 _NAME = re.compile(r"[\w.@-]{1,64}")
@@ -129,6 +131,10 @@ class TerminalChannel:
         """Show the reply so far."""
         for client in self._attached.get(conversation, ()):
             client.preview(turn, text)
+
+    async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
+        """Copy a file that a client sent along; see ``channels.protocol.Fetches``."""
+        await asyncio.to_thread(copy, attachment, path, limit)
 
     def show(self, conversation: ChatAddress, frame: LiveEvent) -> None:
         """Send a live event to every connected client."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from channels.errors import ChannelError, LinkLost
 from channels.live import Delta, LiveEvent, Reply
 from channels.messages import ChatAddress, Inbound, Sender
+from channels.terminal.local_files import attachment_of
 
 if TYPE_CHECKING:
     from channels.terminal.channel import TerminalChannel
@@ -34,7 +35,7 @@ class ClientConnection:
         self._preview = ("", "")
         self._closed = False
 
-    async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None) -> None:
+    async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None, files: Sequence[str] = ()) -> None:
         """Send a message; see ``Link.say``. Lone surrogates, which no file or model takes, become replacement marks."""
         if self._closed:
             raise LinkLost("this conversation is closed", hint="start `homebody chat` again")
@@ -48,6 +49,7 @@ class ClientConnection:
             alias=f"m:{self.conversation.id}:{key}",
             message_id=key,
             mentioned=True,
+            attachments=tuple(attachment_of(path) for path in files),
             hints=dict(hints or {}),
         )
         sink = await self._channel.sink()

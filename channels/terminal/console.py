@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import signal
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,7 +22,9 @@ from prompt_toolkit.styles import Style
 from channels.errors import ChannelError, LinkLost
 from channels.live import Done, LiveEvent, Rejected, Reply
 from channels.protocol import Clock
+from channels.terminal import local_commands
 from channels.terminal.link import Exchange, Link
+from channels.terminal.local_commands import LocalCommands, Sessions
 from channels.terminal.screen import Screen, make_console
 
 if TYPE_CHECKING:
@@ -47,7 +50,8 @@ class ChatConsole:
     """Reads messages, sends them and shows the answers, until the person quits or the connection ends.
 
     Messages typed while an answer is pending are sent too; the gateway decides what happens to them. ``commands`` (name with its slash ->
-    one line of help) and ``choices`` (name -> words that may follow) are offered for completion; the gateway answers them.
+    one line of help) and ``choices`` (name -> words that may follow) are offered for completion; the gateway answers them, and
+    ``aliases`` too. ``sessions`` are the conversations to choose from; ``pasted`` is where pictures from the clipboard are saved.
     ``rewrite`` is applied to whatever is printed, so that the commands in it work as typed.
     ``source``, ``sink`` and ``console`` default to the process's own terminal.
     """
@@ -64,6 +68,9 @@ class ChatConsole:
         greeting: str = "",
         rewrite: Callable[[str], str] = str,
         hints: Mapping[str, str] | None = None,
+        aliases: Collection[str] = (),
+        sessions: Sessions | None = None,
+        pasted: Path | None = None,
         source: Input | None = None,
         sink: Output | None = None,
         console: RichConsole | None = None,
@@ -72,17 +79,23 @@ class ChatConsole:
         self._clock = clock
         self._new_key = new_key
         self._greeting = greeting
-        self._hints = hints
+        self._hints = dict(hints or {})
+        self._local = LocalCommands(
+            self, known=[*(commands or {}), *aliases], sessions=sessions, pasted=pasted, new_name=new_key
+        )
         self._screen = Screen(console or make_console(), clock.monotonic, rewrite)
         self._session: PromptSession[str] = PromptSession(
             self._message,
             history=_history(history),
-            completer=SlashCompleter(commands or {}, choices or {}),
+            completer=SlashCompleter(
+                {**(commands or {}), **local_commands.HELP}, {**(choices or {}), **local_commands.CHOICES}
+            ),
             complete_while_typing=True,
             multiline=True,
             key_bindings=_keys(self._interrupted, lambda: self._screen.is_dumb or self._typed_ahead),
             prompt_continuation="  ",
             bottom_toolbar=self._footer,
+            tempfile_suffix=".md",
             style=Style.from_dict({"bottom-toolbar": "noreverse dim"}),
             input=source,
             output=sink,
@@ -98,7 +111,6 @@ class ChatConsole:
         self._heard = asyncio.Event()
         self._interrupts = 0
         self._status = ""
-        self._spent = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -118,7 +130,9 @@ class ChatConsole:
         ticking = asyncio.ensure_future(self._tick())
         try:
             while (text := await self._ask(listening)) is not None:
-                await self._say(text)
+                if await self._local.run(text):
+                    continue
+                await self.send(text, self._local.taken(text))
                 if self._screen.is_dumb:  # what is printed there cannot be put above a prompt
                     await self._answered(listening)
             if self._awaited:
@@ -143,9 +157,10 @@ class ChatConsole:
         self._last.hear(frame)
         if not (isinstance(frame, Reply) and self._seen(frame.key)):
             self._screen.show(frame)
+            if isinstance(frame, Reply):
+                self._local.answer = frame.text
         if isinstance(frame, Done):
-            self._spent += float((frame.facts.get("usage") or {}).get("cost") or 0)
-            self._status = status_line(frame.facts, self._spent) or self._status
+            self._status = status_line(frame.facts) or self._status
         if isinstance(frame, Done) and frame.turn:
             self._screen.over(unanswered=not frame.facts.get("chunks"))
         if isinstance(frame, Done | Rejected):
@@ -178,7 +193,7 @@ class ChatConsole:
         return FormattedText([*parts, ("bold", PROMPT)])
 
     def _footer(self) -> str | None:
-        """The line below the prompt: which model answered last, how full its window is, and what this conversation cost so far."""
+        """The line below the prompt: which model answered last, how full its window is, and what the day cost so far."""
         return self._status or None
 
     async def _ask(self, listening: asyncio.Task[None]) -> str | None:
@@ -244,14 +259,33 @@ class ChatConsole:
         self._interrupts += 1
         return False
 
-    async def _say(self, text: str) -> None:
+    def note(self, text: str) -> None:
+        """Show a line."""
+        self._screen.note(text)
+
+    def trouble(self, text: str, hint: str) -> None:
+        """Show an error and its hint."""
+        self._screen.trouble(text, hint)
+
+    def copy(self, text: str) -> None:
+        """Put a text into the clipboard of the person's terminal, also over SSH."""
+        output = self._session.app.output
+        output.write_raw(f"\x1b]52;c;{base64.b64encode(text.encode('utf-8', 'replace')).decode()}\x07")
+        output.flush()
+
+    def switch(self, session: str) -> None:
+        """Send all that follows to another session."""
+        self._hints["session"] = session
+        self._status = ""
+
+    async def send(self, text: str, files: Sequence[str] = ()) -> None:
         """Send a message; its answer is drawn when it comes."""
         key = self._new_key()
         self._awaited.add(key)
         self._last = Exchange(key)
         self._screen.begin()
         try:
-            await self._link.say(text, key=key, hints=self._hints)
+            await self._link.say(text, key=key, hints=self._hints, files=files)
         except LinkLost:
             raise
         except ChannelError as error:
@@ -265,15 +299,16 @@ class ChatConsole:
             await self._link.stop()
 
 
-def status_line(facts: Mapping[str, Any], spent: float) -> str:
-    """Return the result of a turn as one line; "" if it had no model call."""
+def status_line(facts: Mapping[str, Any]) -> str:
+    """Return the result of a turn as one line: model, how full its window is, what the day cost; "" if it had no model call."""
     if not facts.get("model"):
         return ""
     parts = [str(facts["model"])]
     context = facts.get("context") or {}
     if context.get("tokens") is not None and context.get("window"):
         parts.append(f"{100 * context['tokens'] / context['window']:.0f} % of its window")
-    return " · ".join([*parts, *([f"${spent:.2f}"] if spent else [])])
+    today = float(facts.get("costToday") or 0)
+    return " · ".join([*parts, *([f"${today:.2f} today"] if today else [])])
 
 
 def _raise_end(listening: asyncio.Task[None]) -> NoReturn:
@@ -312,8 +347,9 @@ def _history(path: Path | None) -> History:
 
 
 def _keys(interrupted: Callable[[], bool], sends: Callable[[], bool]) -> KeyBindings:
-    """Enter sends; Alt-Enter and Ctrl-J begin a line; Ctrl-C clears what was typed, or else asks ``interrupted`` what it means.
+    """Enter sends; Alt-Enter and Ctrl-J begin a line; Ctrl-G opens the editor.
 
+    Ctrl-C clears what was typed, or else asks ``interrupted`` what it means.
     Ctrl-J sends where ``sends`` says so: what is typed while no prompt is there arrives with it for Enter.
     """
     keys = KeyBindings()
@@ -329,6 +365,10 @@ def _keys(interrupted: Callable[[], bool], sends: Callable[[], bool]) -> KeyBind
     @keys.add("c-j")
     def begin_line_or_send(event: KeyPressEvent) -> None:
         (send if sends() else begin_line)(event)
+
+    @keys.add("c-g")
+    def edit(event: KeyPressEvent) -> None:
+        event.current_buffer.open_in_editor()
 
     @keys.add("c-c")
     @keys.add("<sigint>")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
 from channels.live import Done, LiveEvent, Rejected, Reply
@@ -11,8 +11,10 @@ from channels.live import Done, LiveEvent, Rejected, Reply
 class Link(Protocol):
     """One client's connection to one conversation."""
 
-    async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None) -> None:
+    async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None, files: Sequence[str] = ()) -> None:
         """Send a message; it is durable on return. Sending it again with the same ``key`` has no effect.
+
+        ``files`` are absolute paths of files on the gateway's machine. They are copied when the turn begins.
 
         Raises:
             ChannelError: it was not stored. ``LinkLost`` if that is unknown.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 from channels.errors import LinkLost
 from channels.live import LiveEvent, Note
@@ -30,12 +30,12 @@ class ReconnectingLink:
         self._whole.set()
         self._given_up: LinkLost | None = None
 
-    async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None) -> None:
+    async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None, files: Sequence[str] = ()) -> None:
         """Send a message, after a restart again; see ``Link.say``."""
         while True:
             link = await self._present()
             try:
-                return await link.say(text, key=key, hints=hints)
+                return await link.say(text, key=key, hints=hints, files=files)
             except LinkLost:
                 self._broke(link)
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -143,9 +143,9 @@ class ChatConnection:
             raise
         return cls(path, client, name, stream)
 
-    async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None) -> None:
+    async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None, files: Sequence[str] = ()) -> None:
         """Send a message; see ``Link.say``."""
-        message = {"text": text, "key": key, "hints": dict(hints or {})}
+        message = {"text": text, "key": key, "hints": dict(hints or {}), **({"files": list(files)} if files else {})}
         body = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
         if len(body) > MESSAGE_BYTES:
             raise ChannelError(

@@ -31,6 +31,7 @@ from gateway.settings.root import Settings
 class Dependencies:
     """What a gateway is built from. ``serving``: chat platforms are connected; a conversation in the terminal does without.
 
+    ``shared``: without platforms too, other terminals and commands may connect.
     ``settings`` are those of the start. ``notices``: warnings from loading them. ``logs``: the logging of this process, if it logs.
     """
 
@@ -40,6 +41,7 @@ class Dependencies:
     clock: SystemClock = field(default_factory=SystemClock)
     random: random.Random = field(default_factory=random.SystemRandom)
     serving: bool = False
+    shared: bool = False
     restart_on_stall: bool = False
     logs: Closer | None = None
     notices: tuple[str, ...] = ()
@@ -50,8 +52,8 @@ class Dependencies:
 
     @property
     def socket(self) -> Path | None:
-        """Where terminals connect; None while the gateway is open for a single conversation."""
-        return self.paths.state / SOCKET if self.serving else None
+        """Where terminals connect; None while the gateway is open for a single command."""
+        return self.paths.state / SOCKET if self.serving or self.shared else None
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Redact these secrets in logs and replies from now on. Call it before they are used."""
@@ -67,7 +69,9 @@ class Dependencies:
     def holder(self) -> Holder:
         """Describe this process in the lock file, for other processes."""
         started = self.clock.now().isoformat(timespec="seconds")
-        return Holder(pid=os.getpid(), boot=boot_id(), started=started, socket=str(self.socket or ""))
+        return Holder(
+            pid=os.getpid(), boot=boot_id(), started=started, socket=str(self.socket or ""), conversation=not self.serving
+        )
 
 
 _AT_MOST = 65_536

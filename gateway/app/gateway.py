@@ -12,7 +12,8 @@ import gc
 import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from channels.platform import Policy
 from gateway.api.handlers.approvals import ApprovalHandlers
@@ -29,6 +30,9 @@ from gateway.models.model_registry import ModelRegistry, open_registry
 from gateway.routing.access import concerns
 from gateway.supervision.crash_loop import OFTEN_CRASHED, TOO_OFTEN, CrashLoopBreaker
 from gateway.turns.worker import InterruptedTurn
+
+if TYPE_CHECKING:
+    from gateway.api.routes.admin import Call
 
 log = logging.getLogger(__name__)
 
@@ -154,11 +158,40 @@ class Gateway(GatewayParts):
 
     def _services(self) -> list[Coroutine[Any, Any, None]]:
         if not self.deps.serving:
-            return []
-        from gateway.app.services import tcp_api, unix_api, watch
+            return [self._unix_api()] if self.deps.shared else []
+        from gateway.app.services import tcp_api, watch
 
-        state, env, status = self.deps.paths.state, self.deps.env, self.status.status
-        calls = {
+        state, env = self.deps.paths.state, self.deps.env
+        return [
+            self._unix_api(),
+            tcp_api(
+                state,
+                self.settings.current.gateway.under(env),
+                status=self.status.status,
+                channels=self.channel_supervisor,
+                hooks=self.automation.hooks.receiver,
+                lock=self.lock,
+            ),
+            watch(state, self.deps.clock, pause=self.pause, owner=self.owner, env=env, restart=self.deps.restart_on_stall),
+            self.reload.watch(),
+            self._try_sandbox(),
+        ]
+
+    async def _unix_api(self) -> None:
+        """Serve commands and terminals. What that needs is loaded in a thread, because a conversation does not wait for it."""
+        await asyncio.to_thread(import_module, "gateway.app.services")
+        from gateway.app.services import unix_api
+
+        await unix_api(
+            self.deps.paths.state,
+            self._calls(),
+            status=self.status.status,
+            spending=self.ledger.spending,
+            terminal=self.terminal,
+        )
+
+    def _calls(self) -> dict[str, Call]:
+        return {
             **self.status.calls(),
             **self.tool_calls.calls(),
             **self.todo_calls.calls(),
@@ -174,20 +207,6 @@ class Gateway(GatewayParts):
             **self.automation.calls(),
             **self.mcp.calls(),
         }
-        return [
-            unix_api(state, calls, status=status, spending=self.ledger.spending, terminal=self.terminal),
-            tcp_api(
-                state,
-                self.settings.current.gateway.under(env),
-                status=status,
-                channels=self.channel_supervisor,
-                hooks=self.automation.hooks.receiver,
-                lock=self.lock,
-            ),
-            watch(state, self.deps.clock, pause=self.pause, owner=self.owner, env=env, restart=self.deps.restart_on_stall),
-            self.reload.watch(),
-            self._try_sandbox(),
-        ]
 
     async def _try_sandbox(self) -> None:
         """Find out how commands are confined some time after the start, so that the first one need not wait for it."""

@@ -25,6 +25,8 @@ class Holder:
     started: str = ""
     socket: str = ""
     http_port: int | None = None
+    conversation: bool = False
+    """It runs for a conversation in a terminal and ends with it; no chat platform is connected."""
 
 
 class StateLock:
@@ -52,9 +54,13 @@ class StateLock:
             found = describe(path) or Holder()
             by = f" ({found.pid}, since {found.started})" if found.pid else ""
             raise AlreadyRunning(
-                f"another homebody process{by} is using this folder",
+                f"a conversation in a terminal{by} is using this folder"
+                if found.conversation
+                else f"another homebody process{by} is using this folder",
                 where=str(path.parent),
-                hint="Connect to it with `homebody chat`, or stop it first.",
+                hint="Leave it first (Ctrl-D), or join it with `homebody chat`."
+                if found.conversation
+                else "Connect to it with `homebody chat`, or stop it first.",
             )
         lock = cls(descriptor, path)
         lock.write(holder or Holder(pid=os.getpid()))
@@ -118,6 +124,6 @@ def _lock(descriptor: int) -> bool:
 def _read(descriptor: int) -> Holder:
     try:
         found = json.loads(os.pread(descriptor, 65536, 0))
-        return Holder(**found)
-    except (OSError, ValueError, TypeError):
+        return Holder(**{name: value for name, value in found.items() if name in Holder.__dataclass_fields__})
+    except (OSError, ValueError, TypeError, AttributeError):
         return Holder()

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 
 @contextlib.asynccontextmanager
-async def attached(invocation: Invocation, conversation: str = "local") -> AsyncIterator[Link]:
+async def attached(invocation: Invocation, conversation: str = "local", *, lasting: Clock | None = None) -> AsyncIterator[Link]:
     """Yield a link to ``conversation``. If no gateway is running, one without platforms runs in this process meanwhile.
+
+    With the clock ``lasting``, the link reconnects when the gateway restarts, and a gateway in this process lets other
+    windows connect.
 
     Raises:
         HomebodyError, AgentError, ChannelError: the gateway cannot be started or reached.
@@ -31,14 +34,14 @@ async def attached(invocation: Invocation, conversation: str = "local") -> Async
         link = await _to_gateway(invocation, conversation)
         if link is None:
             try:
-                link = await stack.enter_async_context(_embedded(invocation, conversation))
+                link = await stack.enter_async_context(_embedded(invocation, conversation, shared=lasting is not None))
             except AlreadyRunning:  # a gateway took the state meanwhile
                 link = await _to_gateway(invocation, conversation)
                 if link is None:
                     raise
-                stack.push_async_callback(link.close)
-        else:
-            stack.push_async_callback(link.close)
+        if lasting is not None:
+            link = _reconnecting(invocation, link, lasting, conversation, stack)
+        stack.push_async_callback(link.close)
         yield link
 
 
@@ -56,9 +59,9 @@ async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
             raise GatewayNotResponding("an unidentified process uses this state folder", where=str(invocation.paths.state))
         if not holder.socket:
             raise HomebodyError(
-                f"another homebody process ({holder.pid}) is using this folder for a conversation",
+                f"another homebody command ({holder.pid}) is using this folder",
                 where=str(invocation.paths.home),
-                hint="End that conversation first. To use several at once, run `homebody gateway` and connect to it.",
+                hint="Wait until it has ended. To use several at once, run `homebody gateway`.",
             )
         from gateway.api.client import ChatConnection
 
@@ -67,20 +70,34 @@ async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
     return await once_it_listens(lock, attempt)
 
 
-def lasting(invocation: Invocation, link: Link, clock: Clock, conversation: str = "local") -> Link:
-    """Return a link that reconnects when the gateway restarts. A link to a gateway in this process is returned unchanged."""
-    holder = describe(invocation.paths.state / "gateway.lock")
+def _reconnecting(
+    invocation: Invocation, link: Link, clock: Clock, conversation: str, stack: contextlib.AsyncExitStack
+) -> Link:
+    """Return a link that reconnects when the gateway restarts. A link to a gateway in this process is returned unchanged.
+
+    Where the gateway ran for the conversation of another window that was left, this process runs one from then on.
+    """
+    lock = invocation.paths.state / "gateway.lock"
+    holder = describe(lock)
     if holder is None or not holder.socket or holder.pid == os.getpid():
         return link
+    from channels.errors import LinkLost
     from channels.terminal.reconnecting import ReconnectingLink
     from gateway.api.client import ChatConnection
 
-    path = Path(holder.socket)
-    return ReconnectingLink(link, lambda: ChatConnection.open(path, conversation), clock)
+    async def again() -> Link:
+        if holder.conversation and describe(lock) is None:
+            try:
+                return await stack.enter_async_context(_embedded(invocation, conversation, shared=True))
+            except AlreadyRunning as error:  # another window was quicker
+                raise LinkLost(str(error)) from error
+        return await ChatConnection.open(Path(holder.socket), conversation)
+
+    return ReconnectingLink(link, again, clock)
 
 
 @contextlib.asynccontextmanager
-async def _embedded(invocation: Invocation, conversation: str) -> AsyncIterator[Link]:
+async def _embedded(invocation: Invocation, conversation: str, *, shared: bool) -> AsyncIterator[Link]:
     from gateway.app.dependencies import Dependencies
     from gateway.app.gateway import Gateway
 
@@ -88,7 +105,9 @@ async def _embedded(invocation: Invocation, conversation: str) -> AsyncIterator[
     invocation.paths.prepare()
     closer = begin_logging(invocation, console=False)
     try:
-        gateway = await Gateway.open(Dependencies(settings=loaded.settings, paths=invocation.paths, env=os.environ))
+        gateway = await Gateway.open(
+            Dependencies(settings=loaded.settings, paths=invocation.paths, env=os.environ, shared=shared)
+        )
         try:
             started = asyncio.Event()
             running = asyncio.create_task(gateway.run(started.set))

@@ -86,13 +86,14 @@ async def _piped(invocation: Invocation, hints: dict[str, str]) -> int:
 async def _interactive(invocation: Invocation, hints: dict[str, str], greeting: str) -> int:
     from channels.terminal.console import ChatConsole
     from gateway.base.clock import SystemClock
-    from gateway.cli.attached import attached, lasting
-    from gateway.commands.table import COMMANDS
+    from gateway.cli.attached import attached
+    from gateway.cli.conversations import Conversations
+    from gateway.commands.table import COMMANDS, OTHER_NAMES
 
-    async with attached(invocation) as link:
-        clock = SystemClock()
+    clock = SystemClock()
+    async with attached(invocation, lasting=clock) as link:
         conversation = ChatConsole(
-            lasting(invocation, link, clock),
+            link,
             clock=clock,
             new_key=_new_key,
             history=invocation.paths.home / "history",
@@ -101,5 +102,8 @@ async def _interactive(invocation: Invocation, hints: dict[str, str], greeting: 
             greeting=greeting,
             rewrite=as_started,
             hints=hints,
+            aliases=[f"/{name}" for name in (*OTHER_NAMES, "start")],
+            sessions=Conversations(invocation, hints.get("agent")),
+            pasted=invocation.paths.home / "pasted",
         )
         return await conversation.run()

@@ -30,7 +30,7 @@ def status(invocation: Invocation, as_json: bool) -> int:
     paths = invocation.paths
     facts: dict[str, Any] = {"home": str(paths.home), "profile": paths.profile or None, "running": holder is not None}
     if holder is not None and holder.socket:
-        facts |= {"started": holder.started, "httpPort": holder.http_port}
+        facts |= {"started": holder.started, "httpPort": holder.http_port, "conversation": holder.conversation}
         facts |= asyncio.run(gateway_calls.ask(invocation.paths.state, "status"))
     tell(facts, _told(facts, invocation.local_time), as_json=as_json)
     return 0 if holder is not None else 1
@@ -40,9 +40,12 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     if not facts["running"]:
         return f"No gateway is running for {facts['home']}.\nStart it with: homebody gateway"
     if "agents" not in facts:
-        return f"A conversation in a terminal is using {facts['home']}; no gateway is running."
+        return f"Another command is using {facts['home']}; no gateway is running."
     port = f", http://127.0.0.1:{facts['httpPort']}" if facts.get("httpPort") else ""
     lines = [f"The gateway has been running since {local(facts['started'])} (process {facts['pid']}{port})."]
+    if facts.get("conversation"):
+        lines = [f"A conversation in a terminal is open since {local(facts['started'])} (process {facts['pid']})."]
+        lines += ["No chat platform is connected: leave it (Ctrl-D), then run: homebody gateway"]
     for name, agent in facts["agents"].items():
         lines.append(f"  agent {name}: {agent['sessions']} sessions, workspace {agent['workspace']}")
         lines += confinement_lines(facts["commands"].get(name))

@@ -325,7 +325,18 @@ class Answering:
         keys = await self._endings.end(context.turn.id, state, context.message, chunks, text=came, taint=_taint(context))
         record = context.record
         facts = turn_facts(context.agent.id, record.key, record.session, text, result, keys=keys, exit_code=exit_code)
+        facts |= await self._spent_today(context)
         self.all_done((context.message, *context.further, *context.running.steered), facts)
+
+    async def _spent_today(self, context: TurnContext) -> dict[str, float]:
+        """Return what all agents' calls cost today, for a terminal, which shows it below the prompt; otherwise nothing."""
+        guard = context.agent.budget_guard
+        if guard is None or not hasattr(self._channel(context.message.inbound.conversation), "show"):
+            return {}
+        try:
+            return {"costToday": sum(row.cost for row in await guard.usage(1))}
+        except errors.StorageFailed:
+            return {}
 
     async def _cancelled(self, ticket: Ticket[Any], context: TurnContext) -> None:
         """Record why a turn was cancelled.

@@ -470,6 +470,6 @@ async def test_exit_during_a_turn_is_sent_as_a_wish_to_stop() -> None:
 
 def test_the_line_below_the_prompt_names_the_model_its_window_and_the_cost() -> None:
     facts = {"model": "box/qwen3", "context": {"tokens": 2700, "window": 27000}}
-    assert status_line(facts, 0.0) == "box/qwen3 · 10 % of its window"
-    assert status_line(facts, 0.125) == "box/qwen3 · 10 % of its window · $0.12"
-    assert status_line({"model": None}, 1.0) == ""
+    assert status_line(facts) == "box/qwen3 · 10 % of its window"
+    assert status_line(facts | {"costToday": 0.125}) == "box/qwen3 · 10 % of its window · $0.12 today"
+    assert status_line({"model": None}) == ""

@@ -28,6 +28,7 @@ FORKS = {"fork", "forkpty", "posix_spawn", "posix_spawnp", "system", "popen"} | 
 STARTERS = {
     "agent/tools/grep_files.py",
     "agent/tools/web/page_reader.py",
+    "channels/terminal/local_files.py",
     "gateway/calendar/ical_process.py",
     "gateway/approvals/shell_parts.py",
     "gateway/documents/reader.py",
@@ -41,7 +42,8 @@ STARTERS = {
     "gateway/sandbox/restrict.py",
 }
 """The modules that start programs. Commands of agents are started by the runner alone, MCP servers of the settings by their
-transport; the others start programs of ours."""
+transport; the chat asks the desktop for
+the picture in the clipboard; the others start programs of ours."""
 MAKE_OBJECTS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "jinja2"}
 
 

@@ -1,7 +1,7 @@
 """The terminal's conversations, for programs of the owner.
 
 GET  /chat/events?conversation=NAME&connection=ID   attach, and stream live events as server-sent events; ID is the client's choice
-POST /chat/ID/messages   {"text", "key", "hints"}: say something; it is stored when this is answered
+POST /chat/ID/messages   {"text", "key", "hints", "files"}: say something; it is stored when this is answered. Files are paths here
 POST /chat/ID/stop       stop the running turn
 POST /chat/ID/acks?key=KEY   confirm a reply, which counts as delivered then
 
@@ -80,11 +80,12 @@ class ChatRoutes:
             said = json.loads(await request.body())
             text, key = str(said["text"]), str(said["key"])
             hints = {str(name): str(value) for name, value in said.get("hints", {}).items()}
+            files = [str(path) for path in said.get("files", ())]
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             hint = 'Send {"text": ..., "key": ..., "hints": {...}}.'
             raise Refusal(400, "bad-message", f"not a message: {error!r}"[:500], hint) from None
         try:
-            await connection.say(text, key=key, hints=hints)
+            await connection.say(text, key=key, hints=hints, files=files)
         except LinkLost as error:
             raise Refusal(410, "gone", str(error), error.hint) from None
         except ChannelError as error:
