@@ -177,7 +177,14 @@ class GatewayParts:
         self.queue = MessageQueue(self.lanes, self.settings, self.agents, deps.clock)
         self.acks = AckReactions(lambda: self.settings.current.messages, self.channel)
         self.pause = Pause(self.lanes, self.notices.report)
-        self.storage_retry = StorageRetry(ledger, self.lanes, self.pause, deps.clock, self.owner.tell)
+        self.storage_retry = StorageRetry(
+            ledger,
+            self.lanes,
+            self.pause,
+            deps.clock,
+            self.owner.tell,
+            store_stops=lambda: self.subagents.service.store_stops(),  # noqa: PLW0108 (they are built later)
+        )
         self.waiting_notices = WaitingNotices(ledger.outbox, deps.clock, lambda: self.pause)
 
     def _build_inbound(self) -> None:

@@ -26,7 +26,7 @@ class SubAgentStops(Protocol):
     """Stops sub-agents."""
 
     async def stop(self, session: str | None) -> int:
-        """Stop those below a session, or all for None; return how many. Raises StorageFailed."""
+        """Stop those below a session, or all for None; return how many. Raises StorageFailed: the ledger cannot be read."""
         ...
 
     async def works_for(self, session: str) -> bool:
@@ -65,9 +65,12 @@ class Stopping:
             return True
         return await self._subagents.works_for(session)
 
-    def at_once(self, session: str) -> str:
-        """Stop the turn and the commands of a session without the ledger; return what to say."""
-        return _told(*self._cut_short(session))
+    async def at_once(self, session: str) -> str:
+        """Stop the turn, the commands and the sub-agents of a session although nothing can be stored; return what to say."""
+        found, also = self._cut_short(session)
+        if subagents := await self._stop_subagents(session):
+            also.append(counted(subagents, "sub-agent"))
+        return _told(found, also)
 
     async def session(self, session: str, *, all_of_it: bool) -> str:
         """Stop what runs in a session; return what to say. ``all_of_it``: its sub-agents and open questions too, whoever asked for them."""

@@ -126,7 +126,7 @@ class UrgentCommands:
 
     async def stop_unstored(self, inbound: Inbound, route: Route) -> None:
         """Stop the running turn and reply, although nothing can be stored."""
-        reply = self._stopping.at_once(route.session)
+        reply = await self._stopping.at_once(route.session)
         await self._say_at_once(inbound.conversation, [reply])
         self._done(inbound, route, reply, 1)
 

@@ -38,12 +38,16 @@ _HAPPENED: Final[dict[TurnEnd, str]] = {
 
 
 class SubAgentResults:
-    """Makes the messages that bring results."""
+    """Makes the messages that bring results.
+
+    ``unstored_stops`` are the ids of sub-agents whose stop could not be stored yet; it is told when it is, and not by their turns.
+    """
 
     def __init__(self, ledger: Ledger, agents: Mapping[str, RunningAgent], clock: Clock) -> None:
         self._ledger = ledger
         self._agents = agents
         self._clock = clock
+        self.unstored_stops: set[str] = set()
 
     async def of_turn(self, ended: EndedTurn) -> Sequence[tuple[str, Arrival]]:
         """Return the message for the asking session, where the turn was a sub-agent's; the ledger decides whether it is time for it.
@@ -55,7 +59,7 @@ class SubAgentResults:
         if isolated_kind(route.session) != "sub":
             return ()
         found = await self._ledger.subagents.find(session=route.session)
-        if found is None or found.state != "open":
+        if found is None or found.state != "open" or found.id in self.unstored_stops:
             return ()
         text = await self._shortened(found, ended.text.strip(), ended.message.row.uid, ended.taint)
         arrival = self.arrival(found, ended.state, text, ended.taint, name=ended.message.row.uid, reason=ended.reason)

@@ -64,6 +64,7 @@ class SubAgents:
     async def tick(self) -> None:
         """Tell of sub-agents whose work was lost, and archive those that ended. What fails is tried again with the next call."""
         try:
+            await self.store_stops()
             await self._tell_lost()
             await self._archive()
         except StorageFailed as error:
@@ -72,20 +73,37 @@ class SubAgents:
     async def stop(self, session: str | None) -> int:
         """Stop all sub-agents below a session, or all there are, with their commands; return how many.
 
-        Whoever started one and is not stopped with it is told with the next message.
+        Whoever started one and is not stopped with it is told with the next message. Where nothing can be written they end all the same,
+        and the stop is stored, and told, when there is room again.
 
         Raises:
-            StorageFailed: nothing was stopped.
+            StorageFailed: the ledger cannot be read either, and nothing was stopped.
         """
-        return await self._stopped(await self._ledger.subagents.stop(STOPPED, below=session, told=self._told))
+        try:
+            return await self._stopped(await self._ledger.subagents.stop(STOPPED, below=session, told=self._told))
+        except StorageFailed as error:
+            ledger = self._ledger.subagents
+            return await self._stopped_unstored(await (ledger.all() if session is None else ledger.below(session)), error)
 
     async def works_for(self, session: str) -> bool:
         """Return whether a session has sub-agents that work."""
-        return any(one.state == "open" for one in await self._ledger.subagents.below(session))
+        return bool(self._working(await self._ledger.subagents.below(session)))
 
     async def stop_one(self, subagent: str) -> int:
-        """Stop the sub-agent with this id and all below it; return how many. Raises StorageFailed."""
-        return await self._stopped(await self._ledger.subagents.stop(STOPPED, only=[subagent], told=self._told))
+        """Stop the sub-agent with this id and all below it, likewise; return how many. Raises StorageFailed."""
+        try:
+            return await self._stopped(await self._ledger.subagents.stop(STOPPED, only=[subagent], told=self._told))
+        except StorageFailed as error:
+            found = await self._ledger.subagents.find(subagent=subagent)
+            return await self._stopped_unstored(
+                [found, *await self._ledger.subagents.below(found.session)] if found is not None else [], error
+            )
+
+    async def store_stops(self) -> None:
+        """Store the stops that could not be stored, with what is told of them. Raises StorageFailed."""
+        if unstored := sorted(self._results.unstored_stops):
+            await self._stopped(await self._ledger.subagents.stop(STOPPED, only=unstored, told=self._told))
+            self._results.unstored_stops.difference_update(unstored)
 
     async def stop_agent(self, agent: str) -> None:
         """Stop the sub-agents of an agent that is removed, and those that its sessions started. Other agents are told by a message."""
@@ -97,6 +115,20 @@ class SubAgents:
                 )
         except StorageFailed as error:  # they go on until they end by themselves
             log.warning("the sub-agents of %s could not be stopped: %s", agent, error)
+
+    def _working(self, found: Sequence[SubAgent]) -> list[SubAgent]:
+        return [one for one in found if one.state == "open" and one.id not in self._results.unstored_stops]
+
+    async def _stopped_unstored(self, found: Sequence[SubAgent], error: StorageFailed) -> int:
+        """End what sub-agents do, and remember that this is still to be stored."""
+        working = self._working(found)
+        log.warning("the stop of %d sub-agents is stored later: %s", len(working), error)
+        self._results.unstored_stops.update(one.id for one in working)
+        sessions = {one.session for one in working}
+        self._end_commands(sessions.__contains__)
+        for session in sessions:
+            self._queue.stop(session)
+        return len(working)
 
     async def _stopped(self, stopped: StoppedSubAgents) -> int:
         sessions = {one.session for one in stopped.subagents}

@@ -30,16 +30,27 @@ FREE_RETRIES = 3
 
 
 class StorageRetry:
-    """Keeps failed items and gives them back to the lanes. ``tell`` notifies the owner and raises StorageFailed."""
+    """Keeps failed items and gives them back to the lanes. ``tell`` notifies the owner and raises StorageFailed.
+
+    ``store_stops`` stores what was stopped meanwhile beside the items, and raises it, too.
+    """
 
     def __init__(
-        self, ledger: Ledger, lanes: Lanes[Any], pause: Pause, clock: Clock, tell: Callable[[str], Awaitable[None]]
+        self,
+        ledger: Ledger,
+        lanes: Lanes[Any],
+        pause: Pause,
+        clock: Clock,
+        tell: Callable[[str], Awaitable[None]],
+        *,
+        store_stops: Callable[[], Awaitable[None]],
     ) -> None:
         self._ledger = ledger
         self._lanes = lanes
         self._pause = pause
         self._clock = clock
         self._tell = tell
+        self._store_stops = store_stops
         self._stopped: list[tuple[str, Any]] = []
         self._ended: list[QueuedMessage | InterruptedTurn] = []
         self._turns: Counter[str] = Counter()
@@ -80,6 +91,7 @@ class StorageRetry:
             await self._clock.sleep(self._wait)
             self._wait = min(LONGEST, 2 * self._wait)
             try:
+                await self._store_stops()
                 for ended in self._ended:
                     await self._end(ended)
                 found = [(session, await self._present(item)) for session, item in self._stopped]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from agent.models.scripted import Stall
 from gateway.subagents.tree_text import tree_text
+from tests.full_disk import no_file_may_grow
+from tests.patience import PATIENCE
 from tests.subagents.conftest import MAIN, Cast, open_ones, settled, until
 
 if TYPE_CHECKING:
@@ -79,6 +82,37 @@ async def test_stop_all_from_another_conversation_ends_everything(street: Make) 
         await settled(house)
         assert await open_ones(house) == []
         assert (await talk.ask("/stop all"))["reply"] == "Nothing is running."
+
+
+@pytest.mark.parametrize("command", ["/stop", "/stop all"])
+async def test_on_a_full_disk_they_stop_at_once_and_that_is_told_rightly_when_there_is_room(street: Make, command: str) -> None:
+    s, cast = street(), Cast()
+    s.model.reply_with(cast.answer)
+    stalled(cast)
+    async with s.house() as (house, talk):
+        await talk.ask("go")
+        await three(house, cast)
+        with no_file_may_grow():
+            told = (
+                await house.subagents.stopping.at_once(MAIN)
+                if command == "/stop"
+                else await house.subagents.stopping.everything()
+            )
+            await house.lanes.quiet()
+            assert not await house.subagents.service.works_for(MAIN)
+        assert "3 sub-agents" in told
+        async with asyncio.timeout(PATIENCE):
+            while await open_ones(house):
+                s.clock.move(11)
+                await asyncio.sleep(0.01)
+        await talk.ask("and now?")
+        everyone = await house.ledger.subagents.all(ended_since=s.clock.now().replace(year=2000))
+        assert {one.state for one in everyone} == {"stopped"}
+        await house.subagents.service.tick()
+        await settled(house)
+        assert cast.seen["main"][-1].count("was stopped by your owner") == 2
+        assert not any("failed" in text for text in cast.seen["main"])
+        assert len(cast.requests["main"]) == 3, "nothing answers on its own"
 
 
 async def test_one_is_stopped_by_its_id_and_those_above_a_nested_one_are_told_at_once(street: Make) -> None:
