@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from agent.models.catalog.prices import Price
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
+from gateway.budget.budget_words import budget_line
 from gateway.budget.report import first_day
 from gateway.ledger.protocol import SpendingLedger
 from gateway.ledger.spending import Limit, NewCall, Reserved, Spent, UsageBy, UsageRow
@@ -122,19 +123,22 @@ class BudgetGuard:
         return reserved
 
     async def _warn(self, call: NewCall, limits: list[Limit], reserved: Reserved) -> None:
-        """Warn the owner once a day per budget that it is nearly used up. No warning if the ledger cannot be read."""
+        """Tell the owner once a day per budget that it is nearly used up, and once that it refused a call of an automation.
+
+        People are told in their reply that a call was refused. Nothing is told if the ledger cannot be read.
+        """
         for limit in limits:
             if not (self.settings.enabled or limit.of):
                 continue
-            share = reserved.shares[limit.name]
+            share, refused = reserved.shares[limit.name], reserved.broken == limit
             whose = " ".join([limit.name, *(getattr(call, column) for column in limit.same if column != "background")])
+            whose += " refused" if refused and call.source else ""
             try:
                 due = share >= self.settings.warn_at and await self._spending.first_time(call.day, whose)
             except StorageFailed:
                 continue
             if due:
-                budget = f"the daily budget of {limit.of}" if limit.of else f"today's budget {whose}"
-                self.tell(f"💸 {min(share, 1):.0%} of {budget} is used. `/usage` shows details.")
+                self.tell(budget_line(limit, call, share - limit.share(call.tokens, call.usd), refused=refused))
 
     def settle(self, row: int, spent: Spent) -> None:
         """Book a call's usage without waiting; the ledger thread writes it before any later request."""
@@ -277,9 +281,7 @@ class Unwritten:
         ]
         tokens = call.tokens + sum(_tokens(one) for one in same if one.call.day == call.day)
         usd = (call.usd or 0.0) + sum(_usd(one) for one in same if one.call.day == call.day)
-        of_tokens = 0.0 if limit.tokens is None else tokens / max(limit.tokens, 1)
-        of_usd = 0.0 if limit.usd is None or not usd else usd / max(limit.usd, 1e-9)
-        return max(of_tokens, of_usd)
+        return limit.share(tokens, usd)
 
 
 def _tokens(waiting: _Call) -> int:

@@ -66,6 +66,8 @@ class BudgetMiddleware(ModelMiddleware):
 
 USED_UP: Final = "Today's budget is used up"
 """How the failure of a call begins that a budget does not allow."""
+REFUSED: Final = "Today's budget allows no such call"
+"""The same for the budget of a job, webhook or sub-agent, of which nothing may be used yet."""
 SESSION = "memory search"
 """The name under which embeddings are booked."""
 LOCAL = frozenset({"local", "fake"})
@@ -155,7 +157,7 @@ def _held(model: str, limit: Limit | None) -> AssistantMessage:
         else f"{(limit.tokens or 0) * 2 or 1_000_000}"
     )
     if limit is not None and limit.of:
-        told = f"{USED_UP}: the next answer could exceed the daily budget of {limit.of}{used}."
+        told = f"{REFUSED}: the next answer could exceed the daily budget of {limit.of}{used}."
         hint = "It goes on tomorrow, or when it is given a larger budget."
         return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, hint=hint))
     told = f"{USED_UP}: the next answer could exceed {name}{used}."

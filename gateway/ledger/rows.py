@@ -236,11 +236,12 @@ class UnaskedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptMessages:
-    """How many messages of one agent were kept on one of the owner's days, beyond the number of a day."""
+    """How many messages of one agent were kept on one of the owner's days, beyond the number of a day. ``over``: no more will be."""
 
     agent: str
     day: str
     count: int
+    over: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

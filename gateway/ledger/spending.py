@@ -50,10 +50,16 @@ class Limit:
     tokens: int | None = None
     usd: float | None = None
 
+    def share(self, tokens: int, usd: float | None) -> float:
+        """Return which share of the limit so much is; 1 is all of it."""
+        of_tokens = 0.0 if self.tokens is None else tokens / max(self.tokens, 1)
+        of_usd = 0.0 if self.usd is None or not usd else usd / max(self.usd, 1e-9)
+        return max(of_tokens, of_usd)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserved:
-    """The result of a reservation: the call's row, or the limit it could exceed. ``shares`` is the used share of each limit."""
+    """The result of a reservation: the call's row, or the limit it could exceed. ``shares`` of each limit are used with this call."""
 
     row: int | None
     broken: Limit | None
@@ -236,7 +242,4 @@ def _share(db: apsw.Connection, call: NewCall, limit: Limit) -> float:
         values = (*values, clean(within))
     query = f"SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0.0) FROM spending WHERE day = ?{same}"
     found: Any = db.execute(query, values).fetchone()
-    tokens, usd = found[0] + call.tokens, found[1] + (call.usd or 0.0)
-    of_tokens = 0.0 if limit.tokens is None else tokens / max(limit.tokens, 1)
-    of_usd = 0.0 if limit.usd is None or not usd else usd / max(limit.usd, 1e-9)
-    return float(max(of_tokens, of_usd))
+    return limit.share(found[0] + call.tokens, found[1] + (call.usd or 0.0))

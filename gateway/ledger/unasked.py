@@ -77,7 +77,7 @@ class SqliteUnasked:
             )
             found: list[Any] = db.execute(query).fetchall()
             return [
-                KeptMessages(agent=agent, day=day, count=count)
+                KeptMessages(agent=agent, day=day, count=count, over=day != today.get(agent, ""))
                 for agent, day, count, told in found
                 if not told or day != today.get(agent, "")
             ]

@@ -55,7 +55,8 @@ def kept_text(kept: KeptMessages, limit: int | None) -> str:
     most = "" if limit is None else f" of {limit}"
     what = "1 message" if kept.count == 1 else f"{kept.count} messages"
     was = "was" if kept.count == 1 else "were"
+    more = "" if kept.over else " Further ones of today are kept, too; if there are any, I say how many when the day is over."
     return (
         f"📥 {what} that you had not asked for {was} kept on {kept.day} instead of being sent: the number{most} a day was reached "
-        "(agents.defaults.unaskedPerDay). To read them: `homebody outbox held`; to send one: `homebody outbox send NUMBER`."
+        f"(agents.defaults.unaskedPerDay).{more} To read them: `homebody outbox held`; to send one: `homebody outbox send NUMBER`."
     )

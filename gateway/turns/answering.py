@@ -26,7 +26,7 @@ from gateway.approvals.record import asked_call, public_name
 from gateway.base import errors
 from gateway.base.wait import finish_despite_cancel, run_despite_cancel
 from gateway.budget.budget_guard import Spender
-from gateway.budget.budgeted_calls import USED_UP
+from gateway.budget.budgeted_calls import REFUSED, USED_UP
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Approval, NewApproval, NewOutbound, Turn, TurnEnd
 from gateway.media.media_service import MediaService
@@ -307,7 +307,7 @@ class Answering:
     async def _finish(
         self, context: TurnContext, blocks: Blocks, state: TurnEnd, text: str, result: TurnResult | None, *, exit_code: int
     ) -> None:
-        held = result is not None and result.failure == "billing" and USED_UP in text
+        held = result is not None and result.failure == "billing" and (USED_UP in text or REFUSED in text)
         came, text = text, _shown(context.message, state, text, held=held)
         greeting = await self.chunks(context.message, blocks.greeting if text and not blocks.begun else "")
         asked = context.message.automation is None

@@ -78,7 +78,7 @@ async def test_a_job_stays_within_its_daily_budget_and_others_go_on(street: Make
         assert len(s.model.requests) == 4
 
 
-async def test_the_owner_is_told_once_a_day_that_a_job_has_used_its_budget(street: Make) -> None:
+async def test_the_owner_is_told_once_a_day_why_a_job_makes_no_more_calls(street: Make) -> None:
     s = street(agent=SMALL)
     s.model.reply_with(used(9000))
     said: list[str] = []
@@ -86,7 +86,31 @@ async def test_the_owner_is_told_once_a_day_that_a_job_has_used_its_budget(stree
         house.agents["main"].budget_guard.tell = said.append
         for n in range(4):
             await run(house, job("plants", source="job:p", daily_tokens=ENOUGH), f"a{n}")
-    assert said == ["💸 100% of the daily budget of job “plants” is used. `/usage` shows details."]
+    assert len(said) == 1
+    assert said[0].startswith(
+        "💸 75% of the daily budget of job “plants” (12,000 tokens) is used, and the next call may take up to "
+    )
+    assert "It goes on tomorrow. To give it more: `homebody cron change p --tokens " in said[0]
+
+
+async def test_a_budget_that_allows_no_call_is_not_told_of_as_used(street: Make) -> None:
+    s = street(agent=SMALL)
+    s.model.reply_with(used(9000))
+    said: list[str] = []
+    async with s.house() as (house, _):
+        house.agents["main"].budget_guard.tell = said.append
+        for n in range(2):
+            await run(house, job("plants", source="job:p", daily_tokens=10), f"a{n}")
+    assert not s.model.requests
+    assert len(said) == 1
+    assert said[0].startswith("💸 The daily budget of job “plants” (10 tokens) allows no call: one may take up to ")
+    assert "used" not in said[0]
+    needed = int(said[0].partition("--tokens ")[2].strip("`"))
+    s2 = street(agent=SMALL)
+    s2.model.reply_with(used(9000))
+    async with s2.house() as (house, _):
+        await run(house, job("plants", source="job:p", daily_tokens=needed), "b")
+    assert len(s2.model.requests) == 1, "what the line advises is enough for a call"
 
 
 async def test_its_budget_holds_although_budgets_are_off_or_one_message_was_allowed(street: Make) -> None:

@@ -164,11 +164,13 @@ async def test_beyond_the_number_of_a_day_messages_are_kept_and_told_of(ledger: 
     assert told.startswith("📥 3 messages that you had not asked for were kept on 2026-11-23")
     assert "of 3 a day" in told
     assert "homebody outbox held" in told
+    assert "Further ones of today are kept, too" in told, "or the number would not be true for long"
     await ledger.outbox.enqueue([chunk("6")])
     assert await ledger.unasked.untold({"main": "2026-11-23"}) == [], "the day is told of once"
     clock.set(EVENING + timedelta(hours=12))
     (kept,) = await ledger.unasked.untold({"main": "2026-11-24"})
     assert kept.count == 4, "and once more when it is over"
+    assert "Further" not in kept_text(kept, 3)
     await ledger.unasked.tell(kept, line)
     assert await ledger.unasked.untold({"main": "2026-11-24"}) == []
     await ledger.outbox.enqueue([chunk("a new day")])

@@ -1,0 +1,48 @@
+"""Says in words how far a budget is used, and why it allows no call."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.ledger.spending import Limit, NewCall
+
+_NOTHING: Final = 0.005
+"""A used share that rounds to nothing."""
+_CENT: Final = 0.01
+
+
+def budget_line(limit: Limit, call: NewCall, used: float, *, refused: bool) -> str:
+    """Return the line that tells the owner of a budget: how much of it is ``used`` without the ``call``, or that it refused it."""
+    budget = f"the daily budget of {limit.of}" if limit.of else f"today's budget {limit.name}"
+    budget = f"{budget} ({amount(limit, limit.tokens, limit.usd)})"
+    most = amount(limit, call.tokens, call.usd)
+    if not refused:
+        return (
+            f"💸 {used:.0%} of {budget} is used, and the call that is made now may take up to {most}. `/usage` shows details."
+        )
+    if used < _NOTHING:
+        return f"💸 {budget[:1].upper()}{budget[1:]} allows no call: one may take up to {most}. {_mend(limit, call)}"
+    return (
+        f"💸 {min(used, 1):.0%} of {budget} is used, and the next call may take up to {most}, which is more than what is left. "
+        f"It goes on tomorrow. {_mend(limit, call)}"
+    )
+
+
+def amount(limit: Limit, tokens: int | None, usd: float | None) -> str:
+    """Return an amount in what the limit counts, such as "$0.25" or "12,000 tokens"."""
+    if limit.usd is None:
+        return f"{tokens or 0:,} tokens"
+    usd = usd or 0.0
+    return f"${usd:.2f}" if usd >= _CENT or not usd else f"${usd:.4f}"
+
+
+def _mend(limit: Limit, call: NewCall) -> str:
+    """Return how the budget is raised to four times such a call, which leaves room for a turn that uses a tool."""
+    kind, _, name = call.source.partition(":")
+    usd = f"{max(4 * (call.usd or 0.0), 2 * (limit.usd or 0.0), _CENT):.2f}"
+    tokens = str(max(4 * call.tokens, 2 * (limit.tokens or 0)))
+    if not limit.of or kind not in {"job", "hook"}:
+        return "`/usage` shows details."
+    command, options = ("cron", ("--usd", "--tokens")) if kind == "job" else ("hooks", ("--daily-usd", "--daily-tokens"))
+    value = f"{options[0]} {usd}" if limit.usd is not None else f"{options[1]} {tokens}"
+    return f"To give it more: `homebody {command} change {name} {value}`"
