@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, Protocol
 
 from agent.messages import ToolCall
@@ -27,12 +28,16 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedCall:
-    """A call that the owner was asked about. ``key`` names it within its turn; ``summary`` says what it would do."""
+    """A call that the owner was asked about. ``key`` names it within its turn; ``summary`` says what it would do.
+
+    ``at`` is when it was asked about first, by which "in ten minutes" counts; None where that is not known.
+    """
 
     approval: str
     key: str
     call: ToolCall
     summary: str = ""
+    at: datetime | None = None
 
 
 class Gate(Protocol):

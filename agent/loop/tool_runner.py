@@ -111,6 +111,8 @@ class ToolRunner:
         """
         for one in asked:
             context = replace(self.context.tool_context(self.turn), call=one.key)
+            if one.at is not None:  # a yes is to what was shown: "in ten minutes" counts from then
+                context = replace(context, now=one.at.astimezone(context.now.tzinfo))
             effect = self.context.toolbox.effect_of(one.call.name)
             if effect != "pure" and not await self._began_never(one.key):
                 # it was allowed and began before a restart: whatever it changed itself must not be taken for a reason to ask again

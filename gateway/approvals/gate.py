@@ -25,9 +25,12 @@ LIFETIME: Final = timedelta(minutes=30)
 """How long a question stays open. Nobody's answer is a no."""
 DENIED: Final = "the owner denied it."
 EXPIRED: Final = f"nobody decided within {LIFETIME // timedelta(minutes=1)} minutes, which counts as a no."
-_CHANGED: Final = "the program, its environment, or a file or folder that it names changed after you were asked"
+_CHANGED: Final[Mapping[str, str]] = {
+    "exec": "the program, its environment, or a file or folder that it names changed after you were asked",
+    "write": "the file that it would change changed after you were asked",
+}
+_OTHERS_CHANGED: Final = "what it would do changed after you were asked"
 _FOLDER_CHANGED: Final = "a file in its folder changed after you were asked"
-_FILE_CHANGED: Final = "the file that it would change changed after you were asked"
 _LEDGER_LOST: Final = "my database was damaged since I asked you; it may have been done already"
 _NOBODY_TO_ASK: Final = (
     "it needs the owner's approval, and I know no private chat with the owner to ask in. It becomes possible once the owner has written "
@@ -90,7 +93,9 @@ class ApprovalGate:
         why = needs_yes(act, context) if verdict.decision == "allow" and not excused else None
         if why is not None:
             verdict = Verdict(decision="ask" if may_be_asked(context) else "deny", reason=why)
-        asked = AskedAct(call=call, act=act, origin=context.origin, taint=in_order(context), reason=verdict.reason)
+        asked = AskedAct(
+            call=call, act=act, origin=context.origin, taint=in_order(context), reason=verdict.reason, at=context.now
+        )
         try:
             if former is not None:
                 return await self._judge_again(former, key, asked, verdict)
@@ -129,7 +134,7 @@ class ApprovalGate:
             number = former.round if former.state == "pending" else former.round + 1
             if number > former.round:
                 around = only_files_around_differ(digest, former.fingerprint)
-                changed = _FILE_CHANGED if asked.act.kind == "write" else _FOLDER_CHANGED if around else _CHANGED
+                changed = _FOLDER_CHANGED if around else _CHANGED.get(asked.act.kind, _OTHERS_CHANGED)
                 why = _LEDGER_LOST if former.reason == IN_DOUBT else changed
                 asked = replace(asked, reason=why)
         question = NewApproval(

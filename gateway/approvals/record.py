@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from dataclasses import asdict, dataclass, fields
+from datetime import datetime
 from typing import Any, Final
 
 from agent.loop.gate import AskedCall
@@ -22,7 +23,7 @@ _PAIRS: Final = 2
 class AskedAct:
     """The act that a question is about: the call that asks for it, who started the turn, and what untrusted text it has read.
 
-    ``reason`` says why it is asked about.
+    ``reason`` says why it is asked about, ``at`` when it was first; None in records of earlier versions.
     """
 
     call: ToolCall
@@ -30,6 +31,7 @@ class AskedAct:
     origin: Origin
     taint: tuple[str, ...] = ()
     reason: str = ""
+    at: datetime | None = None
 
     def encoded(self) -> str:
         """Return it as JSON."""
@@ -40,6 +42,7 @@ class AskedAct:
             "origin": self.origin,
             "taint": list(self.taint),
             "reason": self.reason,
+            "at": None if self.at is None else self.at.isoformat(),
         }
         return json.dumps(written, ensure_ascii=False, separators=(",", ":"))
 
@@ -53,7 +56,8 @@ class AskedAct:
         for name in ("recipients", "excused"):
             act[name] = tuple(str(one) for one in act.get(name, ()))
         call = ToolCall(id=raw["call"]["id"], name=raw["call"]["name"], arguments=raw["call"]["arguments"])
-        return cls(call=call, act=Act(**act), origin=raw["origin"], taint=tuple(raw["taint"]), reason=raw["reason"])
+        at = datetime.fromisoformat(raw["at"]) if raw.get("at") else None
+        return cls(call=call, act=Act(**act), origin=raw["origin"], taint=tuple(raw["taint"]), reason=raw["reason"], at=at)
 
 
 def approval_id(turn: str, key: str) -> str:
@@ -76,4 +80,4 @@ def parse_name(name: str) -> tuple[str, int]:
 def asked_call(approval: NewApproval) -> AskedCall:
     """Return the call of a question, for the turn that goes on."""
     asked = AskedAct.decoded(approval.payload)
-    return AskedCall(approval=approval.id, key=approval.call, call=asked.call, summary=asked.act.summary)
+    return AskedCall(approval=approval.id, key=approval.call, call=asked.call, summary=asked.act.summary, at=asked.at)
