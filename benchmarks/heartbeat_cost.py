@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 STEP = 1800
 MINUTE = 60
-OWNER_CHARS = 1500
+OWNER_CHARS = 2500
 """What an agent knows of its owner after a week or two; with less, the prompt is too short for the cache of this model."""
 LEAST_TOKENS = 4096
 SESSION = "agent:main:heartbeat"

@@ -18,6 +18,9 @@ _WHY: Final = {
     "waiting": "waits for the last one",
 }
 
+_SEVERAL: Final = 3
+"""Calls of a day from which on the cache must have given something: the first writes it."""
+
 
 def status_line(facts: Mapping[str, Any], spent: Sequence[UsageRow], zone: ZoneInfo) -> str:
     """Return the line of ``/status``; nothing where heartbeats are off. ``facts`` are those of ``Heartbeats``."""
@@ -33,7 +36,18 @@ def status_line(facts: Mapping[str, Any], spent: Sequence[UsageRow], zone: ZoneI
         every = f"(the last {facts['failures']} failed, so less often than {every})"
     due = datetime.fromisoformat(facts["next"]).astimezone(zone) if facts["next"] else None
     how = _WHY.get(facts["skipped"] or "") or (f"next at {due:%H:%M}" if due else "begins in a moment")
-    return f"- 💓 Heartbeat {every}: {how}{today}"
+    return f"- 💓 Heartbeat {every}: {how}{today}{_uncached(rows)}"
+
+
+def _uncached(rows: Sequence[UsageRow]) -> str:
+    """Say that the day's heartbeats cost their full price, where they cost anything and the provider's cache gave none of them anything."""
+    calls, prompt = sum(row.calls for row in rows), sum(row.input + row.cache_write for row in rows)
+    if calls < _SEVERAL or any(row.cache_read for row in rows) or not any(row.cost for row in rows):
+        return ""
+    return (
+        f", each at its full price: nothing came from the provider's cache. It may keep no prompt of {prompt // calls:,} tokens; "
+        "a longer USER.md, a cheaper `heartbeat.model` or a longer `heartbeat.every` cost less"
+    )
 
 
 def _interval(seconds: float) -> str:

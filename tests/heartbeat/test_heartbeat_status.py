@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -25,7 +26,7 @@ FACTS: dict[str, Any] = {
     "trouble": "",
 }
 SPENT = [
-    UsageRow(day="2026-03-01", agent=agent, name=name, calls=calls, input=0, output=0, cache_read=0, cache_write=0, cost=cost, unpriced=0, open=0)  # noqa: E501
+    UsageRow(day="2026-03-01", agent=agent, name=name, calls=calls, input=0, output=0, cache_read=9000, cache_write=0, cost=cost, unpriced=0, open=0)  # noqa: E501
     for agent, name, calls, cost in (("main", "heartbeat:main", 12, 0.034), ("work", "heartbeat:work", 9, 9.0), ("main", "owner", 3, 7.0))
 ]  # fmt: skip
 
@@ -45,6 +46,18 @@ SPENT = [
 )  # fmt: skip
 def test_the_line_says_when_and_what_it_costs(change: dict[str, Any], line: str) -> None:
     assert status_line(FACTS | change, SPENT, BERLIN) == line
+
+
+@pytest.mark.parametrize(
+    ("calls", "cost", "read", "said"),
+    [(4, 0.08, 0, True), (2, 0.04, 0, False), (4, 0.08, 100, False), (4, 0.0, 0, False)],
+)
+def test_a_prompt_that_the_providers_cache_does_not_keep_is_told_of(calls: int, cost: float, read: int, said: bool) -> None:
+    row = replace(SPENT[0], calls=calls, input=4000 * calls, cache_write=35 * calls, cache_read=read, cost=cost)
+    line = status_line(FACTS, [row], BERLIN)
+    assert (
+        ", each at its full price: nothing came from the provider's cache. It may keep no prompt of 4,035 tokens;" in line
+    ) == said
 
 
 async def test_the_owner_sees_it_in_the_chat(tmp_path: Path) -> None:

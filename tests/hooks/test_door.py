@@ -277,7 +277,6 @@ async def test_json_that_is_none_or_too_deep_is_refused(tmp_path: Path, body: by
         (b'"\\ud800 \\u0000 x"', '"� \\u0000 x"'),
         (b'{"\\udfff": "\\ud83d\\ude00"}', '{\n "�": "😀"\n}'),
         (b"\xef\xbb\xbf[]", "[]"),
-        (b"1e999", "Infinity"),
     ],
 )
 async def test_odd_json_is_shown_as_text_that_can_be_stored(tmp_path: Path, body: bytes, shown: str) -> None:
@@ -334,6 +333,7 @@ async def test_other_bodies_are_refused_with_a_reason(tmp_path: Path, media_type
     [
         (b"9" * 5000, "a number that is too large"),
         (b'{"a": [-1e999]}', "a number that is too large"),
+        (b"1e999", "a number that is too large"),
         (b'{"a": NaN}', "JSON has no number NaN"),
         (b"[-Infinity]", "JSON has no number -Infinity"),
     ],
