@@ -44,7 +44,7 @@ chat: $(RUNTIME) ## talk to Homebody here (installs it on first use)
 install: $(RUNTIME) ## put `homebody` on your PATH (a link in ~/.local/bin; LINKS=FOLDER for another)
 	@sh requirements/link "$(CURDIR)/$(BIN)/homebody" "$(LINKS)"
 
-extras: $(EXTRAS) ## install what mail, calendars, documents and MCP servers need
+extras: $(EXTRAS) ## install what mail, calendars, documents, MCP servers, metrics and traces need
 
 test: $(RUNTIME) $(TESTS) ## run all tests (ARGS="tests/http -k token" for some)
 	@sh tests/peers/install >&2 </dev/null
@@ -106,7 +106,7 @@ $(RUNTIME): $(MADE) requirements/build.txt requirements/runtime.txt pyproject.to
 	@touch $@
 
 $(EXTRAS): $(RUNTIME) requirements/extras.txt
-	@echo "Installing what mail, calendars, documents and MCP servers need ..." >&2
+	@echo "Installing what mail, calendars, documents, MCP servers, metrics and traces need ..." >&2
 	@$(HASHED) -r requirements/extras.txt >&2 </dev/null
 	@touch $@
 

@@ -13,6 +13,10 @@ AttachmentKind = Literal["image", "voice", "audio", "video", "document"]
 InboundEvent = Literal["message", "edited", "reaction", "button"]
 THREAD_MARK: Final = ":thread:"
 """What stands between a group and a thread of it in an address."""
+CLIENT_CHANNELS: Final = frozenset({"terminal", "api"})
+"""Channels whose conversations are read by a client that is connected at the moment, if any: nothing is sent there unasked."""
+API: Final = "api"
+"""The channel of programs that call the gateway over HTTP."""
 ADDRESS_PARTS: Final = 4
 """Channel, account, kind and id."""
 
@@ -96,8 +100,9 @@ class Inbound:
 
     ``event`` says what happened. "edited": ``target`` (a message of this conversation) now reads ``text``. "reaction": somebody put
     the emoji ``text`` under ``target``. "button": a button under ``target`` was pressed, whose value is ``text``.
-    ``quoted`` is the beginning of the message that this one replies to. Messages of one sender with the same ``part_of`` (an album, a
-    text that the platform cut up) are parts of one. ``from_bot``: a program wrote it.
+    ``quoted`` is the beginning of the message that this one replies to, ``context`` what the sender's program says beside it.
+    Messages of one sender with the same ``part_of`` (an album, a text that the platform cut up) are parts of one. ``from_bot``: a
+    program wrote it.
     """
 
     conversation: ChatAddress
@@ -112,6 +117,7 @@ class Inbound:
     event: InboundEvent = "message"
     target: str | None = None
     quoted: str = ""
+    context: str = ""
     attachments: tuple[Attachment, ...] = ()
     part_of: str | None = None
     from_bot: bool = False

@@ -127,6 +127,17 @@ class Drafts(Protocol):
         ...
 
 
+class Follows(Protocol):
+    """Optional, for channels whose clients wait for the answer to one message: which turn answers which messages."""
+
+    append_only: bool
+    """Whether a preview can only be added to, so that what is gone from the answer again is left out of it: the output of a tool."""
+
+    def turn_began(self, conversation: ChatAddress, turn: str, messages: Sequence[str]) -> None:
+        """A turn, as passed to ``draft``, answers messages (``Inbound.message_id``) while they wait. Does not block."""
+        ...
+
+
 class DraftsEnd(Protocol):
     """Optional, for channels whose preview becomes the answer: called when a turn shows no more previews."""
 

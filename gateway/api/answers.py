@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 HEADERS: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 """Headers of every answer."""
+OPENAI: Final = "/v1/"
+"""Below this path errors have OpenAI's form."""
 FIRST_ERROR: Final = 400
 """From this status on, an answer ends its connection, so that what is left of the request's body is not waited for."""
+_SERVERS = 500
 _REASONS = {404: "not-found", 408: "too-slow", 503: "not-now"}
 
 
@@ -38,22 +41,27 @@ class Refusal(HTTPException):
         self.reason = reason
         self.hint = hint
 
-    def response(self) -> Response:
-        """The same as JSON."""
-        told = {"error": self.detail, "reason": self.reason, "mend": self.hint}
+    def response(self, path: str = "") -> Response:
+        """The same as JSON, in the form that is usual at a path."""
+        told: dict[str, Any] = {"error": self.detail, "reason": self.reason, "mend": self.hint}
+        if path.startswith(OPENAI):
+            kind = "server_error" if self.status_code >= _SERVERS else "invalid_request_error"
+            told = {"error": {"message": f"{self.detail}. {self.hint}", "type": kind, "param": None, "code": self.reason}}
         return json_answer(told, self.status_code, self.headers)
 
 
-async def on_http_error(_: Request, error: Exception) -> Response:
+async def on_http_error(request: Request, error: Exception) -> Response:
     """Answer a Refusal, and errors of the router in the same form."""
     assert isinstance(error, HTTPException)
     if not isinstance(error, Refusal):
         reason = _REASONS.get(error.status_code, "not-allowed")
         hint = "There are GET /healthz, /readyz and /status."
         error = Refusal(error.status_code, reason, error.detail, hint, error.headers)
-    return error.response()
+    return error.response(request.url.path)
 
 
-async def on_defect(_: Request, __: Exception) -> Response:
+async def on_defect(request: Request, _: Exception) -> Response:
     """Answer an exception that nobody expected, without telling what it was."""
-    return Refusal(500, "defect", "something in the gateway broke while answering", "The log says more: logs/.").response()
+    return Refusal(500, "defect", "something in the gateway broke while answering", "The log says more: logs/.").response(
+        request.url.path
+    )

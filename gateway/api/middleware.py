@@ -9,12 +9,11 @@ from __future__ import annotations
 import ipaddress
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from starlette.middleware import Middleware
 
-from gateway.api.answers import Refusal
-from gateway.base.api_token import same
+from gateway.api.answers import OPENAI, Refusal
 from gateway.settings.http import GatewaySettings
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ LARGEST_HEAD: Final = 32 * 1024
 LARGEST_BODY: Final = 1024 * 1024
 LARGEST_LOCAL_BODY: Final = 8 * 1024 * 1024
 """On the unix socket; messages of the terminal are as large (``gateway.api.client.MESSAGE_BYTES``)."""
+LARGEST_API_BODY: Final = 32 * 1024 * 1024
+"""Below ``/v1/``, where requests hold pictures; their route reads few large ones at a time."""
 HOOKS: Final = "/hooks/"
 """Platforms call below this path, under whatever name they were given; their channels trust nothing but signatures."""
 FORWARDING = frozenset(
@@ -39,7 +40,7 @@ FORWARDING_PREFIX = b"x-forwarded"
 _SCHEME = b"bearer "
 
 
-def tcp_middleware(settings: GatewaySettings, port: int, token: str, log: Log) -> list[Middleware]:
+def tcp_middleware(settings: GatewaySettings, port: int, token: Token, log: Log) -> list[Middleware]:
     """Return the middleware of the TCP listener, outermost first. ``port`` is the one really listened on."""
     return [
         Middleware(RequestLimits, log),
@@ -72,7 +73,7 @@ class _Check(ABC):
             await self.app(scope, receive, send)
             return
         self._log.warning("request refused", reason=refusal.reason, error=refusal.detail, path=scope["path"][:200])
-        await refusal.response()(scope, receive, send)
+        await refusal.response(scope["path"])(scope, receive, send)
 
 
 class RequestLimits(_Check):
@@ -96,24 +97,29 @@ class RequestLimits(_Check):
         if size > LARGEST_HEAD:
             error = f"the head is larger than {LARGEST_HEAD} bytes"
             return Refusal(431, "head-too-large", error, "Send fewer or shorter headers.")
-        return self._too_large() if any(length.isdigit() and int(length) > self._largest for length in lengths) else None
+        largest = self._most(scope)
+        return self._too_large(largest) if any(length.isdigit() and int(length) > largest for length in lengths) else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Count a body that did not say its length (chunked), and stop it at the limit."""
-        taken = 0
+        taken, largest = 0, self._most(scope)
 
         async def counting() -> Message:
             nonlocal taken
             message = await receive()
             taken += len(message.get("body", b""))
-            if taken > self._largest:
-                raise self._too_large()
+            if taken > largest:
+                raise self._too_large(largest)
             return message
 
         await super().__call__(scope, counting, send)
 
-    def _too_large(self) -> Refusal:
-        return Refusal(413, "body-too-large", f"the body is larger than {self._largest} bytes", "Send less at a time.")
+    def _most(self, scope: Scope) -> int:
+        return LARGEST_API_BODY if scope["path"].startswith(OPENAI) else self._largest
+
+    @staticmethod
+    def _too_large(largest: int) -> Refusal:
+        return Refusal(413, "body-too-large", f"the body is larger than {largest} bytes", "Send less at a time.")
 
 
 class TrustedProxies(_Check):
@@ -176,18 +182,30 @@ class AllowedOrigins(_Check):
         return Refusal(403, "foreign-origin", error, "If they should, add that origin to gateway.allowedOrigins.")
 
 
-class BearerToken:
-    """Notes in ``scope["owner"]`` whether the request carries the token. Routes decide what others may know."""
+class Token(Protocol):
+    """The gateway's token."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    async def holds(self, offered: bytes) -> bool:
+        """Return whether ``offered`` is the token that holds now."""
+        ...
+
+
+class BearerToken:
+    """Notes in ``scope["owner"]`` whether the request carries the token. Routes decide what others may know.
+
+    ``scope["bearer"]`` is what the request carries, for routes that have tokens of their own; empty for none, and for more than one.
+    """
+
+    def __init__(self, app: ASGIApp, token: Token) -> None:
         self.app = app
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Compare in constant time."""
+        """Compare with the token that holds at this moment."""
         offered = _values(scope["headers"], b"authorization")
         named = len(offered) == 1 and offered[0][: len(_SCHEME)].lower() == _SCHEME
-        scope["owner"] = named and same(offered[0][len(_SCHEME) :].strip(), self._token)
+        scope["bearer"] = offered[0][len(_SCHEME) :].strip() if named else b""
+        scope["owner"] = bool(scope["bearer"]) and await self._token.holds(scope["bearer"])
         await self.app(scope, receive, send)
 
 

@@ -24,7 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gateway.api import unix_socket
 from gateway.api.answers import on_defect, on_http_error
-from gateway.api.middleware import LARGEST_HEAD, tcp_middleware, unix_middleware
+from gateway.api.middleware import LARGEST_HEAD, Token, tcp_middleware, unix_middleware
 from gateway.base.errors import HomebodyError
 from gateway.settings.http import GatewaySettings
 
@@ -51,14 +51,14 @@ async def serve_tcp(
     routes: Routes,
     settings: GatewaySettings,
     *,
-    token: str,
+    token: Token,
     log: structlog.typing.FilteringBoundLogger,
     started: Callable[[int], None],
     head_seconds: float = HEAD_SECONDS,
 ) -> None:
     """Listen as ``settings`` say, call ``started`` with the port, and serve until cancelled; then finish answers (3 s at most).
 
-    ``token`` is one that `gateway.base.api_token` has checked. A peer has ``head_seconds`` to finish a request.
+    A peer has ``head_seconds`` to finish a request.
     Installs no signal handlers.
 
     Raises:

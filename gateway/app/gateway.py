@@ -98,6 +98,7 @@ class Gateway(GatewayParts):
         self.channel_supervisor.keep(self.terminal, Policy(local=True))
         if self.deps.serving:
             self._keep_platforms()
+            self.api.begin()
         starts = CrashLoopBreaker(self.deps.paths.state, self.deps.clock)
         if self.deps.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
             self.pause.begin("crashes", OFTEN_CRASHED, known=starts.told)
@@ -166,7 +167,9 @@ class Gateway(GatewayParts):
             self._unix_api(),
             tcp_api(
                 state,
-                self.settings.current.gateway.under(env),
+                lambda: self.settings.current.gateway.under(env),
+                api=self.api,
+                learn=self.deps.learn,
                 status=self.status.status,
                 channels=self.channel_supervisor,
                 hooks=self.automation.hooks.receiver,

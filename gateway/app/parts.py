@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from agent.tools.provider import FixedTools, ToolProvider
-from channels.messages import ChatAddress
+from channels.messages import API, ChatAddress
 from channels.platform import Policy
 from channels.protocol import Channel
 from channels.silent import SilentChannel, is_silent
@@ -21,6 +21,7 @@ from gateway.api.handlers.todo_requests import TodoHandlers
 from gateway.api.handlers.tools import ToolHandlers
 from gateway.app.agent_factory import AgentParts
 from gateway.app.agent_supervisor import AgentSupervisor
+from gateway.app.api_parts import ApiParts
 from gateway.app.approvals import ApprovalParts
 from gateway.app.automation_parts import AutomationParts
 from gateway.app.commands import CommandParts
@@ -143,6 +144,7 @@ class GatewayParts:
         self.delivery.ready(self.silent.name, self.silent.account)
         self.channel_supervisor = ChannelSupervisor(self._keeper, self.delivery)
         health, attached = self.delivery.health, self.terminal.attached
+        self.api = ApiParts(deps, self.settings, ledger, agents=self.agents, keep=self.channel_supervisor.keep)
         self.owner = OwnerNotifications(
             ledger,
             self.agents,
@@ -393,6 +395,7 @@ class GatewayParts:
             self.model_registry.adopt(settings.models, settings.auth)
         if not alike(former.session, settings.session):
             self.schedule.look_again()
+        self.api.begin()
         if self.deps.logs is not None:
             self.deps.logs.adopt(settings.logging)
 
@@ -443,8 +446,14 @@ class GatewayParts:
     def _wake(self, turn: Turn) -> None:
         go_on(self.lanes, turn)
 
-    async def _resumed_at(self, place: ChatAddress) -> ChatAddress:
-        """Return where a turn is answered that had to wait: where it was asked for, unless that was a terminal that is gone."""
+    async def _resumed_at(self, message: RoutedMessage) -> ChatAddress:
+        """Return where a turn is answered that had to wait: where it was asked for, unless that was a terminal that is gone.
+
+        The owner's programs do not wait either; a guest's is told with its next message.
+        """
+        place = message.inbound.conversation
+        if place.channel == API:
+            return (await self.owner.place() or place) if message.actor.owner else place
         if place.channel != self.terminal.name or self.terminal.attached(place):
             return place
         return await self.owner.place() or replace(place, id=LOCAL)

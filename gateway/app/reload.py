@@ -15,6 +15,7 @@ from typing import Any
 
 from agent.errors import AgentError
 from channels.errors import ChannelError
+from channels.messages import CLIENT_CHANNELS
 from channels.platform import Policy
 from channels.protocol import Channel
 from gateway.app.agent_factory import BuiltAgent
@@ -42,7 +43,8 @@ LOOK_AGAIN_SECONDS = 60.0
 """Seconds between reads while the file cannot be watched; also the longest back-off."""
 COMMAND_SECONDS = 60.0
 """How long after the watch on the file a command that changed it may ask what came of the change."""
-_TERMINAL = "terminal:default"
+_OWN = frozenset(f"{name}:default" for name in CLIENT_CHANNELS)
+"""Accounts that no section of the settings makes."""
 
 
 class Reload:
@@ -249,7 +251,7 @@ class Reload:
         """Reconnect the accounts whose settings changed. New access rules take effect immediately."""
 
         def stays(name: str) -> bool:
-            return name == _TERMINAL or (name in fresh and _same_account(former, now, name))
+            return name in _OWN or (name in fresh and _same_account(former, now, name))
 
         for name, runner in self._channels.items():
             if not stays(name) and name in fresh:

@@ -6,7 +6,7 @@ Imported only by a gateway that serves: it brings in Starlette and uvicorn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,10 +17,12 @@ from gateway.api.routes.admin import Call, admin_routes
 from gateway.api.routes.chat_stream import ChatRoutes
 from gateway.api.routes.health import health_routes
 from gateway.api.routes.hooks import HookRoutes
+from gateway.api.routes.on_demand import on_demand
 from gateway.api.routes.webhooks import Webhooks
 from gateway.api.server import Routes, serve_tcp, serve_unix
 from gateway.api.unix_socket import SOCKET
-from gateway.base.api_token import FILE_NAME, token_from_file, token_from_settings
+from gateway.app.api_parts import ApiParts
+from gateway.base.api_token import FILE_NAME, GatewayToken
 from gateway.base.clock import SystemClock
 from gateway.base.state_lock import StateLock, describe
 from gateway.base.structured_log import structlog
@@ -54,19 +56,23 @@ async def unix_api(
 
 async def tcp_api(
     state: Path,
-    settings: GatewaySettings,
+    settings: Callable[[], GatewaySettings],
     *,
+    api: ApiParts,
+    learn: Callable[[Iterable[str]], None],
     status: Status,
     channels: ChannelSupervisor,
     hooks: HookReceiver,
     lock: StateLock,
 ) -> None:
     """Serve what is public over HTTP on TCP, and write the port into the lock."""
-    given = settings.auth.token
-    if given is not None:
-        token = token_from_settings(given.get_secret_value())
-    else:
-        token = await asyncio.to_thread(token_from_file, state / FILE_NAME)
+
+    def given() -> str | None:
+        secret = settings().auth.token
+        return None if secret is None else secret.get_secret_value()
+
+    token = GatewayToken(state / FILE_NAME, given, learn)
+    await token.open()
 
     def started(port: int) -> None:
         holder = describe(state / "gateway.lock")
@@ -79,7 +85,8 @@ async def tcp_api(
 
     log = structlog.get_logger("gateway.http")
     webhooks = [*HookRoutes(hooks, log).routes(), *Webhooks(hook, log).routes()]
-    await serve_tcp([*_health(status), *webhooks], settings, token=token, log=log, started=started)
+    switched_on = [on_demand("/v1/{path:path}", "gateway.openai.enabled", enabled=lambda: api.enabled, make=api.routes)]
+    await serve_tcp([*_health(status), *webhooks, *switched_on], settings(), token=token, log=log, started=started)
 
 
 async def watch(

@@ -13,7 +13,7 @@ from agent.loop.gate import Verdict
 from agent.messages import ToolCall
 from agent.timing import Clock
 from agent.tools.protocol import Act, Origin, ToolContext
-from channels.messages import ChatAddress
+from channels.messages import API, ChatAddress
 from gateway.approvals.fingerprint import fingerprint, only_files_around_differ
 from gateway.approvals.named_paths import TooManyFiles
 from gateway.approvals.record import AskedAct, approval_id
@@ -158,6 +158,8 @@ class ApprovalGate:
     async def _place(self, origin: Origin) -> ChatAddress | None:
         """Return where to ask: where the owner asked for it, or in the owner's private chat."""
         place = self.turn.conversation
+        if origin == "owner" and place.channel == API:  # a program must not answer what is asked about it
+            return await self.owner() or ChatAddress(channel="terminal", kind="direct", id="local")
         if origin == "owner" and place.kind == "direct":
             return place
         return await self.owner()

@@ -1,17 +1,21 @@
-"""The bearer token of the HTTP API: generated once, stored with mode 0600, checked for strength."""
+"""The bearer token of the HTTP API: generated once, stored with mode 0600, checked for strength, and read again when it changes."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
+import logging
 import os
 import re
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gateway.base.errors import HomebodyError, StorageFailed
+
+log = logging.getLogger(__name__)
 
 FILE_NAME = "gateway.token"
 SHORTEST = 24
@@ -111,3 +115,67 @@ def _read(file: Path) -> str:
 def same(offered: bytes, token: str) -> bool:
     """Compare in constant time."""
     return hmac.compare_digest(offered, token.encode("ascii"))
+
+
+class GatewayToken:
+    """The token that holds at the moment: that of the settings, which ``given`` returns, or else that of ``file``.
+
+    A replaced token holds from the next request on. A file that is gone is made anew; one that cannot be used lets nobody in.
+    ``learn`` gets a token that was replaced in the file, which may be in no log and no reply.
+    """
+
+    def __init__(
+        self, file: Path, given: Callable[[], str | None], learn: Callable[[Iterable[str]], None] = lambda _: None
+    ) -> None:
+        self._file = file
+        self._given = given
+        self._learn = learn
+        self._stamp: tuple[int, int, int] | None = None
+        self._token: str | None = None
+
+    async def open(self) -> None:
+        """Read or make the token. Raises HomebodyError for one that cannot be used."""
+        given = self._given()
+        if given is None:
+            self._token = await asyncio.to_thread(token_from_file, self._file)
+            self._stamp = self._present()
+        else:
+            token_from_settings(given)
+
+    async def holds(self, offered: bytes) -> bool:
+        """Return whether ``offered`` is the token, compared in constant time."""
+        token = self._given()
+        if token is not None:
+            return same(offered, token.strip())
+        if self._stamp is None or self._present() != self._stamp:
+            await self._read_again()
+        return self._token is not None and same(offered, self._token)
+
+    async def _read_again(self) -> None:
+        try:
+            self._token = await asyncio.to_thread(token_from_file, self._file)
+        except HomebodyError as error:
+            log.warning("the gateway's token cannot be used, so no token holds: %s", error.as_text())
+            self._token = None
+        else:
+            self._learn([self._token])
+            log.info("the gateway's token was read again, because %s changed", self._file.name)
+        self._stamp = self._present()
+
+    def _present(self) -> tuple[int, int, int] | None:
+        try:
+            found = self._file.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class FixedToken:
+    """A token that never changes."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    async def holds(self, offered: bytes) -> bool:
+        """Return whether ``offered`` is the token, compared in constant time."""
+        return same(offered, self._token)

@@ -42,6 +42,7 @@ COMMANDS = {
     "pairing": ("gateway.cli.pairing:pairing", "Approve and revoke people who may talk to your agent."),
     "approvals": ("gateway.cli.approvals:approvals", "Decide what agents ask for, and show the rules."),
     "hooks": ("gateway.cli.hooks:hooks", "Let other programs call your agent by webhooks."),
+    "api": ("gateway.cli.api:api", "Make tokens for programs that speak OpenAI's API."),
     "cron": ("gateway.cli.cron:cron", "Set up and manage reminders and tasks on a schedule."),
     "calendar": ("gateway.cli.calendar:calendar", "Show and check the calendars that agents use."),
     "inbox": ("gateway.cli.waiting_messages:inbox", "Show messages that are waiting or failed."),

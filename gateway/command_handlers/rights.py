@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
-from channels.messages import ChatAddress
+from channels.messages import API, ChatAddress
 from gateway.commands.table import COMMANDS, Command, help_of
 from gateway.queue.message_queue import QueuedMessage
 from gateway.queue.steering import RunningTurn
@@ -21,6 +21,8 @@ COSTLY: Final = frozenset({"model", "think"})
 """Commands that affect the owner's cost; guests may not use them in private either."""
 OWNERS: Final = frozenset({"agents", "approve", "resume", "skills", "usage", "budget"})
 """Commands for the owner only; they reject others themselves."""
+DECIDING: Final = frozenset({"approve", "mcp", "skills"})
+"""Commands that decide with an argument what an agent may do. A program that calls the API cannot decide about itself."""
 _ANYWHERE: Final = "*"
 
 
@@ -32,9 +34,11 @@ class CommandRights:
 
     def may(self, command: Command, argument: str, place: ChatAddress, actor: Actor) -> bool:
         """Whether ``actor`` may use a command in a conversation. For ``/stop`` see ``may_stop``."""
+        name = command.name
+        if place.channel == API and name in DECIDING and argument:
+            return False
         if actor.owner:
             return True
-        name = command.name
         changes = name in CHANGING or (name in ASKING and bool(argument))
         if place.kind == "direct":
             return not (changes and name in COSTLY)
@@ -57,6 +61,8 @@ class CommandRights:
 
     def refusal(self, command: Command, place: ChatAddress) -> str:
         """Return the reply to a person who may not use a command, with the setting that allows it."""
+        if place.channel == API and command.name in DECIDING:
+            return f"/{command.name} decides nothing over the API. Use it in a chat with me, or with `homebody` on its machine."
         if place.kind == "direct":
             return f"Only my owner can use /{command.name} with an argument."
         return f"In this group only my owner can use /{command.name}. My owner can allow it with the setting `messages.groupCommands`."

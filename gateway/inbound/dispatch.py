@@ -82,7 +82,9 @@ class Dispatcher:
     async def _refuse(self, row: InboxRow, inbound: Inbound, error: UsageError) -> None:
         """Tell the sender why no agent gets the message."""
         place, text = inbound.conversation, error.as_text()
-        await self._end(row, "failed", reason=str(error), reply=[NewOutbound(conversation=place, text=text)])
+        await self._end(
+            row, "failed", reason=str(error), reply=[NewOutbound(conversation=place, text=text, key=f"{row.uid}.r")]
+        )
         facts = turn_facts("", "", "", text, exit_code=error.exit_code) | {"chunks": 1, "replyKeys": None}
         show_frame(self._channel(place), place, Done("", inbound.message_id, facts))
 

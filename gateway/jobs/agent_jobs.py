@@ -12,7 +12,7 @@ from agent.errors import JobRefused
 from agent.taint import merged
 from agent.tools.cron_tool import CronArguments
 from agent.tools.protocol import Outcome, ToolContext
-from channels.messages import ChatAddress
+from channels.messages import CLIENT_CHANNELS, ChatAddress
 from gateway.base.errors import UsageError
 from gateway.jobs.job_service import JobService
 from gateway.jobs.job_words import kind_of, line, name_for, named, target, told, told_runs, whole
@@ -25,8 +25,8 @@ _SHOWN: Final = 50
 _LOG: Final = 10
 _JUST_NOW: Final = timedelta(minutes=1)
 """A job that was started by hand so lately is not started again: the call may be one that a crash interrupted."""
-_NOWHERE: Final = frozenset({"terminal", "internal"})
-"""Channels in which nobody may be when a job is due: the terminal, and conversations that are never shown."""
+_NOWHERE: Final = CLIENT_CHANNELS | {"internal"}
+"""Channels in which nobody may be when a job is due: those of clients, and conversations that are never shown."""
 _PATIENCE: Final = 30.0
 """Seconds that a preview waits for the ledger."""
 

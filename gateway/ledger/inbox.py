@@ -22,6 +22,7 @@ from gateway.ledger.rows import (
     InboxRow,
     InboxState,
     NewOutbound,
+    Outcome,
 )
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import WITHIN, clean, instant, listed, stamp
@@ -60,6 +61,31 @@ class SqliteInbox:
         query = "SELECT value FROM cursor WHERE account = ? AND name = ?"
         found = await self._connection.run(lambda db: db.execute(query, (account, name)).fetchone())
         return None if found is None else str(found[0])
+
+    async def outcome(self, account: str, alias: str) -> Outcome | None:
+        query = f"SELECT {COLUMNS} FROM inbox WHERE account = ? AND skey = ?"
+
+        def work(db: apsw.Connection) -> Outcome | None:
+            found = db.execute(query, (account, clean(alias))).fetchone()
+            if found is None:
+                return None
+            row = read_row(found)
+            suspended = db.execute("SELECT 1 FROM turn WHERE id = ? AND state = 'suspended'", (row.turn,)).fetchone()
+            texts = db.execute(
+                "SELECT text FROM (SELECT id, text, conversation FROM outbox WHERE turn = :turn "
+                "UNION SELECT id, text, conversation FROM outbox WHERE key >= :first AND key < :last) "
+                "WHERE conversation = :at ORDER BY id",
+                {"at": row.conversation, "turn": row.turn or "", "first": f"{row.uid}.", "last": f"{row.uid}/"},
+            )
+            return Outcome(row=row, suspended=suspended is not None, replies=tuple(str(text) for (text,) in texts if text))
+
+        return await self._connection.run(work)
+
+    async def newest(self, account: str, conversation: str) -> InboxRow | None:
+        query = f"SELECT {COLUMNS} FROM inbox WHERE account = ? AND conversation = ? ORDER BY id DESC LIMIT 1"
+        values = (account, clean(conversation))
+        found = await self._connection.run(lambda db: db.execute(query, values).fetchone())
+        return None if found is None else read_row(found)
 
     async def knows(self, conversation: str, message: str) -> bool:
         query = (

@@ -37,6 +37,7 @@ from gateway.ledger.rows import (
     NewOutbound,
     OutboxRow,
     OutboxState,
+    Outcome,
     PairingRequest,
     Role,
     Tally,
@@ -60,6 +61,14 @@ class InboxLedger(Protocol):
         A message whose ``alias`` is known is a duplicate. One whose ``key`` is known under another alias is new: the platform has started
         to number anew. Context events (see ``Arrival``) are stored or applied here and are not among the rows returned.
         """
+        ...
+
+    async def outcome(self, account: str, alias: str) -> Outcome | None:
+        """Return what became of a message and what was replied to it so far; None for an unknown one."""
+        ...
+
+    async def newest(self, account: str, conversation: str) -> InboxRow | None:
+        """Return the message of a conversation that came last, whatever became of it."""
         ...
 
     async def knows(self, conversation: str, message: str) -> bool:

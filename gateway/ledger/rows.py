@@ -112,6 +112,15 @@ class InboxRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a message. ``suspended``: its turn waits for an approval. ``replies`` are the texts of its turn, or of a command."""
+
+    row: InboxRow
+    suspended: bool
+    replies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
     """The result of storing messages: the new ones, and how many had a key that belonged to an older message."""
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from agent.timing import Clock
+from channels.messages import CLIENT_CHANNELS
 from channels.protocol import Channel
 from gateway.ledger.rows import OutboxRow
 
@@ -64,7 +65,7 @@ async def answers(channel: Channel, row: OutboxRow) -> bool:
     return ask is None or bool(await ask(row.conversation))
 
 
-AT_HOME = "terminal:"
+AT_HOME = tuple(f"{name}:" for name in CLIENT_CHANNELS)
 TOLD_AFTER = 60.0
 """Seconds without a successful send after which the owner is told."""
 
@@ -86,7 +87,7 @@ class AccountHealth:
         self._failing: dict[str, _Trouble] = {}
 
     def failed(self, account: str, why: str) -> None:
-        """Record a failed attempt that is not the message's fault. A terminal that is not open does not count."""
+        """Record a failed attempt that is not the message's fault. A client that is not connected does not count."""
         if account.startswith(AT_HOME):
             return
         now = self._clock.monotonic()

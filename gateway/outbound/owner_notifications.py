@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from channels.messages import ChatAddress
+from channels.messages import API, CLIENT_CHANNELS, ChatAddress
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed
 from gateway.ledger.protocol import Ledger
@@ -66,7 +66,7 @@ class OwnerNotifications:
             account = account_of(place)
             self._heard.pop(account, None)
             self._heard[account] = place
-            if self._unsaid and place.channel != "terminal":
+            if self._unsaid and place.channel not in CLIENT_CHANNELS:
                 self._do(self._say_rest())
 
     def say(self, text: str, *, waits: bool = False) -> None:
@@ -99,8 +99,8 @@ class OwnerNotifications:
                     return
 
     def _works(self, place: ChatAddress) -> bool:
-        if place.channel == "terminal":
-            return self._attached(place)
+        if place.channel in CLIENT_CHANNELS:
+            return place.channel != API and self._attached(place)
         return account_of(place) in self._connected() and not self._failing(account_of(place))
 
     async def _say(self, text: str) -> None:
@@ -187,7 +187,7 @@ class OwnerNotifications:
         return [place for _, place in sorted(found, key=lambda one: one[0], reverse=True)]
 
     def _reachable(self, place: ChatAddress) -> bool:
-        return place.channel != "terminal" and account_of(place) in self._connected()
+        return place.channel not in CLIENT_CHANNELS and account_of(place) in self._connected()
 
 
 def read_address(address: str) -> ChatAddress | None:

@@ -62,6 +62,7 @@ class ProgressDisplay:
         self._verbose = verbose
         self._apart = sent != "whole"
         self._drafts: Drafts | None = channel if sent != "written" and hasattr(channel, "draft") else None  # type: ignore[assignment]
+        self._append_only: bool = getattr(channel, "append_only", False)
         self._finished = ""
         self._text = ""
         self._output = ""
@@ -99,7 +100,7 @@ class ProgressDisplay:
                 self._text = ""
             case ToolStarted(call):
                 self._frame(Activity(describe(call), "started"))
-            case ToolOutput(call, text):
+            case ToolOutput(call, text) if not self._append_only:
                 self._output = f"{describe(call)}\n{_FENCE}\n{text.replace(_FENCE, '')}\n{_FENCE}"
                 self._news.set()
             case ToolFinished(call, result):

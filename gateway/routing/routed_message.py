@@ -21,7 +21,7 @@ from memory.audience import Audience
 
 _VERSION = 1
 _PLAIN = ("text", "key", "alias", "message_id", "reply_to", "mentioned")
-_LATER = ("event", "target", "quoted", "part_of", "from_bot")
+_LATER = ("event", "target", "quoted", "part_of", "from_bot", "context")
 """Fields that rows of earlier versions lack."""
 _ACTOR = tuple(field.name for field in fields(Actor))
 _ORIGINS: dict[str, Origin] = {"owner": "owner", "peer": "guest", "group": "group"}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from channels.messages import ChatAddress, Inbound
+from channels.messages import API, ChatAddress, Inbound
 from gateway.base.errors import UsageError, unknown_agent
 from gateway.ledger.protocol import ChatMigrationLedger
 from gateway.ledger.values import account_of
@@ -100,7 +100,13 @@ class Router:
         return [self.route(agent, inbound.conversation, actor) for agent in self.answering(inbound.conversation)]
 
     def answering(self, conversation: ChatAddress) -> tuple[str, ...]:
-        """Return the agents that answer a conversation: one, or those that ``broadcast`` names."""
+        """Return the agents that answer a conversation: one, or those that ``broadcast`` names.
+
+        Raises:
+            UsageError: a program asked an agent that is gone.
+        """
+        if conversation.channel == API:
+            return (self._known(api_agent(conversation)),)
         places = (conversation, *self._formers(conversation))
         for place in places:
             named = [agent for agent in audience_of_all(self._broadcast, place) if agent in self._agents]
@@ -136,6 +142,8 @@ class Router:
     def session_key(self, agent: str, conversation: ChatAddress, actor: Actor) -> str:
         """Return the session key for ``actor``. A guest never shares the owner's main session."""
         channel = _part(conversation.channel)
+        if conversation.channel == API:
+            return self._api_key(agent, conversation, actor)
         if conversation.kind == "group":
             thread = "" if conversation.thread is None else f":thread:{_part(conversation.thread)}"
             return f"agent:{agent}:{channel}:group:{_part(conversation.id)}{thread}"
@@ -149,6 +157,15 @@ class Router:
             peer = actor.person
         return f"agent:{agent}:{channel}:dm:{_part(peer)}"
 
+    def _api_key(self, agent: str, conversation: ChatAddress, actor: Actor) -> str:
+        """A program has a session for each of its tokens, or several that it names. Those of a guest are all the guest's."""
+        token = conversation.id.partition("/")[2]
+        if actor.owner:
+            return f"agent:{agent}:{API}:{token}" + (f":{_part(conversation.thread)}" if conversation.thread else "")
+        linked = actor.person in self._links or self._names_somebody(_part(actor.sender))
+        name = token if conversation.thread is None else f"{token}.{_part(conversation.thread)}"
+        return f"agent:{agent}:{API}:dm:{_part(actor.person if linked else actor.sender)}:{name}"
+
     def audience(self, session: str) -> Audience:
         """Return a session's audience, from its key alone: a group, a guest, or (any other form of key) the owner."""
         match session.split(":"):
@@ -156,7 +173,7 @@ class Router:
                 return Audience("group", folder_key(f"{channel}-{peer}"))
             case ["agent", _, "dm", peer]:
                 return Audience("peer", folder_key(peer))
-            case ["agent", _, channel, "dm", peer]:
+            case ["agent", _, channel, "dm", peer, *_]:
                 return Audience("peer", folder_key(peer if self._names_somebody(peer) else f"{channel}-{peer}"))
             case _:
                 return OWNER
@@ -236,6 +253,11 @@ def _part(text: str) -> str:
 def agent_of(session: str) -> str:
     """Return the agent in a session key; an empty string for a key of another form."""
     return session.split(":", 2)[1] if session.startswith("agent:") else ""
+
+
+def api_agent(conversation: ChatAddress) -> str:
+    """Return the agent that a program's conversation is with."""
+    return conversation.id.partition("/")[0]
 
 
 def is_owners(session: str) -> bool:

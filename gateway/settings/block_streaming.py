@@ -10,6 +10,7 @@ from pydantic import Field
 from agent.section import Section
 from channels.common.shared_settings import BlockCoalescing
 from channels.common.stream_splitter import Limits, Preference
+from channels.messages import API, CLIENT_CHANNELS
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
 Sending = Literal["whole", "finished", "written"]
 """When text is sent: at the end of the turn, after each finished answer, or while it is written."""
-AS_IT_IS_WRITTEN = "terminal"
-"""The channel that streams answers itself and needs no blocks."""
+
 ROOM = 0.75
 """Maximum ratio of minimum to maximum block length, so that there is a choice of places to split."""
 
@@ -81,9 +81,9 @@ def manner_of(messages: BlockSettings, channels: ChannelsSettings, agent: BlockS
     said: bool | None = getattr(section, "block_streaming", None)
     asked = said
     if said is None and (said := messages.by_channel.get(channel)) is None:
-        asked = True if agent.block_streaming_default == "on" and channel != AS_IT_IS_WRITTEN else None
+        asked = True if agent.block_streaming_default == "on" and channel not in CLIENT_CHANNELS else None
         said = asked or messages.enabled
-    if not said:
+    if not said or channel == API:  # its answers are one text, whatever blocks it is written in
         return Manner(least=messages.min_chars)
     usual = "text_end" if asked else "message_end"
     if (agent.block_streaming_break or usual) == "message_end":

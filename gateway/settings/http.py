@@ -1,10 +1,10 @@
-"""The section ``gateway``: the HTTP API's addresses and token."""
+"""The section ``gateway``: the HTTP API's addresses and token, and what is served beside it."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
@@ -58,6 +58,25 @@ class GatewayAuth(Section):
     """Bearer token for the HTTP API, at least 24 characters. Unset: one is generated at the first start in `state/gateway.token`."""
 
 
+class OpenAiApiSettings(Section):
+    """The API for programs that speak OpenAI's chat completions."""
+
+    enabled: bool = False
+    """Whether `/v1/chat/completions` and `/v1/models` are served."""
+
+
+class MetricsSettings(Section):
+    """Measurements for Prometheus."""
+
+    enabled: bool = False
+    """Whether `/metrics` is served."""
+    access: Literal["token", "loopback"] = "token"
+    """Who may read it: `token`, who has the gateway's token; `loopback`, any program on this machine, too."""
+
+
+_HOT: dict[str, Any] = {"reload": "hot"}
+
+
 class GatewaySettings(Section):
     """The HTTP API. All paths need the token, except the two health checks."""
 
@@ -76,8 +95,14 @@ class GatewaySettings(Section):
     allowed_origins: tuple[Annotated[str, AfterValidator(_origin)], ...] = ()
     """Web origins that may call the API from a browser, such as `https://home.example`. Default: none."""
 
-    auth: GatewayAuth = GatewayAuth()
+    auth: GatewayAuth = Field(default=GatewayAuth(), json_schema_extra=_HOT)
     """Authentication of HTTP requests."""
+
+    openai: OpenAiApiSettings = Field(default=OpenAiApiSettings(), json_schema_extra=_HOT)
+    """The API for programs that speak OpenAI's chat completions."""
+
+    metrics: MetricsSettings = Field(default=MetricsSettings(), json_schema_extra=_HOT)
+    """Measurements for Prometheus."""
 
     def under(self, environment: Mapping[str, str]) -> GatewaySettings:
         """Return these settings with overrides from the environment, for containers, where the file may not exist yet.

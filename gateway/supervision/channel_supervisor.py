@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Literal, cast
 
 from channels.errors import ChannelBroken
+from channels.messages import CLIENT_CHANNELS
 from channels.platform import Policy
 from channels.protocol import Channel, Hooked, InboundSink, Menu, MenuEntry
 from gateway.base.clock import SystemClock
@@ -152,7 +153,7 @@ class ChannelRunner:
 
     def alive(self) -> None:
         """Note that the platform sent something."""
-        if self._state != "connected" and self.channel.name != "terminal":
+        if self._state != "connected" and self.channel.name not in CLIENT_CHANNELS:
             known_as = getattr(self.channel, "known_as", "")
             name = f"{self.channel.name}:{self.channel.account}"
             log.info("%s is connected%s", name, f" as {known_as}" if known_as else "")

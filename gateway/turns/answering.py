@@ -113,7 +113,7 @@ class Answering:
         asking: Asking,
         endings: TurnEndings,
         wake: Callable[[Turn], None],
-        resumed_at: Callable[[ChatAddress], Awaitable[ChatAddress]],
+        resumed_at: Callable[[RoutedMessage], Awaitable[ChatAddress]],
         answered: Callable[[Iterable[RoutedMessage]], None] = lambda _: None,
         signature: Callable[[RoutedMessage], str] = lambda _: "",
         manner: Callable[[ChatAddress, RunningAgent], Manner] = lambda _place, _agent: Manner(),
@@ -174,6 +174,7 @@ class Answering:
             secret_filter=self._secret_filter,
         )
         gate = self._gate(context.facts, context.asked)
+        self._announce(channel, context)
         with bound(turn=context.turn.id):
             try:
                 async with showing.shown():
@@ -196,6 +197,14 @@ class Answering:
                 await finish_despite_cancel(self._finish(context, blocks, "failed", DEFECT, None, exit_code=errors.FAILED))
             else:  # what stops it from now on comes too late: the reply is queued
                 await finish_despite_cancel(self._ended(context, blocks, result, gate.questions))
+
+    @staticmethod
+    def _announce(channel: Channel, context: TurnContext) -> None:
+        """Tell a channel whose clients wait which messages the turn answers; not of one that was asked about, as nobody waits any more."""
+        began = getattr(channel, "turn_began", None)
+        if began is not None and not context.asked:
+            place = context.message.inbound.conversation
+            began(place, context.turn.id, [one.inbound.message_id for one in (context.message, *context.further)])
 
     async def _run(self, context: TurnContext, showing: ProgressDisplay, blocks: Blocks, gate: ApprovalGate) -> TurnResult:
         inbound, audience, name = context.message.inbound, context.message.route.audience, context.message.row.uid
@@ -319,7 +328,7 @@ class Answering:
         chunks = greeting + await self.chunks(context.message, said, buttons, continued=continued, before=blocks.said)
         chunks += await self._media.enclosed(context.message.row.uid, context.message.inbound.conversation)
         if context.asked:
-            there = await self._resumed_at(context.message.inbound.conversation)
+            there = await self._resumed_at(context.message)
             chunks = [replace(chunk, conversation=there) for chunk in chunks]
         chunks = marked(chunks, unasked_of(context.agent, context.message))
         keys = await self._endings.end(context.turn.id, state, context.message, chunks, text=came, taint=_taint(context))

@@ -19,7 +19,8 @@ _FORWARDED: Final = re.compile(
 """What channels put before words that are not the sender's own, and those words."""
 _MARKS: Final = re.compile(
     r"^(?=[ \t>*_#-]*(?:"
-    r"\[\s*(?:in reply to|said in this group|the message\]|edited:|pressed:|pinned|unpinned|forwarded|owner|system|summary|your owner"
+    r"\[\s*(?:in reply to|said in this group|the message\]|the program through which|edited:|pressed:"
+    r"|pinned|unpinned|forwarded|owner|system|summary|your owner"
     r"|[a-z]{3} \d{4}-\d\d-\d\d|[^\]\n]{0,120}\bto you\s*\]|[^\]\n]{0,120}\b(?:edited:|put )"
     r"|the answer above|not answered|no longer pinned|(?:scheduled )?job\b|webhook\b|from sub-?agent|sub-?agent\b|task\s*[“\"]|heartbeat\b)"
     r"|</?(?:said|file|forwarded|quoted|untrusted)\b))",

@@ -25,6 +25,7 @@ WEBHOOK_CHARS = 8000
 LOOKED_BACK = 200
 """Entries of the history in which a quoted message is looked for."""
 _NO_LETTERS = re.compile(r"[\W_]+")
+PROGRAM = "[The program through which this came says]"
 PART_CHARS = 2_000_000
 """A longer message becomes several files, each of which the file tools can read in whatever script it is."""
 
@@ -46,10 +47,11 @@ async def user_message(
     if message.automation is not None:
         return await _automated(conversation, message, message.automation, marks)
     shown, cut = await _shortened(conversation, inbound.text, message.row.uid)
+    beside = await _beside(conversation, message, marks) if inbound.context.strip() else ""
     taken = await intake.take(conversation, message, marks) if intake is not None and inbound.attachments else StoredFiles()
     written = body(shown + (f"\n\n{cut}" if cut else ""), marks)
     words = [written, *(f"{head} {unmarked(spoken)}" for head, spoken in taken.spoken)]
-    text = with_context(message, "\n".join(filter(None, words)), marks)
+    text = with_context(message, "\n".join(filter(None, words)), marks, beside)
     for one in taken.echoes:
         echo(one)
     text = "\n".join(filter(None, [text, *taken.lines]))
@@ -101,9 +103,17 @@ def _letters(text: str) -> str:
     return _NO_LETTERS.sub("", text).casefold()
 
 
-def with_context(message: RoutedMessage, text: str, marks: Marks = random_mark) -> str:
-    """Return a text with its context before it: earlier group messages, events, and what it replies to."""
-    inbound, lines = message.inbound, []
+async def _beside(conversation: SessionContext, message: RoutedMessage, marks: Marks) -> str:
+    """Return what the sender's program says beside a message. It is fenced, unless the program is the owner's."""
+    sources = () if message.actor.owner else (source("person", message.inbound.sender.id),)
+    shown, cut = await _shortened(conversation, message.inbound.context, f"{message.row.uid}-context", sources)
+    text = unmarked(shown).strip()
+    return "\n".join(filter(None, [PROGRAM, fenced(text, sources, marks) if sources else text, cut]))
+
+
+def with_context(message: RoutedMessage, text: str, marks: Marks = random_mark, beside: str = "") -> str:
+    """Return a text with its context before it: earlier group messages, events, what a program says, and what it replies to."""
+    inbound, lines = message.inbound, [beside] if beside else []
     if message.before:
         before = fenced(unmarked(message.before).strip(), [source("group", inbound.conversation.id)], marks)
         lines.append(f"[Said in this group before, not to you]\n{before}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -21,7 +21,7 @@ from agent.errors import AgentError
 from agent.loop.approvals import withdraw
 from agent.timing import Clock
 from channels.live import Activity, Rejected
-from channels.messages import Button, ChatAddress
+from channels.messages import API, Button, ChatAddress
 from channels.protocol import Channel
 from channels.silent import is_silent
 from gateway.agents.running_agent import RunningAgent
@@ -348,6 +348,8 @@ class TurnWorker:
         if (now := agent.store.get(record.key)) is not None and now.session != record.session:
             await self._decisions.withdraw(record.key, LEFT)
         chunks = await self._answering.chunks(message, reply, buttons)
+        if message.inbound.conversation.channel == API:  # a repeat of the request finds the reply by it
+            chunks = [replace(one, key=f"{message.row.uid}.c.{n}") for n, one in enumerate(chunks)]
         keys = await self._ledger.inbox.settle([message.row.id], "answered", reply=chunks)
         self._answering.done(message, turn_facts(agent.id, record.key, record.session, reply, keys=keys, exit_code=exit_code))
 

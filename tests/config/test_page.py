@@ -27,7 +27,7 @@ def test_the_page_says_which_changes_wait_for_a_restart() -> None:
             cells = line.replace("\\|", "/").strip("| ").split(" | ")
             rows[f"{section}.{cells[0].strip('`')}"] = cells[-1]
     assert set(rows.values()) == {"hot", "restart"}
-    waiting = {"gateway.port", "gateway.auth.token", "logging.file", "agents.defaults.maxConcurrent"}
+    waiting = {"gateway.port", "logging.file", "agents.defaults.maxConcurrent"}
     at_once = {
         "agents.defaults.model",
         "agents.defaults.workspace",
@@ -40,6 +40,7 @@ def test_the_page_says_which_changes_wait_for_a_restart() -> None:
         "logging.level",
     }
     at_once |= {
+        "gateway.auth.token",
         "budgets.day.usd",
         "models.providers.<name>.baseUrl",
         "tools.deny",

@@ -16,6 +16,7 @@ from gateway.api.routes.health import health_routes
 from gateway.api.routes.hooks import HookRoutes
 from gateway.api.routes.webhooks import Webhooks
 from gateway.api.server import serve_tcp
+from gateway.base.api_token import FixedToken
 from gateway.base.clock import ManualClock
 from gateway.hooks.credentials import hash_of
 from gateway.hooks.receiver import HookReceiver
@@ -149,7 +150,9 @@ async def opened(
     ]
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     settings = GatewaySettings(port=0, **settings)
-    running = asyncio.create_task(serve_tcp(routes, settings, token=GATEWAY_TOKEN, log=log, started=port.set_result))
+    running = asyncio.create_task(
+        serve_tcp(routes, settings, token=FixedToken(GATEWAY_TOKEN), log=log, started=port.set_result)
+    )
     try:
         door.port = await port
         yield door

@@ -16,6 +16,7 @@ import yaml
 
 from gateway.api.routes.health import health_routes
 from gateway.api.server import serve_tcp
+from gateway.base.api_token import FixedToken
 from gateway.settings.http import GatewaySettings
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ async def test_the_health_check_passes_while_the_server_listens_and_fails_when_i
     routes = health_routes(ready={}, status=facts, log=log)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     token = "k3XqvT0b9LrWm5ZsYd8HcN2p"
-    running = asyncio.create_task(serve_tcp(routes, settings, token=token, log=log, started=port.set_result))
+    running = asyncio.create_task(serve_tcp(routes, settings, token=FixedToken(token), log=log, started=port.set_result))
     assert await exit_code_of_the_health_check(await port) == 0
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):

@@ -16,6 +16,7 @@ import structlog
 
 from gateway.api.routes.health import health_routes
 from gateway.api.server import serve_tcp
+from gateway.base.api_token import FixedToken
 from gateway.base.errors import HomebodyError
 from gateway.settings.http import GatewaySettings
 
@@ -55,7 +56,7 @@ def door(
     routes = health_routes(ready=ready or {}, status=status, log=log)
 
     def serve(started: Callable[[int], None]) -> Coroutine[Any, Any, None]:
-        return serve_tcp(routes, settings, token=TOKEN, log=log, started=started, head_seconds=head_seconds)
+        return serve_tcp(routes, settings, token=FixedToken(TOKEN), log=log, started=started, head_seconds=head_seconds)
 
     return serve
 

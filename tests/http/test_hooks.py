@@ -17,6 +17,7 @@ from gateway.api.middleware import HOOKS, LARGEST_BODY
 from gateway.api.routes.health import health_routes
 from gateway.api.routes.webhooks import Webhooks
 from gateway.api.server import serve_tcp
+from gateway.base.api_token import FixedToken
 from gateway.base.errors import StorageFailed
 from gateway.settings.http import GatewaySettings
 from tests.peers.checks import refusal
@@ -58,7 +59,7 @@ async def serving(channel: Called | Literal["unknown", "not running"], **setting
     routes = [*health_routes(ready={}, status=facts, log=log), *Webhooks(find, log).routes()]
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     settings = GatewaySettings(port=0, **settings)
-    running = asyncio.create_task(serve_tcp(routes, settings, token=TOKEN, log=log, started=port.set_result))
+    running = asyncio.create_task(serve_tcp(routes, settings, token=FixedToken(TOKEN), log=log, started=port.set_result))
     try:
         yield await port
     finally:

@@ -20,7 +20,7 @@ ROWS: Final = {
     1: "A web page cannot be given another gateway's address by a link and send its token there",
     2: "Loopback is no proof of identity: status needs the token there too, and a forwarding header from an unknown proxy is refused",
     3: "Forwarding headers cannot be forged: only the hop of a known proxy counts",
-    4: "Nothing that changes anything is served over TCP: admin calls and chat are on the owner's unix socket",
+    4: "Over TCP webhooks alone change anything and, where it is on, the API of programs: admin calls are on a unix socket",
     5: "A foreign web page is refused by its origin, and a rebound name by its host, even with the token",
     6: "A client cannot claim rights for itself",
     7: "A credential cannot be used to make a stronger one",
@@ -31,6 +31,9 @@ ROWS: Final = {
     12: "Malformed, endless and oversized requests neither stop the gateway nor fill its memory",
     13: "The gateway's token and keys are given to no program that it starts",
     14: "One secret cannot serve two purposes",
+    15: "A program's token reaches the agents and the person that its owner said, whatever a request says",
+    16: "What a program asks for is asked of the owner elsewhere, and no program decides about itself",
+    17: "However many programs ask, and however slowly they read, the gateway goes on and the others are answered",
     20: "Access goes by a platform's unchangeable ids; names in the settings are refused",
     21: "A copied display name opens nothing",
     22: "Being paired in private gives no right in a group",
@@ -77,7 +80,6 @@ ROWS: Final = {
 
 NOT_APPLICABLE: Final = {
     1: "there is no web page",
-    6: "there are no scopes: the unix socket's file mode is the right",
     7: "credentials are made on the machine alone",
     46: "there is no web page",
     60: "there are no plug-ins, hooks or skills in workspaces",

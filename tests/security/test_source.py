@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,6 +110,10 @@ def test_sec_29_who_speaks_is_decided_in_one_place() -> None:
     )
 
 
+SWITCHED_ON = [("/v1/{path:path}", "gateway.openai.enabled")]
+"""What is served besides while a setting says so, with a token: tests/openai_api/test_rights.py."""
+
+
 @pytest.mark.sec(9)
 def test_sec_04_nothing_that_changes_anything_is_served_over_tcp() -> None:
     async def status() -> dict[str, object]:
@@ -129,7 +134,8 @@ def test_sec_04_nothing_that_changes_anything_is_served_over_tcp() -> None:
     ]
     source = (ROOT / "gateway/app/services.py").read_text(encoding="utf-8")
     served = [ast.unparse(call.args[0]) for _, method, call in calls(ast.parse(source)) if method == "serve_tcp"]
-    assert served == ["[*_health(status), *webhooks]"]
+    assert served == ["[*_health(status), *webhooks, *switched_on]"]
+    assert re.findall(r'on_demand\(\n? *"([^"]+)", "([^"]+)"', source) == SWITCHED_ON
     assert "webhooks = [*HookRoutes(hooks, log).routes(), *Webhooks(hook, log).routes()]" in source
 
 

@@ -1,0 +1,63 @@
+"""Builds what serves programs that speak OpenAI's API: the channel of their messages, their tokens, and the routes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from channels.openai_api.channel import OWNER, ApiChannel
+from channels.platform import ANYBODY, Policy
+from channels.protocol import Channel
+from gateway.app.dependencies import Dependencies
+from gateway.base.client_tokens import ClientTokens
+from gateway.ledger.protocol import Ledger
+from gateway.settings.root import SettingsStore
+
+UPLOADS = "api-files"
+
+
+class ApiParts:
+    """``keep`` is given the channel once the API is on; it stays until the gateway ends, because messages of its may wait."""
+
+    def __init__(
+        self,
+        deps: Dependencies,
+        settings: SettingsStore,
+        ledger: Ledger,
+        *,
+        agents: Mapping[str, object],
+        keep: Callable[[Channel, Policy], None],
+    ) -> None:
+        self.channel = ApiChannel(clock=deps.clock, folder=deps.paths.state / UPLOADS)
+        self._deps = deps
+        self._settings = settings
+        self._ledger = ledger
+        self._agents = agents
+        self._keep = keep
+        self._kept = False
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the API is served."""
+        return self._settings.current.gateway.openai.enabled and self._deps.serving
+
+    def begin(self) -> None:
+        """Let the channel run, if the API is on. The owner's tokens are the owner's; whoever has another one is a guest."""
+        if self.enabled and not self._kept:
+            self._kept = True
+            self._keep(self.channel, Policy(dm_policy="open", allow_from=(OWNER, ANYBODY)))
+
+    def routes(self) -> Callable[[Any], Awaitable[Any]]:
+        """Return what answers requests. It is loaded with the first one."""
+        from gateway.api.routes.openai import OpenAiRoutes
+        from gateway.base.structured_log import structlog
+
+        answering = OpenAiRoutes(
+            self.channel,
+            ClientTokens(self._deps.paths.state),
+            ledger=self._ledger.inbox,
+            agents=lambda: (sorted(self._agents), self._settings.current.default_agent),
+            clock=self._deps.clock,
+            log=structlog.get_logger("gateway.openai"),
+        )
+        return answering.answer
