@@ -1,0 +1,70 @@
+"""``homebody migrate``: takes over the state of Clawdbot or OpenClaw."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.migration.foreign_state import Program
+
+
+@click.group()
+def migrate() -> None:
+    """Take over settings, keys, notes, conversations, people, jobs and skills of a similar program.
+
+    Its own files are only read. This installation has to be new: use --profile NAME beside one that is in use.
+    """
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.argument("path", type=click.Path(path_type=Path)),
+        click.option("--dry-run", is_flag=True, help="Report what would be taken over, and write nothing."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    ):
+        command = option(command)
+    return command
+
+
+@migrate.command(name="from-clawdbot")
+@_options
+@pass_invocation
+def from_clawdbot(invocation: Invocation, path: Path, dry_run: bool, as_json: bool) -> None:
+    """Take over the state of Clawdbot in the folder PATH, usually ~/.clawdbot. Stop it first."""
+    _migrate(invocation, "clawdbot", path, dry_run=dry_run, as_json=as_json)
+
+
+@migrate.command(name="from-openclaw")
+@_options
+@pass_invocation
+def from_openclaw(invocation: Invocation, path: Path, dry_run: bool, as_json: bool) -> None:
+    """Take over the state of OpenClaw in the folder PATH, usually ~/.openclaw. Stop it first."""
+    _migrate(invocation, "openclaw", path, dry_run=dry_run, as_json=as_json)
+
+
+def _migrate(invocation: Invocation, program: Program, path: Path, *, dry_run: bool, as_json: bool) -> None:
+    from gateway.migration import importer
+    from gateway.migration.foreign_state import open_state
+
+    def progress(text: str) -> None:
+        if sys.stderr.isatty() and not as_json:
+            click.echo(f"{text} …", err=True)
+
+    state = open_state(program, path.expanduser().absolute(), Path.home())
+    report = importer.migrate(state, invocation.paths, os.environ, dry_run=dry_run, progress=progress)
+    last = (
+        "Nothing was written. Without --dry-run it is taken over."
+        if dry_run
+        else f"It is in {invocation.paths.home} now; {state.folder} is unchanged. Go on with: homebody chat"
+    )
+    facts = {**report.facts(), "dryRun": dry_run, "from": str(state.folder), "home": str(invocation.paths.home)}
+    tell(facts, "\n".join([*report.told(), last]), as_json=as_json)

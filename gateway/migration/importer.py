@@ -1,0 +1,212 @@
+"""Takes over a whole state folder: settings, keys, workspaces, sessions, jobs, skills. The other program's files stay as they are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from gateway.base.errors import StorageFailed, UsageError
+from gateway.base.paths import Paths
+from gateway.base.state_lock import StateLock
+from gateway.config.document import Document
+from gateway.config.load import load
+from gateway.config.settings_file import change
+from gateway.migration.foreign_state import ForeignState, read_json, section
+from gateway.migration.job_import import import_jobs
+from gateway.migration.report import Report
+from gateway.migration.session_import import import_sessions
+from gateway.migration.settings_import import import_settings
+from gateway.models.key_profiles import Profile, Profiles, same_provider
+from gateway.settings.auth import AuthSettings
+from gateway.settings.root import Settings
+from gateway.skills.catalog import managed_folder
+
+_KEYS_IN_ENV: Final[Mapping[str, str]] = {
+    "ANTHROPIC_API_KEY": "anthropic",
+    "OPENAI_API_KEY": "openai",
+    "GEMINI_API_KEY": "google",
+    "OPENROUTER_API_KEY": "openrouter",
+}
+_LEFT: Final[Mapping[str, str]] = {
+    "memory": "the index of notes is made anew",
+    "devices": "phones and browsers that were paired with the other program",
+    "identity": "",
+    "exec-approvals.json": "Homebody asks again what commands may run: docs/approvals.md",
+    "browser": "its browser profiles",
+    "credentials": "people are taken over; sign-ins of WhatsApp and others are not",
+}
+Progress = Callable[[str], None]
+
+
+def migrate(state: ForeignState, paths: Paths, env: Mapping[str, str], *, dry_run: bool, progress: Progress) -> Report:
+    """Take over ``state`` into the empty installation ``paths``; with ``dry_run`` only report what would happen.
+
+    Raises:
+        UsageError: this installation is in use already.
+        HomebodyError: a file cannot be written; what was written so far stays, and nothing of the other program is changed.
+    """
+    _refuse_if_used(paths)
+    report = Report()
+    workspaces = {agent: _new_workspace(agent, state, paths) for agent in state.agents}
+    progress("Reading the settings")
+    text = import_settings(state, paths, report, workspaces)
+    if dry_run:
+        _move_files(state, paths, workspaces, report, dry_run=True, progress=progress)
+        return report
+    paths.prepare()
+    lock = StateLock.acquire(paths.state / "gateway.lock")
+    try:
+        _write_settings(paths, env, text)
+        _move_files(state, paths, workspaces, report, dry_run=False, progress=progress)
+    finally:
+        lock.release()
+    return report
+
+
+def _move_files(
+    state: ForeignState, paths: Paths, workspaces: Mapping[str, Path], report: Report, *, dry_run: bool, progress: Progress
+) -> None:
+    _import_keys(state, paths, report, dry_run=dry_run)
+    for agent, target in workspaces.items():
+        progress(f"Copying the workspace of {agent}")
+        _copy_workspace(state.workspace(agent), target, report, dry_run=dry_run)
+        progress(f"Reading the conversations of {agent}")
+        folder = state.workspace(agent) if dry_run else target
+        import_sessions(state, agent, paths.sessions(agent), _text_of(folder / "MEMORY.md"), report, dry_run=dry_run)
+    settings = load(paths, {}, only_look=True).settings
+    import_jobs(state, paths, settings, report, dry_run=dry_run)
+    _copy_skills(state.folder / "skills", managed_folder(paths), report, dry_run=dry_run)
+    for name, why in _LEFT.items():
+        if why and (state.folder / name).exists():
+            report.add("other", name, "left out", why)
+
+
+def _refuse_if_used(paths: Paths) -> None:
+    used = [
+        paths.config_file(),
+        paths.state / "ledger.sqlite",
+        *(paths.agents.glob("*/sessions/*.jsonl") if paths.agents.is_dir() else ()),
+    ]
+    found = next((path for path in used if path.exists()), None)
+    if found is not None:
+        raise UsageError(
+            f"{paths.home} is in use already: it holds {found.relative_to(paths.home) if found.is_relative_to(paths.home) else found}",
+            hint="Take it over into a profile of its own: homebody --profile NAME migrate ..., or move that folder away first.",
+        )
+
+
+def _new_workspace(agent: str, state: ForeignState, paths: Paths) -> Path:
+    usual = Settings().of_profile(paths.profile)
+    folder = usual.agent(usual.default_agent).workspace
+    return folder if agent == state.agents[0] else folder.with_name(f"{folder.name}-{agent}")
+
+
+def _write_settings(paths: Paths, env: Mapping[str, str], text: str) -> None:
+    def edit(_: Document) -> str:
+        return text
+
+    change(paths.config_file(), env, datetime.now(UTC), edit)
+
+
+def _import_keys(state: ForeignState, paths: Paths, report: Report, *, dry_run: bool) -> None:
+    profiles = Profiles(paths, AuthSettings())
+    for agent in state.agents:
+        file = state.folder / "agents" / agent / "agent" / "auth-profiles.json"
+        try:
+            raw = read_json(file)
+        except (OSError, ValueError) as error:
+            report.add("keys", str(file), "problem", str(error))
+            continue
+        for name, one in (section(raw, "profiles") if isinstance(raw, dict) else {}).items():
+            secret = str(one.get("key") or one.get("token") or "").strip() if isinstance(one, dict) else ""
+            kind = one.get("type") if isinstance(one, dict) else None
+            if kind not in {"api_key", "token"} or not secret:
+                report.add(
+                    "keys", name, "left out", "signing in by OAuth is not supported: add a key with homebody models auth add"
+                )
+                continue
+            target = profiles.file(None if agent == state.agents[0] else agent)
+            if not dry_run:
+                target.put(Profile(name, same_provider(str(one.get("provider") or name.partition(":")[0])), kind, secret))
+            report.add("keys", name, "taken")
+    for variable, provider in _KEYS_IN_ENV.items():
+        if secret := (state.env.get(variable) or str(section(state.config, "env").get(variable) or "")).strip():
+            if not dry_run:
+                profiles.file().put(Profile(f"{provider}:imported", provider, "api_key", secret))
+            report.add("keys", variable, "taken", f"saved as {provider}:imported")
+
+
+def _copy_workspace(source: Path, target: Path, report: Report, *, dry_run: bool) -> None:
+    if not source.is_dir():
+        report.add("workspace", str(source), "left out", "there is no such folder")
+        return
+    if target.exists() and any(target.iterdir()):
+        report.add("workspace", str(source), "problem", f"{target} is not empty, so nothing was copied into it")
+        return
+    try:
+        files, size, odd = _copy_tree(source, target, dry_run=dry_run)
+    except OSError as error:
+        raise StorageFailed.from_os(error, "copy the workspace", target) from error
+    left = f"; left out: {odd} links to outside, sockets or devices" if odd else ""
+    report.add("workspace", str(source), "changed" if odd else "taken", f"{files:,} files, {size:,} bytes, to {target}{left}")
+
+
+def _copy_tree(source: Path, target: Path, *, dry_run: bool) -> tuple[int, int, int]:
+    """Copy files and folders, with their times; return files, bytes, and how many things were left out.
+
+    Links that lead outside of the folder, sockets, pipes and devices are left out.
+    """
+    files = size = odd = 0
+    top = source.resolve()
+    for folder, names in _walk(source):
+        below = target / folder.relative_to(source)
+        if not dry_run:
+            below.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in names:
+            path = folder / name
+            found = path.lstat()
+            if stat.S_ISLNK(found.st_mode):
+                if path.exists() and path.resolve().is_relative_to(top) and not path.readlink().is_absolute():
+                    if not dry_run:
+                        (below / name).symlink_to(path.readlink())
+                    continue
+                odd += 1
+            elif stat.S_ISREG(found.st_mode):
+                files, size = files + 1, size + found.st_size
+                if not dry_run:
+                    shutil.copy2(path, below / name)
+            else:
+                odd += 1
+    return files, size, odd
+
+
+def _walk(source: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield each folder with the names in it that are no folders, links to folders among them."""
+    for folder, folders, names in os.walk(source):
+        here = Path(folder)
+        yield here, [*names, *(name for name in folders if (here / name).is_symlink())]
+
+
+def _copy_skills(source: Path, target: Path, report: Report, *, dry_run: bool) -> None:
+    for folder in sorted(source.iterdir()) if source.is_dir() else ():
+        if not (folder / "SKILL.md").is_file():
+            continue
+        if not dry_run:
+            try:
+                _copy_tree(folder, target / folder.name, dry_run=False)
+            except OSError as error:
+                report.add("skills", folder.name, "problem", error.strerror or str(error))
+                continue
+        report.add("skills", folder.name, "changed", f"approve it before it is used: homebody skills approve {folder.name}")
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,188 @@
+"""Writes another program's conversations as sessions of an agent."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from agent.context.prompt import start_notes
+from agent.messages import AssistantMessage, Text, UserMessage
+from agent.settings import AgentSettings
+from agent.taint import source
+from agent.transcript.entries import Body, Compacted, Entry, Opened, Said, TurnEnded, encode
+from gateway.base.clock import SystemClock
+from gateway.migration.foreign_state import ForeignState, read_json
+from gateway.migration.foreign_transcript import ForeignMessage, ForeignTranscript, read_transcript
+from gateway.migration.report import Report
+from gateway.sessions.sessions_file import SessionRecord
+from gateway.sessions.store import SessionStore
+
+KIND: Final = "sessions"
+TURN: Final = "imported"
+_MODE: Final = 0o600
+_GROUPS: Final = re.compile(
+    r"(?P<channel>telegram|discord|slack):(?:group|channel):(?P<id>[^:]+)(?::(?:topic|thread):(?P<thread>[^:]+))?"
+)
+_PRIVATE: Final = re.compile(r"(?P<channel>telegram|discord|slack):(?:dm|direct):(?P<id>[^:]+)")
+_INTERNAL: Final = ("cron:", "hook:", "subagent:", "acp:", "global", "unknown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    key: str
+    session: str
+    path: Path
+    spoken: datetime
+
+
+def import_sessions(state: ForeignState, agent: str, folder: Path, memory: str, report: Report, *, dry_run: bool) -> None:
+    """Write an agent's sessions into ``folder``, and report each. ``memory`` is what the owner's own session begins with: MEMORY.md."""
+    known = list(_known(state, agent, report))
+    store = SessionStore(folder, SystemClock())
+    if not dry_run:
+        asyncio.run(store.load())  # before there are transcripts, which it would take for sessions whose records were lost
+    for one in known:
+        try:
+            found = read_transcript(one.path)
+        except OSError as error:
+            report.add(KIND, one.key, "problem", f"{one.path}: {error.strerror or error}")
+            continue
+        if not found.messages and not found.summary:
+            report.add(KIND, one.key, "left out", "it holds no messages")
+            continue
+        record = _record(one, found)
+        if not dry_run:
+            asyncio.run(store.put(record))
+            _write(store.transcript(record.session), _entries(agent, record, found, memory))
+        report.add(KIND, one.key, "changed" if found.tools or found.broken or found.pictures else "taken", _told(found))
+    others = _transcripts(state.sessions(agent)) - {one.path for one in known}
+    if others:
+        report.add(KIND, f"{len(others)} older transcripts", "left out", f"they stay in {state.sessions(agent)}")
+    if not dry_run:
+        asyncio.run(store.fold())
+
+
+def foreign_key(key: str, agent: str) -> str | None:
+    """Return the session key here for one of the other program; None for a session that is not taken over."""
+    rest = key.removeprefix(f"agent:{agent}:")
+    if rest == "main":
+        return f"agent:{agent}:main"
+    if found := _GROUPS.fullmatch(rest):
+        thread = f":thread:{found['thread'].lower()}" if found["thread"] else ""
+        return f"agent:{agent}:{found['channel']}:group:{found['id'].lower()}{thread}"
+    if found := _PRIVATE.fullmatch(rest):
+        return f"agent:{agent}:{found['channel']}:dm:{found['id'].lower()}"
+    return None
+
+
+def _known(state: ForeignState, agent: str, report: Report) -> Iterator[_Found]:
+    folder = state.sessions(agent)
+    try:
+        raw = read_json(folder / "sessions.json")
+    except (OSError, ValueError) as error:
+        report.add(KIND, str(folder / "sessions.json"), "problem", str(error))
+        return
+    for key, entry in (raw if isinstance(raw, dict) else {}).items():
+        session = entry.get("sessionId") if isinstance(entry, dict) else None
+        here = foreign_key(str(key), agent)
+        if here is None:
+            if not any(str(key).removeprefix(f"agent:{agent}:").startswith(one) for one in _INTERNAL):
+                report.add(KIND, str(key), "left out", "there is no such kind of session here")
+            continue
+        path = _file(folder, entry, session)
+        if path is None:
+            report.add(KIND, str(key), "problem", "its transcript is not there")
+            continue
+        yield _Found(key=here, session=str(session), path=path, spoken=_instant(entry))
+
+
+def _file(folder: Path, entry: Mapping[str, Any], session: object) -> Path | None:
+    names = [str(entry.get("sessionFile") or ""), f"{session}.jsonl"]
+    for name in filter(None, names):
+        path = folder / Path(name).name
+        if path.is_file() and not path.is_symlink():
+            return path
+    return None
+
+
+def _transcripts(folder: Path) -> set[Path]:
+    return set(folder.glob("*.jsonl")) if folder.is_dir() else set()
+
+
+def _instant(entry: Mapping[str, Any]) -> datetime:
+    stamp = entry.get("updatedAt")
+    try:
+        return datetime.fromtimestamp(float(stamp) / 1000, UTC) if stamp else datetime.now(UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return datetime.now(UTC)
+
+
+def _record(one: _Found, found: ForeignTranscript) -> SessionRecord:
+    started = found.messages[0].at if found.messages else one.spoken
+    return SessionRecord(
+        session=f"{started:%Y%m%d}-{secrets.token_hex(6)}",
+        key=one.key,
+        started=started,
+        spoken=max(one.spoken, started),
+        turns=sum(message.role == "user" for message in found.messages),
+        compactions=1 if found.summary else 0,
+        greeted=True,
+    )
+
+
+def _entries(agent: str, record: SessionRecord, found: ForeignTranscript, memory: str) -> Iterator[Entry]:
+    settings = AgentSettings()
+    notes = (
+        start_notes(memory, (), memory_chars=settings.bootstrap_max_chars, daily_chars=0)
+        if record.key.endswith(":main")
+        else ""
+    )
+    taint = (source("import", "tools of the other program"),) if found.outside else ()
+    opened = Opened(agent=agent, session=record.session, key=record.key, notes=notes, taint=taint)
+    last = Entry(id="open:0", parent=None, at=record.started, body=opened)
+    yield last
+    for number, message in enumerate(found.messages):
+        last = _next(last, number, message.at, _said(message))
+        yield last
+    if found.summary:
+        first = f"{TURN}:0" if found.messages else ""
+        body = Compacted(
+            summary=found.summary, first_kept=first, tokens_before=0, tokens_after=0, model="", reason="imported", taint=taint
+        )
+        last = _next(last, len(found.messages), last.at, body)
+        yield last
+    yield _next(last, len(found.messages) + 1, last.at, TurnEnded(turn=TURN, outcome="answered", facts={"imported": True}))
+
+
+def _next(last: Entry, number: int, at: datetime, body: Body) -> Entry:
+    return Entry(id=f"{TURN}:{number}", parent=last.id, at=max(at, last.at), body=body)
+
+
+def _said(message: ForeignMessage) -> Said:
+    content = (Text(text=message.text),)
+    if message.role == "user":
+        return Said(message=UserMessage(content=content, at=message.at))
+    return Said(message=AssistantMessage(content=content, model=message.model or "unknown", stop="end"))
+
+
+def _told(found: ForeignTranscript) -> str:
+    parts = [f"{len(found.messages)} messages"]
+    parts += ["the summary of what was before"] if found.summary else []
+    left = [f"{found.tools} results of tools"] if found.tools else []
+    left += [f"{found.pictures} pictures"] if found.pictures else []
+    left += [f"{found.broken} lines that could not be read"] if found.broken else []
+    return " and ".join(parts) + (f"; left out: {', '.join(left)}" if left else "")
+
+
+def _write(path: Path, entries: Iterator[Entry]) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with path.open("xb") as file:
+        path.chmod(_MODE)
+        for entry in entries:
+            file.write(encode(entry))

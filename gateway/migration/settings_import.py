@@ -1,0 +1,179 @@
+"""Makes Homebody's settings of another program's: most keys are the same, the others are named."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, MutableMapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from gateway.base.errors import Problem
+from gateway.base.paths import Paths
+from gateway.config.load import check
+from gateway.config.syntax_tree import KeyPath, dotted_key
+from gateway.migration.foreign_state import ForeignState, read_json
+from gateway.migration.report import Report
+
+KIND: Final = "settings"
+_ROUNDS: Final = 50
+"""How often keys that are not allowed are taken out before the rest counts as unusable; each round takes out all that it finds."""
+_OWN: Final[Mapping[KeyPath, str]] = {
+    ("gateway",): "the address and the token of the gateway are Homebody's own",
+    ("meta",): "",
+    ("wizard",): "",
+    ("plugins",): "plugins of the other program do not run here",
+    ("skills", "entries"): "",
+    ("env",): "",
+    ("auth",): "keys are taken over by themselves",
+}
+"""Keys that are left out, and why; with no reason nothing is said."""
+_PLATFORMS: Final = ("telegram", "discord", "slack")
+
+
+def import_settings(state: ForeignState, paths: Paths, report: Report, workspaces: Mapping[str, Path]) -> str:
+    """Return the text of the settings file for what the other program's settings say, and report each key.
+
+    ``workspaces`` are the new folders by agent.
+    """
+    values = _filled(copy.deepcopy(dict(state.config)), state)
+    for path, reason in _OWN.items():
+        if _without(values, path) and reason:
+            report.add(KIND, dotted_key(path), "left out", reason)
+    _move_workspaces(values, state, report, workspaces)
+    for channel in values.get("channels") or {}:
+        if channel not in _PLATFORMS and isinstance(values["channels"][channel], dict):
+            report.add(KIND, f"channels.{channel}", "left out", "Homebody does not speak to this platform yet")
+    if isinstance(values.get("channels"), dict):
+        values["channels"] = {name: found for name, found in values["channels"].items() if name in _PLATFORMS}
+        _let_in(values["channels"], state, report)
+    _take_out_unusable(values, paths, report)
+    for path in sorted(_leaves(values), key=dotted_key):
+        report.add(KIND, dotted_key(path), "taken")
+    return _text(values, state)
+
+
+def _move_workspaces(
+    values: MutableMapping[str, Any], state: ForeignState, report: Report, workspaces: Mapping[str, Path]
+) -> None:
+    agents = values.get("agents")
+    if not isinstance(agents, dict):
+        return
+    if isinstance(agents.get("defaults"), dict) and agents["defaults"].pop("workspace", None) is not None:
+        report.add(KIND, "agents.defaults.workspace", "changed", f"{workspaces[state.agents[0]]}, a copy")
+    for entry in agents.get("list") or ():
+        if isinstance(entry, dict) and str(entry.get("id", "")).lower() in workspaces:
+            entry["workspace"] = str(workspaces[str(entry["id"]).lower()])
+            entry.pop("agentDir", None)
+
+
+def _let_in(channels: MutableMapping[str, Any], state: ForeignState, report: Report) -> None:
+    """Add the people who were paired to ``allowFrom``: the first of them is the owner."""
+    for channel in _PLATFORMS:
+        file = state.folder / "credentials" / f"{channel}-allowFrom.json"
+        try:
+            raw = read_json(file)
+        except (OSError, ValueError) as error:
+            report.add("people", channel, "problem", f"{file} {error}")
+            continue
+        people = [str(one) for one in raw.get("allowFrom") or () if str(one) != "*"] if isinstance(raw, dict) else []
+        if not people:
+            continue
+        section = channels.setdefault(channel, {})
+        given = [str(one) for one in section.get("allowFrom") or ()]
+        section["allowFrom"] = list(dict.fromkeys([*given, *people]))
+        owner = section["allowFrom"][0]
+        for one in people:
+            report.add("people", f"{channel} {one}", "taken", "the owner" if one == owner else "a guest")
+
+
+def _take_out_unusable(values: MutableMapping[str, Any], paths: Paths, report: Report) -> None:
+    """Take out what Homebody does not know or does not allow, until the rest is valid."""
+    source = paths.config_file()
+    for _ in range(_ROUNDS):
+        checked = check(yaml.safe_dump(dict(values), allow_unicode=True), source, {}, paths)
+        unknown = [one for one in checked.warnings if one.message.startswith("is not a key")]
+        wrong = [one for one in checked.problems if one.path]
+        if not unknown and not wrong:
+            return
+        before = repr(values)
+        _take_out(values, ((one, "is not a setting of Homebody") for one in unknown), report)
+        _take_out(values, ((one, one.message) for one in wrong), report)
+        if repr(values) == before:
+            return
+
+
+def _take_out(values: MutableMapping[str, Any], found: Iterable[tuple[Problem, str]], report: Report) -> None:
+    for problem, reason in found:
+        path = _path_of(problem.path, values)
+        if path and _without(values, path):
+            report.add(KIND, problem.path, "left out", reason)
+
+
+def _path_of(dotted: str, values: Any) -> KeyPath | None:
+    """Return the steps of a key as problems write it, by walking the values: keys may hold dots."""
+    if not dotted:
+        return ()
+    if isinstance(values, dict):
+        for key in sorted(values, key=lambda key: -len(str(key))):
+            written = dotted_key((key,))
+            if dotted == written:
+                return (key,)
+            rest = dotted[len(written) :]
+            if dotted.startswith(written) and rest[:1] in {".", "["}:
+                below = _path_of(rest.removeprefix("."), values[key])
+                if below is not None:
+                    return (key, *below)
+    if isinstance(values, list) and dotted.startswith("["):
+        number, _, rest = dotted[1:].partition("]")
+        if number.isdecimal() and int(number) < len(values):
+            below = _path_of(rest.removeprefix("."), values[int(number)]) if rest else ()
+            return None if below is None else (int(number), *below)
+    return None
+
+
+def _without(values: Any, path: KeyPath) -> bool:
+    """Remove the value at a path; return whether it was there."""
+    here = values
+    for step in path[:-1]:
+        try:
+            here = here[step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    try:
+        del here[path[-1]]
+    except (KeyError, IndexError, TypeError):
+        return False
+    return True
+
+
+def _leaves(values: Any, path: KeyPath = ()) -> Iterable[KeyPath]:
+    if isinstance(values, dict) and values:
+        for key, value in values.items():
+            yield from _leaves(value, (*path, key))
+    elif path and values not in ({}, None):
+        yield path
+
+
+def _filled(value: Any, state: ForeignState) -> Any:
+    """Fill in the variables of the other program's ``.env``, which a gateway of Homebody would not have."""
+    if isinstance(value, dict):
+        return {key: _filled(one, state) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, state) for one in value]
+    return state.filled(value) if isinstance(value, str) else value
+
+
+def _text(values: Mapping[str, Any], state: ForeignState) -> str:
+    head = f"# Taken over from {state.program}. `homebody config page` describes every key.\n"
+    kept = _without_empty(dict(values))
+    return head + (yaml.safe_dump(kept, allow_unicode=True, sort_keys=False) if kept else "")
+
+
+def _without_empty(value: Any) -> Any:
+    """Leave out sections that nothing is left of."""
+    if not isinstance(value, dict):
+        return value
+    pairs = ((key, _without_empty(one)) for key, one in value.items())
+    return {key: one for key, one in pairs if one not in ({}, None)}
