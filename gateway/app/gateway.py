@@ -21,6 +21,7 @@ from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.api.handlers.routes import RouteHandlers
 from gateway.api.handlers.sharing import SharingHandlers
+from gateway.app.backups import restored_notice
 from gateway.app.dependencies import Dependencies
 from gateway.app.parts import GatewayParts
 from gateway.base.errors import HomebodyError
@@ -137,6 +138,7 @@ class Gateway(GatewayParts):
     async def close(self) -> None:
         """Close everything and release the lock."""
         self.storage_retry.close()
+        await self.backups.close()
         await self.automation.close()
         await self.mail_watch.close()
         await self.mail.close()
@@ -209,6 +211,7 @@ class Gateway(GatewayParts):
             **QueueHandlers(self.ledger, self.inbox.hand_out).calls(),
             **self.automation.calls(),
             **self.mcp.calls(),
+            **self.backups.calls(),
         }
 
     async def _try_sandbox(self) -> None:
@@ -222,6 +225,8 @@ class Gateway(GatewayParts):
     async def _take_up(self) -> None:
         """Queue what the last process left: interrupted turns before waiting messages. Suspended ones wait on, but not too long."""
         self.commands.begin()
+        if self.deps.serving and (restored := await self.ledger.begin_restored()) is not None:
+            self.notices.report(restored_notice(restored))
         await self.subagents.service.begin()
         for turn in await self.ledger.turns.unfinished():
             self.lanes.submit(turn.session, InterruptedTurn(turn))

@@ -24,6 +24,7 @@ from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.app.api_parts import ApiParts
 from gateway.app.approvals import ApprovalParts
 from gateway.app.automation_parts import AutomationParts
+from gateway.app.backups import ScheduledBackups
 from gateway.app.commands import CommandParts
 from gateway.app.dependencies import Dependencies
 from gateway.app.mail_parts import MailParts
@@ -300,12 +301,14 @@ class GatewayParts:
 
     def _build_operations(self) -> None:
         deps, ledger = self.deps, self.ledger
+        self.backups = ScheduledBackups(deps, self.settings, ledger, self._tell_owner)
         self.schedule = Scheduler(
             self.agents,
             deps.clock,
             reset=self._reset_due,
             sweep=self._sweep,
             backup=ledger.backup,
+            archive=self.backups.tick,
             expire=self.approvals.decisions.expire,
             automation=self.automation.tick,
             jobs=self.automation.jobs,

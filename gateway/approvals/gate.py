@@ -19,7 +19,7 @@ from gateway.approvals.named_paths import TooManyFiles
 from gateway.approvals.record import AskedAct, approval_id
 from gateway.approvals.taint_rules import in_order, may_be_asked, needs_yes
 from gateway.ledger.protocol import ApprovalLedger
-from gateway.ledger.rows import IN_DOUBT, Approval, NewApproval
+from gateway.ledger.rows import UNSURE, Approval, NewApproval
 
 LIFETIME: Final = timedelta(minutes=30)
 """How long a question stays open. Nobody's answer is a no."""
@@ -31,7 +31,7 @@ _CHANGED: Final[Mapping[str, str]] = {
 }
 _OTHERS_CHANGED: Final = "what it would do changed after you were asked"
 _FOLDER_CHANGED: Final = "a file in its folder changed after you were asked"
-_LEDGER_LOST: Final = "my database was damaged since I asked you; it may have been done already"
+_LEDGER_LOST: Final = "my database was damaged or restored since I asked you; it may have been done already"
 _NOBODY_TO_ASK: Final = (
     "it needs the owner's approval, and I know no private chat with the owner to ask in. It becomes possible once the owner has written "
     "to me in one."
@@ -135,7 +135,7 @@ class ApprovalGate:
             if number > former.round:
                 around = only_files_around_differ(digest, former.fingerprint)
                 changed = _FOLDER_CHANGED if around else _CHANGED.get(asked.act.kind, _OTHERS_CHANGED)
-                why = _LEDGER_LOST if former.reason == IN_DOUBT else changed
+                why = _LEDGER_LOST if former.reason in UNSURE else changed
                 asked = replace(asked, reason=why)
         question = NewApproval(
             id=approval,

@@ -8,6 +8,7 @@ HomebodyError               1   the command failed
 ├── InvalidTransition       1   a ledger row is not in the state that the operation needs (a bug, or the operation was repeated)
 ├── RunnerGone              1   the process that runs commands is not there
 ├── NotStarted              1   a command could not be executed
+├── BackupUnusable          1   a backup that is damaged, cannot be opened with the key at hand, or does not belong there
 ├── GatewayNotResponding    1   a gateway holds the state lock but does not listen (yet)
 ├── AlreadyRunning          5   another process holds the state lock
 └── StorageFailed           6   the disk is full, read-only or unreadable
@@ -118,6 +119,10 @@ class NoModel(HomebodyError):
 
 class InvalidTransition(HomebodyError):
     """Raised when a ledger row is not in the state that an operation needs, such as answering a message twice."""
+
+
+class BackupUnusable(HomebodyError):
+    """Raised for a backup that is damaged, cannot be opened with the key at hand, or is of a later version."""
 
 
 class GatewayNotResponding(HomebodyError):

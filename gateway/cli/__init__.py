@@ -50,6 +50,7 @@ COMMANDS = {
     "tools": ("gateway.cli.tools:tools", "Show the tools of an agent and the rules for them."),
     "skills": ("gateway.cli.skills:skills", "Show, check, install and approve skills of an agent."),
     "sessions": ("gateway.cli.sessions:sessions", "List, show and export conversations."),
+    "backup": ("gateway.cli.backup:backup", "Make, check, restore and try out backups of everything."),
     "usage": ("gateway.cli.status:usage", "Show model usage and cost."),
     "context": ("gateway.cli.status:context", "Show what fills the model's context window."),
     "sandbox": ("gateway.cli.sandbox:sandbox", "Show and check what commands of an agent can reach."),
@@ -68,7 +69,6 @@ INSTEAD = {
     "upgrade": "Update Homebody with: homebody update",
     "logs": "The log file is ~/.homebody/logs/homebody.jsonl (or logs/homebody.jsonl in HOMEBODY_HOME).",
     "doctor": "Run these checks: homebody status; homebody config validate; homebody channels status --probe; homebody models probe",
-    "backup": "Stop the gateway, then copy ~/.homebody (settings, state) and ~/homebody (notes).",
     "setup": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
     "init": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
     "onboard": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
@@ -78,6 +78,7 @@ INSTEAD = {
     "remind": 'Set a reminder: homebody cron add "tomorrow at 9" "Water the plants"',
     "jobs": "List the jobs: homebody cron list",
     "schedule": "List the jobs: homebody cron list",
+    "restore": "Restore a backup: homebody backup restore FILE",
     "run": "Run the gateway with: homebody gateway (here), or homebody start (in the background)",
 }
 """Commands of similar programs that do not exist here, and what to do instead."""

@@ -121,3 +121,37 @@ def outcome(came: dict[str, Any] | None) -> str:
     taken = f"Applied in the running gateway: {', '.join(came['taken'])}." if came["taken"] else ""
     waiting = f"Takes effect when the gateway restarts: {', '.join(came['waiting'])}." if came["waiting"] else ""
     return f"{taken} {waiting}".strip() or "Nothing changes for the running gateway."
+
+
+def ledger_copier(invocation: Invocation) -> Callable[[Path], bool]:
+    """Return what writes a copy of the ledger to a path: by the gateway that runs, or from the file where none does.
+
+    It returns whether there is a ledger. Raises HomebodyError.
+    """
+
+    def copy(place: Path) -> bool:
+        from gateway.base.errors import AlreadyRunning
+        from gateway.base.state_lock import StateLock
+        from gateway.ledger.snapshot import copy_closed
+
+        state = invocation.paths.state
+        ledger = state / "ledger.sqlite"
+        holder = describe(state / "gateway.lock")
+        if holder is not None and holder.socket:
+            from pathlib import Path
+
+            Path(asyncio.run(ask(state, "backup.ledger"))["copy"]).rename(place)
+            return True
+        if holder is not None:
+            hint = "End it (Ctrl-D), then run the command again."
+            raise AlreadyRunning("a conversation in a terminal is using this folder", where=str(state), hint=hint)
+        if not ledger.exists():
+            return False
+        lock = StateLock.acquire(state / "gateway.lock")
+        try:
+            copy_closed(ledger, place)
+        finally:
+            lock.release()
+        return True
+
+    return copy

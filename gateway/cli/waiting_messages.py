@@ -38,7 +38,7 @@ def missed(invocation: Invocation, as_json: bool) -> None:
 @_JSON
 @pass_invocation
 def retry(invocation: Invocation, number: int, as_json: bool) -> None:
-    """Answer message NUMBER, whose state is unknown since the ledger was damaged."""
+    """Answer message NUMBER, whose state is unknown since the ledger was damaged or restored."""
     facts = _call(invocation, "inbox.retry", row=number)
     tell(facts, f"Message {number} is queued and will be answered.", as_json=as_json)
 

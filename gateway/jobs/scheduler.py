@@ -55,9 +55,9 @@ class DueJobs(Protocol):
 class Scheduler:
     """Wakes when a job is due, and at least every half minute (``every``, in seconds).
 
-    ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows;
-    ``backup`` copies the ledger, every hour; ``expire`` closes questions whose time is over, and ``automation`` does what is due of
-    heartbeats and held messages, both at every tick.
+    ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows; ``backup`` copies the ledger, every hour.
+    At every tick, ``archive`` begins a backup of everything if one is due, ``expire`` closes questions whose time is over, and
+    ``automation`` does what is due of heartbeats and held messages.
 
     Only sessions whose time may have come are looked at, however many there are. A session that cannot be reset now, because
     it is busy, is looked at again with the next tick.
@@ -71,6 +71,7 @@ class Scheduler:
         reset: Callable[[str, str], None],
         sweep: Callable[[], Awaitable[object]],
         backup: Callable[[], Awaitable[object]] = _nothing,
+        archive: Callable[[], Awaitable[object]] = _nothing,
         expire: Callable[[], Awaitable[object]] = _nothing,
         automation: Callable[[], Awaitable[object]] = _nothing,
         jobs: DueJobs | None = None,
@@ -81,6 +82,7 @@ class Scheduler:
         self._reset = reset
         self._sweep = sweep
         self._backup = backup
+        self._archive = archive
         self._expire = expire
         self._automation = automation
         self._every = every
@@ -168,6 +170,7 @@ class Scheduler:
         if self._backed_up is None or now - self._backed_up >= BACKUP_EVERY:
             self._backed_up = now
             await self._backup()
+        await self._archive()
         if self._swept is None or now - self._swept >= SWEEP_EVERY:
             self._swept = now
             await self._sweep()

@@ -57,6 +57,16 @@ class LedgerBackup:
                 log.warning("the ledger could not be copied: %s", error)
             return None
 
+    async def copy_to(self, place: Path) -> None:
+        """Make a copy at ``place``, whatever changed, and check it. Raises StorageFailed, OSError, apsw.Error; nothing is left then."""
+        async with self._lock:
+            try:
+                await self._copy(place)
+                await asyncio.to_thread(_verify, place)
+            except BaseException:  # also when cancelled
+                await asyncio.to_thread(_delete, place)
+                raise
+
     async def _make(self) -> Path | None:
         changes = await self._connection.run(lambda db: db.total_changes())
         existing = await asyncio.to_thread(copies_of, self._path)
@@ -113,6 +123,15 @@ class _Copying:
 
 def _keep(unfinished: Path, place: Path, too_many: list[Path]) -> None:
     """Verify a copy, give it its name, and delete those that are too many. Raises CorruptError for a copy that is damaged. Blocking."""
+    _verify(unfinished)
+    unfinished.replace(place)
+    sync(place.parent)
+    for old in too_many:
+        old.unlink(missing_ok=True)
+
+
+def _verify(unfinished: Path) -> None:
+    """Check a copy and sync it. Raises CorruptError for one that is damaged. Blocking."""
     db = apsw.Connection(str(unfinished))
     try:
         db.pragma("locking_mode", "EXCLUSIVE")
@@ -123,10 +142,6 @@ def _keep(unfinished: Path, place: Path, too_many: list[Path]) -> None:
     if finding != "ok":
         raise apsw.CorruptError(str(finding))
     sync(unfinished)
-    unfinished.replace(place)
-    sync(place.parent)
-    for old in too_many:
-        old.unlink(missing_ok=True)
 
 
 def _delete(unfinished: Path) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from channels.messages import Button
-from gateway.ledger.rows import CHAT_TTL, IN_DOUBT, NOTICE_TTL
+from gateway.ledger.rows import CHAT_TTL, IN_DOUBT, NOTICE_TTL, RESTORED
 from gateway.ledger.values import listed, read_payload, stamp, write_payload
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ def revive_expired(db: apsw.Connection, conversation: str, now: datetime) -> int
     """
     db.execute(
         "UPDATE outbox SET state = 'ready', reason = NULL, ended_at = NULL, firm = 0, not_before = :now, expires = :expires, "
-        "doubts = CASE WHEN reason = :doubt THEN 1 ELSE min(doubts, 1) END, "
+        "doubts = CASE WHEN reason IN (:doubt, :restored) THEN 1 ELSE min(doubts, 1) END, "
         "epoch = (SELECT value FROM meta WHERE name = 'epoch') WHERE conversation = :at AND state = 'dead' AND missed IS NULL "
-        "AND (reason = 'expired' OR reason GLOB 'may have arrived*' OR reason = :doubt) AND ended_at > :since "
+        "AND (reason = 'expired' OR reason GLOB 'may have arrived*' OR reason IN (:doubt, :restored)) AND ended_at > :since "
         "AND NOT (text = '' AND extras IS NULL)",
         {
             "at": conversation,
@@ -74,6 +74,7 @@ def revive_expired(db: apsw.Connection, conversation: str, now: datetime) -> int
             "expires": stamp(now + CHAT_TTL),
             "since": stamp(now - NOTICE_TTL),
             "doubt": IN_DOUBT,
+            "restored": RESTORED,
         },
     )
     return db.changes()

@@ -13,8 +13,8 @@ from gateway.base.errors import InvalidTransition
 from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.rows import (
-    IN_DOUBT,
     NOTICE_TTL,
+    UNSURE,
     Accepted,
     Arrival,
     ContextEvent,
@@ -127,18 +127,18 @@ class SqliteInbox:
 
     async def in_doubt(self, conversation: str) -> list[InboxRow]:
         query = (
-            f"SELECT {COLUMNS} FROM inbox WHERE conversation = ? AND state = 'failed' AND reason = ? AND payload IS NOT NULL "
+            f"SELECT {COLUMNS} FROM inbox WHERE conversation = ? AND state = 'failed' AND reason IN (?, ?) AND payload IS NOT NULL "
             "AND received_at > ? ORDER BY id"
         )
-        values = (clean(conversation), IN_DOUBT, stamp(self._connection.now() - NOTICE_TTL))
+        values = (clean(conversation), *UNSURE, stamp(self._connection.now() - NOTICE_TTL))
         return [read_row(row) for row in await self._connection.run(lambda db: db.execute(query, values).fetchall())]
 
     async def requeue(self, row: int) -> InboxRow:
         def work(db: apsw.Connection) -> InboxRow:
             found = db.execute(
                 "UPDATE inbox SET state = 'waiting', reason = NULL, ended_at = NULL "
-                f"WHERE id = ? AND state = 'failed' AND reason = ? AND payload IS NOT NULL RETURNING {COLUMNS}",
-                (row, IN_DOUBT),
+                f"WHERE id = ? AND state = 'failed' AND reason IN (?, ?) AND payload IS NOT NULL RETURNING {COLUMNS}",
+                (row, *UNSURE),
             ).fetchall()
             if not found:
                 raise InvalidTransition("the message is not in doubt", where=f"inbox {row}")

@@ -16,7 +16,7 @@ from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.inbox import add_event, take
 from gateway.ledger.job_rows import Job, JobRun, JobStep, NewJob, RunResult, StepResult
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.rows import IN_DOUBT, NewOutbound
+from gateway.ledger.rows import UNSURE, NewOutbound
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import as_conversation, clean, flat, instant, stamp
 from memory.audience import Audience
@@ -51,7 +51,7 @@ _SENT: Final = """
 SELECT outbox.state, outbox.reason FROM outbox
 WHERE outbox.key = :message OR outbox.turn = (SELECT turn FROM inbox WHERE inbox.id = :inbox AND turn IS NOT NULL)
 """
-_NOT_REFUSED: Final = ("expired", "queued before a restore", IN_DOUBT)
+_NOT_REFUSED: Final = ("expired", "queued before a restore", *UNSURE)
 _RUNS: Final = """
 SELECT job_run.job, instant, job_run.at, job_run.state, job_run.reason, until, by_hand, inbox.state, inbox.turn,
        coalesce(outbox.state, unasked.state)

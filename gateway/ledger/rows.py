@@ -31,6 +31,9 @@ LONGEST_WAIT: Final = timedelta(hours=1)
 """No message waits longer for its next attempt, whatever a platform asks for or the clock on the wall says."""
 IN_DOUBT: Final = "in doubt since the ledger was damaged"
 """The reason of messages and replies that were recovered from a damaged ledger and may have been dealt with already."""
+RESTORED: Final = "held since the backup was restored"
+"""The same of a ledger that was restored from a backup."""
+UNSURE: Final = (IN_DOUBT, RESTORED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,13 @@ import secrets
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import apsw
 
 from agent.timing import Clock
+from gateway.base.errors import StorageFailed
+from gateway.ledger import restored
 from gateway.ledger.approvals import SqliteApprovals
 from gateway.ledger.backup import LedgerBackup
 from gateway.ledger.chat_migrations import SqliteChatMigrations
@@ -28,9 +32,6 @@ from gateway.ledger.turns import SqliteTurns
 from gateway.ledger.unasked import SqliteUnasked, sweep_unasked
 from gateway.ledger.values import stamp
 from gateway.ledger.wal import Marking
-
-if TYPE_CHECKING:
-    import apsw
 
 KEEP_PAYLOADS: Final = timedelta(days=7)
 KEEP_KEYS: Final = timedelta(days=30)
@@ -144,6 +145,19 @@ class SqliteLedger:
 
     async def backup(self) -> Path | None:
         return await self._backup.make()
+
+    async def begin_restored(self) -> dict[str, Any] | None:
+        """At the first start after a restore: have jobs that were due up to now told and not fired; return what was restored, once."""
+        return await self._connection.run(lambda db: restored.begin(db, self._connection.now()))
+
+    async def copy_to(self, place: Path) -> None:
+        """Copy the ledger as it is now to ``place``, beside the work of the gateway. Raises StorageFailed."""
+        try:
+            await self._backup.copy_to(place)
+        except OSError as error:
+            raise StorageFailed.from_os(error, "copy the ledger", place) from error
+        except apsw.Error as error:
+            raise StorageFailed(f"the ledger could not be copied: {error}", where=str(place)) from error
 
     async def close(self) -> None:
         await self._connection.close()

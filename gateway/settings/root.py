@@ -19,6 +19,7 @@ from channels.platform import Policy
 from gateway.base.errors import unknown_agent
 from gateway.settings.approvals import ApprovalsSettings
 from gateway.settings.auth import AuthSettings
+from gateway.settings.backup import BackupSettings
 from gateway.settings.block_streaming import BlockStreaming
 from gateway.settings.budgets import BudgetSettings
 from gateway.settings.calendar import CalendarSettings
@@ -224,6 +225,8 @@ class Settings(Section):
     """Servers of the Model Context Protocol, whose tools agents may use (docs/mcp.md)."""
     budgets: BudgetSettings = Field(default=BudgetSettings(), json_schema_extra=_HOT)
     """Daily limits on model costs."""
+    backup: BackupSettings = Field(default=BackupSettings(), json_schema_extra=_HOT)
+    """Copies of everything in one file, and when they are made (docs/backup.md)."""
     plugins: PluginsSettings = Field(default=PluginsSettings(), json_schema_extra=_HOT)
     """Exchangeable parts."""
     logging: LoggingSettings = LoggingSettings()

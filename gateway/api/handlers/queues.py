@@ -76,7 +76,7 @@ class QueueHandlers:
         return {"inbox": [_heard(row) for row in await self._ledger.inbox.latest(("failed", "ignored"))]}
 
     async def take_up(self, row: int) -> dict[str, Any]:
-        """Answer a message after all that is in doubt since the ledger was damaged. Raises UsageError when there is none."""
+        """Answer a message after all that is in doubt since the ledger was damaged or restored. Raises UsageError when there is none."""
 
         async def take_up(number: int) -> None:
             found = await self._ledger.inbox.requeue(number)
@@ -84,7 +84,7 @@ class QueueHandlers:
                 await self._hand_out(found)
 
         hint = "`homebody inbox missed` shows them with their numbers."
-        await self._step(take_up, row, "is in doubt since the ledger was damaged, with its text still kept", hint)
+        await self._step(take_up, row, "is in doubt since the ledger was damaged or restored, with its text still kept", hint)
         return {"retried": row}
 
     async def _step(

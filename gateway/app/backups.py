@@ -1,0 +1,160 @@
+"""Backups on their schedule. A process of its own makes each (``homebody backup create``); the gateway gives it a copy of the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
+
+from agent.tools.child_process import Spawn
+from gateway.agents.memory_stores import machine_zone
+from gateway.app.dependencies import Dependencies
+from gateway.base.errors import StorageFailed
+from gateway.base.paths import private_folder
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.settings.backup import schedule_parts
+from gateway.settings.root import SettingsStore
+
+if TYPE_CHECKING:
+    from gateway.backup.schedule import LastBackup
+
+log = logging.getLogger(__name__)
+
+LONGEST: Final = 6 * 3600.0
+"""Seconds that one backup may take, with the owner's command that takes it away."""
+_TOLD_AT_MOST: Final = 64 * 1024
+_ROOT: Final = str(Path(__file__).parents[2])
+_PROGRAM: Final = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gateway.cli import main; sys.exit(main())"
+
+
+class ScheduledBackups:
+    """Looks at every tick of the scheduler whether a backup is due. ``say`` tells the owner of failures."""
+
+    def __init__(
+        self,
+        deps: Dependencies,
+        settings: SettingsStore,
+        ledger: SqliteLedger,
+        say: Callable[[str], None],
+        *,
+        spawn: Spawn = asyncio.create_subprocess_exec,
+    ) -> None:
+        self._deps = deps
+        self._settings = settings
+        self._ledger = ledger
+        self._say = say
+        self._spawn = spawn
+        self._task: asyncio.Task[None] | None = None
+
+    def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
+        """The calls by name, for ``POST /admin/CALL``."""
+        return {"backup.ledger": self.copy_ledger}
+
+    async def copy_ledger(self) -> dict[str, Any]:
+        """Copy the ledger for a backup that is being made, and tell where. Whoever asked takes the file away. Raises StorageFailed."""
+        from gateway.backup.contents import WORK
+
+        folder = await asyncio.to_thread(private_folder, self._deps.paths.state / WORK)
+        place = folder / "ledger-of-gateway.sqlite"
+        await self._ledger.copy_to(place)
+        return {"copy": str(place)}
+
+    async def tick(self) -> None:
+        """Begin a backup if one is due and none is being made."""
+        settings = self._settings.current
+        if not self._deps.serving or (self._task is not None and not self._task.done()):
+            return
+        if schedule_parts(settings.backup.schedule) is None:
+            return
+        from gateway.backup.schedule import is_due, read_last
+
+        named = settings.agent(settings.default_agent).settings.user_timezone
+        last = await asyncio.to_thread(read_last, self._deps.paths.state)
+        if is_due(settings.backup.schedule, last, self._deps.clock.now(), ZoneInfo(named) if named else machine_zone()):
+            self._task = asyncio.ensure_future(self._make(last))
+
+    async def close(self) -> None:
+        """End a backup that is being made; what it has written so far is deleted by the next one."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _make(self, former: LastBackup | None) -> None:
+        from gateway.backup.schedule import LastBackup, write_last
+
+        tried = self._deps.clock.now().isoformat(timespec="seconds")
+        outcome = LastBackup(
+            tried=tried, file=former.file if former else "", told=bool(former and former.failed and former.told)
+        )
+        try:
+            facts = await self._run()
+        except (OSError, TimeoutError, ValueError) as error:
+            outcome = replace(outcome, failed=str(error) or "it took too long")
+        else:
+            outcome = replace(outcome, file=facts.get("file", outcome.file), failed=facts.get("failed", ""))
+        if outcome.failed:
+            log.warning("the backup failed: %s", outcome.failed)
+        else:
+            log.info("a backup was made: %s", outcome.file)
+        if outcome.failed and not outcome.told:
+            self._say(f"⚠️ The backup failed: {outcome.failed} I try again every hour. By hand: `homebody backup create`")
+        with contextlib.suppress(
+            OSError, StorageFailed
+        ):  # a full disk is told of elsewhere; the backup is only tried again earlier
+            await asyncio.to_thread(write_last, self._deps.paths.state, replace(outcome, told=bool(outcome.failed)))
+
+    async def _run(self) -> dict[str, str]:
+        """Run the command; return the file that it made, or why it failed. Raises OSError, TimeoutError, ValueError."""
+        paths = self._deps.paths
+        chosen = ["--config", str(paths.chosen_config)] if paths.chosen_config else []
+        profile = ["--profile", paths.profile] if paths.profile else []
+        process = await self._spawn(
+            *(sys.executable, "-c", _PROGRAM, _ROOT, "--home", str(paths.home), *chosen, *profile),
+            *("backup", "create", "--scheduled", "--json"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            env={**os.environ, **{name: value for name, value in self._deps.env.items() if name.startswith("HOMEBODY_")}},
+        )
+        try:
+            async with asyncio.timeout(LONGEST):
+                printed, errors = await process.communicate()
+        except BaseException:  # also when cancelled: no backup goes on behind a gateway that ends
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, 15)
+            await process.wait()
+            raise
+        if process.returncode == 0:
+            facts: dict[str, Any] = json.loads(printed[-_TOLD_AT_MOST:])
+            return {"file": str(facts["file"])}
+        return {"failed": _reason(errors[-_TOLD_AT_MOST:])}
+
+
+def restored_notice(about: dict[str, Any]) -> str:
+    """Return what the owner is told at the first start after a restore. ``about`` is what ``SqliteLedger.begin_restored`` returned."""
+    held = about.get("held", {})
+    waits = sum(held.get(name, 0) for name in ("messages", "replies", "unasked"))
+    kept = "1 message is" if waits == 1 else f"{waits} messages are"
+    rest = f" {kept} held, because they may have been dealt with since: `homebody backup release` shows them." if waits else ""
+    return (
+        f"This home was restored from a backup of {about.get('made', '')[:16].replace('T', ' ')} UTC. What came since is not in it. "
+        f"Jobs that were due since are told and not run.{rest}"
+    )
+
+
+def _reason(printed: bytes) -> str:
+    lines = printed.decode("utf-8", "replace").strip().splitlines()
+    try:
+        told = json.loads(lines[-1])
+        return ". ".join(str(part).rstrip(".") for part in (told["error"], told["mend"]) if part) + "."
+    except (ValueError, KeyError, TypeError, IndexError):
+        return f"{lines[-1] if lines else 'it ended without a word'}."

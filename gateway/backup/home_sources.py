@@ -1,0 +1,107 @@
+"""What a backup of one home is made from, by its paths and settings: where things are, who may open it, and which secrets are left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.backup.contents import Sources, named_files
+from gateway.backup.encryption import Lock, key_file, own_recipient
+from gateway.backup.folder import folder_of
+from gateway.backup.manifest import HOME
+from gateway.base.errors import HomebodyError
+from gateway.base.paths import YAML_NAME, Paths
+from gateway.config.document import read_document, read_text
+from gateway.config.edit import with_value
+from gateway.config.load import Loaded
+from gateway.config.secrets import passwords_in, secrets_of
+from gateway.config.syntax_tree import KeyPath
+
+REMOVED: Final = "env:REMOVED_FROM_BACKUP"
+"""What stands in settings in place of a secret that was left out."""
+
+
+def sources_of(paths: Paths, loaded: Loaded, *, without_secrets: bool = False) -> Sources:
+    """Return where everything is."""
+    settings = loaded.settings
+    beside = loaded.source.parent if loaded.source else paths.home
+    return Sources(
+        home=paths.home,
+        profile=paths.profile,
+        workspaces={agent: settings.agent(agent).workspace for agent in settings.agent_ids},
+        secret_files=frozenset(named_files(loaded.given, beside)),
+        without_secrets=without_secrets,
+        apart=(folder_of(paths, settings.backup),),
+    )
+
+
+def outside_files(sources: Sources) -> list[Path]:
+    """Return the files with secrets that the settings name and that lie outside of the home and the workspaces: they are in no backup."""
+    inside = (sources.home, *sources.workspaces.values())
+    return sorted(path for path in sources.secret_files if not any(path.is_relative_to(folder) for folder in inside))
+
+
+def lock_of(paths: Paths, recipients: Sequence[str], *, passphrase: str, without_secrets: bool) -> tuple[Lock, bool]:
+    """Return how a backup is encrypted, and whether a key was made for it just now. Blocking."""
+    if passphrase:
+        return Lock(passphrase=passphrase), False
+    if without_secrets:
+        return Lock(), False
+    if recipients:
+        return Lock(recipients=tuple(recipients)), False
+    recipient, fresh = own_recipient(paths)
+    return Lock(recipients=(recipient,)), fresh
+
+
+def can_open(paths: Paths, lock: Lock) -> bool:
+    """Return whether what is encrypted so can be opened on this machine without asking anybody."""
+    if lock.passphrase or not lock.recipients:
+        return True
+    return key_file(paths).exists() and own_recipient(paths)[0] in lock.recipients
+
+
+def settings_to_store(paths: Paths, loaded: Loaded, *, without_secrets: bool) -> tuple[str, bytes] | None:
+    """Return the settings file by its path in the backup, where it cannot be copied as it is: from elsewhere, or with secrets in it.
+
+    Raises HomebodyError for secrets that cannot be taken out.
+    """
+    if loaded.source is None or (not without_secrets and loaded.source in paths.config_names()):
+        return None
+    text = read_text(loaded.source)
+    if without_secrets:
+        text = _without_secrets(text, loaded)
+    name = loaded.source.name if loaded.source in paths.config_names() else _name_for(loaded.source)
+    return f"{HOME}/{name}", text.encode()
+
+
+def _name_for(source: Path) -> str:
+    return "homebody.json" if source.suffix in {".json", ".json5"} else YAML_NAME
+
+
+def _without_secrets(text: str, loaded: Loaded) -> str:
+    assert loaded.source is not None
+    known = {secret for secret in secrets_of(loaded.settings) if secret}
+    for path, value in list(_leaves(loaded.given, ())):
+        if value in known or (re.search(r"://", value) and any(passwords_in(value))):
+            text = with_value(read_document(text, str(loaded.source)), path, REMOVED)
+    left = [secret for secret in known if len(secret) >= _LONG and secret in text]
+    if left:
+        hint = "Move the secrets to the environment (env:NAME) or to files (file:PATH), or make an encrypted backup."
+        raise HomebodyError("a secret in the settings cannot be left out", where=str(loaded.source), hint=hint)
+    return text
+
+
+_LONG: Final = 8
+
+
+def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield from _leaves(child, (*path, str(key)))
+    elif isinstance(value, list | tuple):
+        for index, child in enumerate(value):
+            yield from _leaves(child, (*path, index))
+    elif isinstance(value, str):
+        yield path, value

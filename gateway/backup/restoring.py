@@ -1,0 +1,232 @@
+"""Puts a backup in place: unpacked aside and checked first, then renamed. What was there before is kept beside it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from agent import fault_injection
+from gateway.backup import folder as folders
+from gateway.backup.encryption import KEY_NAME, Keys
+from gateway.backup.extraction import Checked, Progress, unpack
+from gateway.backup.manifest import WORKSPACE, Manifest
+from gateway.base.atomic_file import sync, write_atomically
+from gateway.base.errors import SettingsError, StorageFailed, UsageError
+from gateway.base.paths import Paths
+from gateway.base.state_lock import StateLock
+from gateway.config.document import read_document, read_text
+from gateway.config.edit import with_value
+from gateway.config.load import load
+from gateway.ledger.restored import Held, hold
+
+_WATCHED: Final = "mail/watched"
+_STAYS: Final = (KEY_NAME, folders.DEFAULT)
+"""What a home keeps when another one takes its place: it is in no backup."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where a backup goes. Workspaces go where the restored settings say or, with ``workspaces``, into folders of it, named by agent."""
+
+    paths: Paths
+    workspaces: Path | None = None
+    force: bool = False
+
+
+@dataclass(kw_only=True)
+class Restored:
+    """What a restore did, or would do. ``places`` are the folders by what went there; ``moved`` where their former content is now."""
+
+    checked: Checked
+    held: Held
+    places: dict[str, Path] = field(default_factory=dict)
+    moved: dict[str, Path] = field(default_factory=dict)
+    lacking: list[str] = field(default_factory=list)
+
+
+def restore(
+    path: Path,
+    keys: Keys,
+    target: Target,
+    *,
+    env: Mapping[str, str],
+    now: datetime,
+    dry_run: bool = False,
+    progress: Progress = lambda _files, _bytes: None,
+) -> Restored:
+    """Restore a backup; with ``dry_run`` everything but the renaming is done, in a folder that is deleted again. Blocking.
+
+    Raises:
+        UsageError: something is in the place already, and ``force`` is not set.
+        AlreadyRunning: a gateway runs there.
+        BackupUnusable, StorageFailed: nothing was changed.
+    """
+    home = target.paths.home
+    with ExitStack() as stack:
+        if (home / "state").is_dir():
+            stack.callback(StateLock.acquire(home / "state" / "gateway.lock").release)
+        stage = stack.enter_context(_stage(home))
+        checked = unpack(path, keys, stage / "home", lambda agent: stage / WORKSPACE / agent, progress)
+        return _place(checked, stage, target, stack, env=env, now=now, dry_run=dry_run)
+
+
+def _place(
+    checked: Checked, stage: Path, target: Target, stack: ExitStack, *, env: Mapping[str, str], now: datetime, dry_run: bool
+) -> Restored:
+    ledger = stage / "home" / "state" / "ledger.sqlite"
+    held = hold(ledger, secrets.token_hex(10), checked.head.made, now) if ledger.exists() else Held()
+    shutil.rmtree(stage / "home" / "state" / _WATCHED, ignore_errors=True)  # mail that came since may have been announced
+    places, lacking = _places(checked.manifest, stage / "home", target, env)
+    result = Restored(checked=checked, held=held, places=places, lacking=lacking)
+    stamp = f"{now:%Y%m%dT%H%M%SZ}"
+    for place in places.values():
+        if _occupied(place):
+            result.moved[str(place)] = _free(place.with_name(f"{place.name}.before-restore-{stamp}"))
+    if dry_run:
+        return result
+    if result.moved and not target.force:
+        taken = ", ".join(result.moved)
+        hint = "With --force, what is there is kept under another name. With --into FOLDER, the backup goes elsewhere."
+        raise UsageError(f"there is something already: {taken}", hint=hint)
+    (stage / "home" / "state").mkdir(parents=True, exist_ok=True, mode=0o700)
+    stack.callback(StateLock.acquire(stage / "home" / "state" / "gateway.lock").release)
+    _swap(stage, result)
+    return result
+
+
+def _places(manifest: Manifest, staged: Path, target: Target, env: Mapping[str, str]) -> tuple[dict[str, Path], list[str]]:
+    """Return where the home and the workspaces go, and what the settings lack on this machine."""
+    agents = [agent for agent in manifest.workspaces if f"{WORKSPACE}/{agent}" not in manifest.left_out]
+    if target.workspaces is not None:
+        wanted = {agent: target.workspaces / agent for agent in manifest.workspaces}
+        _name_workspaces(staged, wanted, env)
+        return {**{f"{WORKSPACE}/{agent}": wanted[agent] for agent in agents}, "home": target.paths.home}, []
+    lacking: list[str] = []
+    try:
+        loaded = load(Paths(staged, profile=target.paths.profile), env, only_look=True)
+        lacking = [problem.as_text() for problem in loaded.warnings if problem.environment]
+        known = {agent: loaded.settings.agent(agent).workspace for agent in loaded.settings.agent_ids}
+    except (SettingsError, StorageFailed) as error:
+        lacking, known = [error.as_text()], {}
+    places = {f"{WORKSPACE}/{agent}": known.get(agent, Path(manifest.workspaces[agent])) for agent in agents}
+    return {**places, "home": target.paths.home}, lacking
+
+
+def _name_workspaces(staged: Path, wanted: Mapping[str, Path], env: Mapping[str, str]) -> None:
+    """Write into the restored settings where the workspaces are. Raises HomebodyError where that cannot be done."""
+    source = Paths(staged).config_file()
+    text = read_text(source) if source.exists() else ""
+    listed = read_document(text, str(source))
+    entries = load(Paths(staged), env, only_look=True).settings.agents.list if source.exists() else ()
+    for index, entry in enumerate(entries):
+        text = with_value(listed, ("agents", "list", index, "workspace"), str(wanted[entry.id]))
+        listed = read_document(text, str(source))
+    if not entries:
+        text = with_value(listed, ("agents", "defaults", "workspace"), str(next(iter(wanted.values()))))
+    write_atomically(source, text)
+
+
+def _swap(stage: Path, result: Restored) -> None:
+    """Rename everything into place, the home last. What fails is undone."""
+    undo: list[Callable[[], object]] = []
+    try:
+        for name, place in result.places.items():
+            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if (before := result.moved.get(str(place))) is not None:
+                place.rename(before)
+                undo.append(lambda before=before, place=place: before.rename(place))  # type: ignore[misc]
+            elif place.exists():
+                place.rmdir()
+            fault_injection.point("before", "restore_rename")
+            _move(stage / name, place)
+            undo.append(lambda name=name, place=place: _move(place, stage / name))  # type: ignore[misc]
+            fault_injection.point("after", "restore_rename")
+    except OSError as error:
+        for step in reversed(undo):
+            with suppress(OSError):
+                step()
+        hint = "A mounted folder cannot be renamed: restore --into a folder inside of it." if error.errno == errno.EBUSY else ""
+        failed = StorageFailed.from_os(error, "put the backup in place (nothing was changed)", place)
+        raise StorageFailed(failed.message, where=failed.where, hint=hint or failed.hint) from error
+    home = result.places["home"]
+    if (before := result.moved.get(str(home))) is not None:
+        for name in _STAYS:
+            if (before / name).exists() and not (home / name).exists():
+                (before / name).rename(home / name)
+    sync(home.parent)
+
+
+def _move(source: Path, place: Path) -> None:
+    """Rename a folder, or copy it to another disk and then rename it there."""
+    try:
+        source.rename(place)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        near = place.with_name(f".{place.name}.restoring-{os.getpid()}")
+        shutil.rmtree(near, ignore_errors=True)
+        try:
+            shutil.copytree(source, near, symlinks=True)
+            near.rename(place)
+        except BaseException:  # also when interrupted
+            shutil.rmtree(near, ignore_errors=True)
+            raise
+        shutil.rmtree(source, ignore_errors=True)
+
+
+@contextmanager
+def _stage(home: Path) -> Iterator[Path]:
+    """Make a folder beside the home, and delete it at the end, with those that killed restores have left."""
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for left in home.parent.glob(f"{home.name}.restoring-*"):
+            with suppress(OSError), _held(left):
+                shutil.rmtree(left)
+        stage = home.with_name(f"{home.name}.restoring-{secrets.token_hex(4)}")
+        stage.mkdir(mode=0o700)
+    except OSError as error:
+        raise StorageFailed.from_os(error, "make a folder beside the home", home) from error
+    try:
+        with _held(stage):
+            yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Lock a folder. Raises OSError when somebody else has it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _occupied(place: Path) -> bool:
+    try:
+        return next(place.iterdir(), None) is not None
+    except FileNotFoundError:
+        return False
+    except NotADirectoryError:
+        return True
+    except OSError as error:
+        raise StorageFailed.from_os(error, "look at this folder", place) from error
+
+
+def _free(place: Path) -> Path:
+    number, free = 1, place
+    while os.path.lexists(free):
+        number += 1
+        free = place.with_name(f"{place.name}-{number}")
+    return free

@@ -1,0 +1,85 @@
+"""The versions of the files of the state: what this program writes, and what it finds."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from agent.transcript.entries import VERSION as TRANSCRIPT_VERSION
+from gateway.ledger.snapshot import VERSION as LEDGER_VERSION
+from gateway.ledger.snapshot import read_version
+
+_SMALL_FILES: Final = {
+    "approval rules": ("state/approvals.json", "version"),
+    "approved skills": ("state/skills.json", "version"),
+    "provider keys": ("auth-profiles.json", "version"),
+    "agents' provider keys": ("agents/*/auth-profiles.json", "version"),
+    "approved MCP servers": ("state/mcp/*.json", "version"),
+    "sessions": ("agents/*/sessions/sessions.json", "v"),
+}
+"""Files with one JSON object, and the key of their version, which is 1 in all of them."""
+_LINE: Final = re.compile(rb'\{"v":(\d+),')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileVersion:
+    """The version of one file. ``known`` is the newest that this program reads; ``found`` is None for a file that tells none."""
+
+    kind: str
+    path: Path
+    found: int | None
+    known: int
+
+    @property
+    def newer(self) -> bool:
+        """Whether a later Homebody wrote it."""
+        return self.found is not None and self.found > self.known
+
+    @property
+    def older(self) -> bool:
+        """Whether it is brought to the present version when the gateway starts."""
+        return self.found is not None and self.found < self.known
+
+
+def state_versions() -> dict[str, int]:
+    """Return the versions that this program writes."""
+    return {"ledger": LEDGER_VERSION, "transcripts": TRANSCRIPT_VERSION, **dict.fromkeys(_SMALL_FILES, 1)}
+
+
+def versions_in(home: Path, ledger: Path | None = None) -> Iterator[FileVersion]:
+    """Yield the version of each file of a home. ``ledger``: a copy of the ledger, where a gateway has the ledger open. Blocking."""
+    database = ledger or home / "state" / "ledger.sqlite"
+    if database.exists() and database.stat().st_size:
+        yield FileVersion(kind="ledger", path=database, found=read_version(database), known=LEDGER_VERSION)
+    for kind, (pattern, key) in _SMALL_FILES.items():
+        for path in sorted(home.glob(pattern)):
+            yield FileVersion(kind=kind, path=path, found=_number(path, key), known=1)
+    for path in sorted(home.glob("agents/*/sessions/*.jsonl")):
+        yield FileVersion(kind="transcripts", path=path, found=_latest_line(path), known=TRANSCRIPT_VERSION)
+
+
+def _number(path: Path, key: str) -> int | None:
+    try:
+        found = json.loads(path.read_bytes())[key]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, int) else None
+
+
+def _latest_line(path: Path) -> int | None:
+    """Return the version of the last whole line of a transcript: versions never fall in one file."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 256 * 1024))
+            numbers = [int(found[1]) for line in file if (found := _LINE.match(line))]
+            if numbers:
+                return max(numbers)
+            file.seek(0)
+            found = _LINE.match(file.readline(4096))
+    except OSError:
+        return None
+    return int(found[1]) if found else None
