@@ -111,6 +111,9 @@ _LEFT_OUT: Final[tuple[tuple[str, str], ...]] = (
     (r"(?:.*/)?\.[^/]+\.\d+\.tmp", "work in progress"),
 )
 """Paths in the home that are not copied, as patterns, and why."""
+_HOLDS_BACKUPS: Final = "it holds the backups"
+EXPECTED: Final = frozenset((*(why for _, why in _LEFT_OUT), _HOLDS_BACKUPS))
+"""Reasons that are no reason to worry: they hold for every backup."""
 
 
 def reason_in_home(parts: tuple[str, ...]) -> str | None:
@@ -128,7 +131,7 @@ def _secret(sources: Sources, parts: tuple[str, ...]) -> str | None:
     if not sources.without_secrets:
         return None
     name = parts[-1]
-    if name.startswith("auth-profiles.json") or parts == ("state", "gateway.token"):
+    if name.startswith("auth-profiles.json") or parts in {("state", "gateway.token"), ("state", "api-tokens.json")}:
         return "secrets"
     if name.endswith(".bak") or name.startswith(("settings.last-good", "ledger.sqlite.bad-")):
         return "an older copy, which may hold secrets"
@@ -197,7 +200,7 @@ class _Walk:
             return
         if stat.S_ISDIR(about.st_mode):
             if (about.st_dev, about.st_ino) in self._apart:
-                self._leave_out(path, "it holds the backups" if self._root == HOME else "it is no part of the workspace")
+                self._leave_out(path, _HOLDS_BACKUPS if self._root == HOME else "it is no part of the workspace")
                 return
             try:
                 descriptor = os.open(parts[-1], _FOLDER, dir_fd=above)

@@ -325,10 +325,14 @@ def _key_lines(file: str, secret: str) -> Iterator[str]:
 
 
 def _left_out(left_out: dict[str, str]) -> Iterator[str]:
-    """Say what is left out: by reason, and each file that could not be read."""
+    """Say what is left out, by reason; what always is, in one line."""
+    from gateway.backup.contents import EXPECTED
+
+    yield "  Logs, search indexes, downloaded models, the key and the backups themselves are not in it."
     reasons: dict[str, list[str]] = {}
     for path, why in left_out.items():
-        reasons.setdefault(why, []).append(path)
+        if why not in EXPECTED:
+            reasons.setdefault(why, []).append(path)
     for why, paths in reasons.items():
         more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""  # noqa: PLR2004  (what a line has room for)
         yield f"  Left out ({why}): {', '.join(paths[:3])}{more}"
