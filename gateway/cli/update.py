@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,15 @@ def _run(folder: Path, *command: str, quiet: bool, hint: str = "") -> str:
     from gateway.base.errors import HomebodyError
 
     try:
-        done = subprocess.run(command, cwd=folder, check=False, text=True, capture_output=quiet, stdin=subprocess.DEVNULL)  # noqa: S603 - git, make, and this program
+        done = subprocess.run(  # noqa: S603 - git, make, and this program
+            command,
+            cwd=folder,
+            check=False,
+            text=True,
+            capture_output=quiet,
+            stdin=subprocess.DEVNULL,
+            env=dict(os.environ),  # the person who runs the command has chosen it; the gateway that is restarted needs its keys
+        )
     except FileNotFoundError as error:
         raise HomebodyError(f"{command[0]} is not installed", hint=f"Install it: sudo apt install {command[0]}") from error
     if done.returncode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from gateway.base.errors import HomebodyError, StorageFailed
+from gateway.config.secrets import NAMES
 
 SECONDS = 180.0
 """How long a command of the service manager may take; stopping a gateway takes up to a minute."""
@@ -40,7 +42,15 @@ class CommandRunner(Protocol):
 def run_command(*command: str) -> Ran:
     """Run a program of this machine."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS, stdin=subprocess.DEVNULL)  # noqa: S603 - the service managers' own programs
+        done = subprocess.run(  # noqa: S603 - the service managers' own programs
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+            stdin=subprocess.DEVNULL,
+            env={name: value for name, value in os.environ.items() if not NAMES.search(name)},
+        )
     except FileNotFoundError:
         return Ran(127, err=f"{command[0]}: not found")
     except subprocess.TimeoutExpired:

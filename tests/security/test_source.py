@@ -32,6 +32,7 @@ STARTERS = {
     "channels/terminal/local_files.py",
     "gateway/calendar/ical_process.py",
     "gateway/approvals/shell_parts.py",
+    "gateway/cli/update.py",
     "gateway/documents/reader.py",
     "gateway/mcp/stdio.py",
     "gateway/runner/client.py",
@@ -41,10 +42,12 @@ STARTERS = {
     "gateway/sandbox/check.py",
     "gateway/sandbox/probe.py",
     "gateway/sandbox/restrict.py",
+    "gateway/service/actions.py",
+    "gateway/service/background.py",
 }
 """The modules that start programs. Commands of agents are started by the runner alone, MCP servers of the settings by their
-transport; the chat asks the desktop for
-the picture in the clipboard; the others start programs of ours."""
+transport; the chat asks the desktop for the picture in the clipboard; `homebody update`, `start` and `service` start git, make, the
+service manager and the gateway; the others start programs of ours."""
 MAKE_OBJECTS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "jinja2"}
 
 
