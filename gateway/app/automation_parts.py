@@ -13,6 +13,7 @@ from gateway.agents.memory_stores import machine_zone
 from gateway.agents.running_agent import RunningAgent
 from gateway.api.handlers.job_requests import JobHandlers
 from gateway.app.calendar_parts import CalendarParts
+from gateway.app.chat_readers import ChatReaders
 from gateway.app.dependencies import Dependencies
 from gateway.app.hooks import HookParts
 from gateway.app.job_targets import GatewayJobTargets
@@ -75,8 +76,9 @@ class AutomationParts:
             machine=machine_zone,
             local=ChatAddress(channel="terminal", kind="direct", id=LOCAL),
         )
-        self.hooks = HookParts(deps, settings, ledger, agents=agents, inbox=inbox, owner=owner)
-        targets = GatewayJobTargets(agents, owner, accounts if deps.serving else None)
+        readers = ChatReaders(agents, ledger.pairing, inbox, owner)
+        self.hooks = HookParts(deps, settings, ledger, agents=agents, inbox=inbox, owner=owner, readers=readers)
+        targets = GatewayJobTargets(agents, owner, readers, accounts if deps.serving else None)
         self.jobs = JobService(ledger.jobs, deps.clock, targets, hand_out=inbox.hand_out, tell=owner.tell)
         self.calendar = CalendarParts(settings, deps.fetcher, deps.clock, self.jobs)
 

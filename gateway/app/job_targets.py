@@ -8,16 +8,15 @@ from zoneinfo import ZoneInfo
 from agent.errors import AgentError
 from channels.messages import ChatAddress
 from channels.silent import is_silent
-from channels.terminal.channel import LOCAL
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import main_key
+from gateway.app.chat_readers import TERMINAL, ChatReaders
 from gateway.jobs.job_service import Obstacle
 from gateway.ledger.job_rows import Job, NewJob
 from gateway.ledger.rows import Unasked
 from gateway.ledger.values import account_of
 from gateway.outbound.owner_notifications import OwnerNotifications
-
-TERMINAL = ChatAddress(channel="terminal", kind="direct", id=LOCAL)
+from memory.audience import Audience
 
 
 class GatewayJobTargets:
@@ -27,10 +26,15 @@ class GatewayJobTargets:
     """
 
     def __init__(
-        self, agents: Mapping[str, RunningAgent], owner: OwnerNotifications, accounts: Callable[[], Collection[str]] | None
+        self,
+        agents: Mapping[str, RunningAgent],
+        owner: OwnerNotifications,
+        readers: ChatReaders,
+        accounts: Callable[[], Collection[str]] | None,
     ) -> None:
         self._agents = agents
         self._owner = owner
+        self._readers = readers
         self._accounts = accounts
 
     def zone(self, agent: str) -> ZoneInfo:
@@ -68,6 +72,14 @@ class GatewayJobTargets:
     async def latest_chat(self) -> ChatAddress | None:
         """See the protocol: without a chat on a platform it is the terminal."""
         return await self._owner.place() or TERMINAL
+
+    async def audience(self, agent: str, place: ChatAddress) -> Audience:
+        """See the protocol."""
+        return await self._readers.audience(agent, place)
+
+    async def is_stranger(self, place: ChatAddress) -> bool:
+        """See the protocol."""
+        return await self._readers.is_stranger(place)
 
     def _known(self, place: ChatAddress) -> bool:
         if self._accounts is None or place.channel == TERMINAL.channel or is_silent(place):

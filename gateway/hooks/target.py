@@ -17,7 +17,7 @@ from gateway.ledger.hooks import LATEST, NOWHERE, Hook
 from gateway.ledger.rows import InboxRow, NewOutbound, Unasked
 from gateway.routing.automation import Automation
 from gateway.routing.router import Route
-from memory.audience import Audience
+from memory.audience import OWNER, Audience
 
 if TYPE_CHECKING:
     Submit = Callable[[Inbound, Route, Automation], Awaitable[InboxRow | None]]
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
             ...
 
 
+NOT_TO_OTHERS: Final = "your main conversation cannot be answered to others"
+_ISOLATED: Final = "Give it a conversation of its own: homebody hooks change {name} --session isolated"
 NO_BODY: Final = "(the call had no body)"
 
 
@@ -75,6 +77,14 @@ class HookMessages:
             raise HookRefused(409, "agent-gone", f"the agent {hook.agent!r} of this hook was removed", hint)
         key = session_of(hook)
         place = await self._place(hook)
+        audience = await self._audience(hook.agent, place)
+        if hook.rules.kind == "prompt" and hook.rules.session == "main" and audience != OWNER:
+            if hook.id not in self._told:
+                self._told.add(hook.id)
+                self._tell(
+                    f"⚠️ The webhook {hook.name} was called and not taken: {NOT_TO_OTHERS}. {_ISOLATED.format(name=hook.name)}"
+                )
+            raise HookRefused(409, "others-would-read", NOT_TO_OTHERS, _ISOLATED.format(name=hook.name))
         if hook.rules.kind == "message":
             text = render(hook.rules.text, payload)
             sources = [source("webhook", hook.name)]
@@ -92,7 +102,7 @@ class HookMessages:
             alias=call,
             message_id=call,
         )
-        route = Route(agent=hook.agent, session=key, audience=await self._audience(hook.agent, place))
+        route = Route(agent=hook.agent, session=key, audience=audience)
         return await self._submit(inbound, route, automation_of(hook)) is not None
 
     async def _place(self, hook: Hook) -> ChatAddress:

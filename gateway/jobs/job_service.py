@@ -21,6 +21,7 @@ from gateway.ledger.rows import InboxRow, NewOutbound, Unasked
 from gateway.ledger.values import stamp
 from gateway.schedules.parsing import zone_named
 from gateway.schedules.schedule import At, Schedule, first_instant, from_text
+from memory.audience import OWNER, Audience
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,14 @@ class JobTargets(Protocol):
         """Return the chat in which the owner wrote last."""
         ...
 
+    async def audience(self, agent: str, place: ChatAddress) -> Audience:
+        """Return who reads what an agent says in a chat."""
+        ...
+
+    async def is_stranger(self, place: ChatAddress) -> bool:
+        """Return whether a chat is with somebody who may not speak to the agent and never did."""
+        ...
+
 
 class JobService:
     """Jobs of all agents. ``hand_out`` takes a stored message to its agent, ``tell`` sends the owner a line.
@@ -119,6 +128,7 @@ class JobService:
     async def add(self, new: NewJob) -> Job:
         """Store a job and return it with its id and first instant."""
         schedule, zone = self._checked(new)
+        await self._check_readers(new)
         first = first_instant(schedule, self._clock.now())
         if first is None:
             raise UsageError("this schedule has no instant that is still to come", hint="homebody cron add --help")
@@ -139,6 +149,8 @@ class JobService:
             raise UsageError(f"a job's {', '.join(sorted(unknown))} cannot be changed", hint=f"homebody cron show {job}")
         changed = replace(found, **values)
         schedule, zone = self._checked(changed)
+        if values.keys() & {"deliver", "kind", "session"}:
+            await self._check_readers(changed)
         if changed.schedule != found.schedule or changed.zone != found.zone or found.state == "done":
             next_at = first_instant(schedule, self._clock.now())
             if isinstance(schedule, At) and found.last_at == schedule.instant:
@@ -191,6 +203,9 @@ class JobService:
         found = await self._get(job)
         self._refuse_obstacle(found)
         now = self._clock.now()
+        found = replace(found, audience=await self._audience(found))
+        if (blocked := _not_to_others(found)) is not None:
+            raise UsageError(blocked.reason, hint=blocked.mend)
         step = asked_by(self._step(found, now, now, await self.targets.latest_chat()), request)
         result = await finish_despite_cancel(self._do([replace(step, by_hand=True)]))
         if result[0].outcome == "busy":
@@ -294,6 +309,10 @@ class JobService:
             if schedule is None or (found := self.targets.obstacle(job)) is not None:
                 await self._pause(job, obstacle if schedule is None else found)
                 continue
+            job = replace(job, audience=await self._audience(job))  # noqa: PLW2901 -- as it is read there
+            if (found := _not_to_others(job)) is not None:
+                await self._pause(job, found)
+                continue
             planned = plan(job, schedule, now)
             steps.append(self._planned(job, planned, now, latest))
             missed += [] if planned.missed is None else [(job, planned.missed)]
@@ -388,6 +407,21 @@ class JobService:
         self._next = await self._ledger.earliest()
         self.changed()
 
+    async def _audience(self, job: NewJob) -> Audience:
+        """Return for whom a run is: a task of the owner's whose answer goes to others knows only what they may know."""
+        if job.kind != "prompt" or not isinstance(job.deliver, ChatAddress) or job.audience != OWNER:
+            return job.audience
+        return await self.targets.audience(job.agent, job.deliver)
+
+    async def _check_readers(self, new: NewJob) -> None:
+        if new.owner and isinstance(new.deliver, ChatAddress) and await self.targets.is_stranger(new.deliver):
+            raise UsageError(
+                f"{new.deliver.address} is the chat of nobody who may speak to your agent",
+                hint="`homebody channels chats` lists the addresses of your chats.",
+            )
+        if (blocked := _not_to_others(replace(new, audience=await self._audience(new)))) is not None:
+            raise UsageError(blocked.reason, hint="Use --session isolated: the answer knows what they may know then.")
+
     def _refuse_obstacle(self, job: NewJob) -> None:
         if (obstacle := self.targets.obstacle(job)) is not None:
             raise UsageError(obstacle.reason, hint=obstacle.mend)
@@ -414,3 +448,14 @@ class JobService:
             return from_text(new.schedule, zone), zone
         except ValueError as error:
             raise UsageError(f"this schedule cannot be used: {error}", hint="homebody cron add --help") from error
+
+
+def _not_to_others(job: NewJob) -> Obstacle | None:
+    """Return why a job may not run, if it would answer in the owner's main conversation and others would read that."""
+    if job.kind != "prompt" or job.session != "main" or not job.owner or job.audience == OWNER:
+        return None
+    command = f" (`homebody cron change {job.id} --session isolated`)" if isinstance(job, Job) else ""
+    return Obstacle(
+        "your main conversation cannot be answered to others",
+        f"Let it have a conversation of its own, which knows what they may know{command}.",
+    )

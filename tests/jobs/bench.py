@@ -18,6 +18,7 @@ from gateway.ledger.sqlite import SqliteLedger
 from gateway.schedules.parsing import parse_schedule
 from gateway.schedules.schedule import to_text
 from gateway.settings.quiet_hours import DailyHours, UnaskedRule
+from memory.audience import OWNER, Audience
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -61,6 +62,13 @@ class Targets:
 
     async def latest_chat(self) -> ChatAddress:
         return HOME
+
+    async def audience(self, agent: str, place: ChatAddress) -> Audience:
+        del agent
+        return Audience(place.kind, place.id) if place.kind == "group" else OWNER
+
+    async def is_stranger(self, place: ChatAddress) -> bool:
+        return place.id == "stranger"
 
 
 class Recording:

@@ -7,27 +7,51 @@ import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Protocol
 
 from agent.timing import Clock
+from channels.messages import ChatAddress
 from gateway.base.errors import HomebodyError, UsageError
 from gateway.hooks.credentials import hash_of, new_secret
 from gateway.hooks.definition import checked_agent, checked_name, checked_rules, sample_of
 from gateway.hooks.receiver import HookReceiver
-from gateway.ledger.hooks import Hook, HookCall, HookLedger, HookState
+from gateway.hooks.target import NOT_TO_OTHERS
+from gateway.ledger.hooks import LATEST, NOWHERE, Hook, HookCall, HookLedger, HookState
 from gateway.settings.root import Settings
+from memory.audience import OWNER, Audience
+
+
+class Readers(Protocol):
+    """Knows who reads what is sent to a chat."""
+
+    async def audience(self, agent: str, place: ChatAddress) -> Audience:
+        """Return who reads what an agent says in a chat."""
+        ...
+
+    async def is_stranger(self, place: ChatAddress) -> bool:
+        """Return whether a chat is with somebody who may not speak to the agent and never did."""
+        ...
 
 
 class HookHandlers:
-    """Adds, shows and changes hooks. All answers are JSON values. ``receiver`` takes the calls, in a gateway that runs."""
+    """Adds, shows and changes hooks. All answers are JSON values.
+
+    ``receiver`` takes the calls and ``readers`` knows who reads chats, in a gateway that runs.
+    """
 
     def __init__(
-        self, hooks: HookLedger, settings: Callable[[], Settings], clock: Clock, receiver: HookReceiver | None = None
+        self,
+        hooks: HookLedger,
+        settings: Callable[[], Settings],
+        clock: Clock,
+        receiver: HookReceiver | None = None,
+        readers: Readers | None = None,
     ) -> None:
         self._hooks = hooks
         self._settings = settings
         self._clock = clock
         self._receiver = receiver
+        self._readers = readers
 
     def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
         """The calls by name, for ``POST /admin/CALL``."""
@@ -76,6 +100,7 @@ class HookHandlers:
             created_at=now,
             changed_at=now,
         )
+        await self._check_readers(hook)
         if not await self._hooks.add(hook):
             hint = f"homebody hooks show {name}, or take another name."
             raise UsageError(f"there is a hook {name!r} already", hint=hint)
@@ -95,8 +120,26 @@ class HookHandlers:
             instruction, message = (text, None) if kind == "prompt" else (None, text)
         rules = checked_rules(settings, instruction, message, **former | given)
         hook = replace(hook, agent=checked_agent(agent or hook.agent, settings), rules=rules)
+        await self._check_readers(hook)
         await self._change(hook)
         return self._facts(hook)
+
+    async def _check_readers(self, hook: Hook) -> None:
+        """Refuse the chat of a stranger, and the owner's main conversation where others would read its answers."""
+        if self._readers is None or hook.rules.deliver in {LATEST, NOWHERE}:
+            return
+        place = ChatAddress.parse(hook.rules.deliver)
+        if await self._readers.is_stranger(place):
+            raise UsageError(
+                f"{place.address} is the chat of nobody who may speak to your agent",
+                hint="`homebody channels chats` lists the addresses of your chats.",
+            )
+        audience = await self._readers.audience(hook.agent, place)
+        if hook.rules.kind == "prompt" and hook.rules.session == "main" and audience != OWNER:
+            raise UsageError(
+                NOT_TO_OTHERS,
+                hint="Leave --session out: then each call has a session of its own that knows what they may know.",
+            )
 
     async def rotate(self, name: str) -> dict[str, Any]:
         """Give a hook a new token or secret, and return it. The former one holds no longer."""

@@ -17,6 +17,7 @@ from gateway.routing.chat_addresses import checked_address
 from gateway.schedules.parsing import parse_schedule, zone_named
 from gateway.schedules.schedule import At, to_text
 from gateway.settings.root import Settings
+from memory.audience import OWNER, Audience
 
 _KINDS: Final[dict[str, JobKind]] = {"reminder": "message", "task": "prompt"}
 _CHANGEABLE: Final = (
@@ -61,6 +62,14 @@ class StoredTargets:
     async def latest_chat(self) -> ChatAddress | None:
         """Return None, likewise."""
         return None
+
+    async def audience(self, agent: str, place: ChatAddress) -> Audience:  # noqa: ARG002  (the protocol's)
+        """Return the owner: who reads it is looked at when a gateway fires the job."""
+        return OWNER
+
+    async def is_stranger(self, place: ChatAddress) -> bool:  # noqa: ARG002  (the protocol's)
+        """Return False: the people who have access are known to a running gateway alone."""
+        return False
 
 
 class JobHandlers:
