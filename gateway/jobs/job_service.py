@@ -203,9 +203,10 @@ class JobService:
         found = await self._get(job)
         self._refuse_obstacle(found)
         now = self._clock.now()
-        found = replace(found, audience=await self._audience(found))
-        if (blocked := _not_to_others(found)) is not None:
+        readers = await self._readers(found)
+        if (blocked := _not_to_others(found, readers)) is not None:
             raise UsageError(blocked.reason, hint=blocked.mend)
+        found = replace(found, audience=readers)
         step = asked_by(self._step(found, now, now, await self.targets.latest_chat()), request)
         result = await finish_despite_cancel(self._do([replace(step, by_hand=True)]))
         if result[0].outcome == "busy":
@@ -309,10 +310,11 @@ class JobService:
             if schedule is None or (found := self.targets.obstacle(job)) is not None:
                 await self._pause(job, obstacle if schedule is None else found)
                 continue
-            job = replace(job, audience=await self._audience(job))  # noqa: PLW2901 -- as it is read there
-            if (found := _not_to_others(job)) is not None:
+            readers = await self._readers(job)
+            if (found := _not_to_others(job, readers)) is not None:
                 await self._pause(job, found)
                 continue
+            job = replace(job, audience=readers)  # noqa: PLW2901 -- what it may know follows from who reads it
             planned = plan(job, schedule, now)
             steps.append(self._planned(job, planned, now, latest))
             missed += [] if planned.missed is None else [(job, planned.missed)]
@@ -407,7 +409,7 @@ class JobService:
         self._next = await self._ledger.earliest()
         self.changed()
 
-    async def _audience(self, job: NewJob) -> Audience:
+    async def _readers(self, job: NewJob) -> Audience:
         """Return for whom a run is: a task of the owner's whose answer goes to others knows only what they may know."""
         if job.kind != "prompt" or not isinstance(job.deliver, ChatAddress) or job.audience != OWNER:
             return job.audience
@@ -419,7 +421,7 @@ class JobService:
                 f"{new.deliver.address} is the chat of nobody who may speak to your agent",
                 hint="`homebody channels chats` lists the addresses of your chats.",
             )
-        if (blocked := _not_to_others(replace(new, audience=await self._audience(new)))) is not None:
+        if (blocked := _not_to_others(new, await self._readers(new))) is not None:
             raise UsageError(blocked.reason, hint="Use --session isolated: the answer knows what they may know then.")
 
     def _refuse_obstacle(self, job: NewJob) -> None:
@@ -450,9 +452,9 @@ class JobService:
             raise UsageError(f"this schedule cannot be used: {error}", hint="homebody cron add --help") from error
 
 
-def _not_to_others(job: NewJob) -> Obstacle | None:
+def _not_to_others(job: NewJob, readers: Audience) -> Obstacle | None:
     """Return why a job may not run, if it would answer in the owner's main conversation and others would read that."""
-    if job.kind != "prompt" or job.session != "main" or not job.owner or job.audience == OWNER:
+    if job.kind != "prompt" or job.session != "main" or job.audience != OWNER or readers == OWNER:
         return None
     command = f" (`homebody cron change {job.id} --session isolated`)" if isinstance(job, Job) else ""
     return Obstacle(
