@@ -168,6 +168,12 @@ def test_a_weekday_of_every_month_is_the_one_of_the_calendar(
         ("remind me every other day to water", "Water", "every 48h"),
         ("remind me in three quarters of an hour to go", "Go", "in 45 minutes"),
         ("erinnere mich in einer Dreiviertelstunde an die Pizza", "Die Pizza", "in 45 minutes"),
+        ("buy milk tomorrow at 9, remind me", "Buy milk", "2026-11-26T09:00"),
+        ("morgen um 9 Milch kaufen, erinnere mich bitte daran", "Milch kaufen", "2026-11-26T09:00"),
+        ("don't let me forget to call Jo at 6", "Call Jo", "2026-11-25T06:00"),
+        ("wake me at 6:30", "Wake up", "2026-11-25T06:30"),
+        ("weck mich um sechs Uhr dreißig", "Wake up", "2026-11-25T06:30"),
+        ("remind me tomorrow at 9 o'clock sharp to log in", "Log in", "2026-11-26T09:00"),
         ("half past nine remind me to call", "Call", "2026-11-25T09:30"),
         ("remind me at half past midnight to look", "Look", "2026-11-25T00:30"),
         ("remind me at quarter to midnight to look", "Look", "2026-11-25T23:45"),
@@ -192,6 +198,16 @@ def test_repetitions_and_odd_times_in_words_are_understood(said: str, text: str,
         ("remind me tomorrow at shortly after nine to call", "do not understand “At shortly after nine”"),
         ("erinnere mich morgen um kurz nach acht an die Post", "do not understand “Um kurz nach acht”"),
         ("remind me every first Monday and Thursday at 9 to pay", "do not understand “And Thursday”"),
+        ("erinnere mich Freitag in einer Woche an den Termin", "do not understand “In einer Woche”"),
+        ("remind me every weekday at 7:30 except Friday to get up", "do not understand “Except Friday to”"),
+        ("remind me every hour between 9 and 17 to stretch", "do not understand “Between 9 and 17”"),
+        ("remind me tomorrow at 9 or 10 to hop", "do not understand “Or 10”"),
+        ("remind me on Monday and Wednesday at 6 to train", "do not understand “And Wednesday”"),
+        ("erinnere mich am Wochenende ans Auto", "Say the day"),
+        ("remind me this weekend to wash the car", "Say the day"),
+        ("remind me when I get home to feed the dog", "not when something happens"),
+        ("erinnere mich an den Müll, wenn ich zuhause bin", "not when something happens"),
+        ("remind me next week to call mum", "Say when to remind you of it, too"),
         ("remind me tomorrow to pay on the third", "do not understand “on the third”"),
     ],
 )
@@ -218,3 +234,9 @@ def test_numbers_that_are_no_times_stay_in_the_text(said: str) -> None:
     wish = understand(said)
     assert isinstance(wish, Remind)
     assert when_of(wish.said, MIDNIGHT) == found.when
+
+
+def test_an_hour_of_the_night_is_said_to_be_one() -> None:
+    assert due("remind me next Friday at 5 to leave").when.notes == ("I took 05:00 in the night; say 17:00 if you meant that.",)
+    assert due("remind me next Friday at 05:00 to leave").when.notes == ()
+    assert due("remind me next Friday at 7 to leave").when.notes == ()

@@ -74,6 +74,7 @@ def _repeated(said: Said, now: datetime) -> When:
         minutes = round(said.minutes)
         return When(f"every {minutes // 60}h" if minutes % 60 == 0 else f"every {minutes}m", repeats=True)
     (hour, minute), notes = _time(said)
+    notes = (*notes, *_early(said))
     if said.repeats == "days":
         return When(f"{minute} {hour} * * {_cron_days(said)}", notes, repeats=True)
     if said.repeats == "week":
@@ -117,6 +118,14 @@ def _time(said: Said) -> tuple[tuple[int, int], tuple[str, ...]]:
     return (hour, minute), ()
 
 
+def _early(said: Said) -> tuple[str, ...]:
+    """Say what was assumed of an hour before the morning, of which the afternoon may be meant."""
+    if said.time is None or said.part or not _is_open(said) or said.time[0] >= _MORNING_BEGINS:
+        return ()
+    hour, minute = said.time
+    return (f"I took {hour:02}:{minute:02} in the night; say {hour + _NOON}:{minute:02} if you meant that.",)
+
+
 def _is_open(said: Said) -> bool:
     """Whether the time may be meant for either half of the day."""
     return said.time is not None and not said.exact and 0 < said.time[0] < _NOON
@@ -128,6 +137,8 @@ def _once(said: Said, now: datetime) -> When:
     (hour, minute), notes = _time(said)
     if said.day is not None or said.ahead is not None:
         return _on_a_day(said, now, (hour, minute), notes)
+    if said.dated:
+        notes = (*notes, *_early(said))
     if said.weekday is not None:
         return _on_a_weekday(said, now, (hour, minute), notes)
     if said.date is not None:
@@ -147,7 +158,7 @@ def _on_a_day(said: Said, now: datetime, time: tuple[int, int], notes: tuple[str
     if said.part in _NIGHT and hour < _MORNING_BEGINS:  # "tonight at 1"
         day += timedelta(days=1)
     if _instant(day, hour, minute) > now:
-        return _at(day, hour, minute, notes)
+        return _at(day, hour, minute, (*notes, *(_early(said) if day > now.date() else ())))
     if day == now.date() and not said.timed:
         raise UnclearTime("Say at what time today, such as “today at 18:00”.")
     if day == now.date() and _is_open(said) and hour < _NOON and not said.part and _instant(day, hour + _NOON, minute) > now:

@@ -31,11 +31,17 @@ _LEFT: Final = re.compile(
 """A second time, an end, a zone or an impossible minute, which the words of the first time leave over."""
 _UNREAD: Final = re.compile(
     r"^(?:at|by|um|gegen)\s+(?:about|around|shortly|just|kurz|circa|ca\.|etwa|ungefähr|half|quarter|halb|viertel|dreiviertel)\b(?:\s+\w+){0,2}"
+    r"|^(?:except|but\s+not|außer|ausser|nur\s+nicht)\b(?:\s+\w+){0,2}|^(?:between|from|zwischen|von)\s+\w+\s+(?:and|to|until|und|bis)\s+\w+"
+    r"|^(?:or|oder)\s+(?:at\s+|um\s+)?\w+"
     rf"|^(?:every|each|jede[nrs]?|alle|(?:on\s+)?the|am)\s+(?:other|andere[nr]?|{ORDINAL})\s+\w+|^(?:and|und)\s+(?:on\s+|am\s+)?{DAY}"
     rf"|\b(?:every|each|jede[nrs]?|on\s+the|am)\s+(?:other|andere[nr]?|{ORDINAL})$",
     re.IGNORECASE,
 )
 """Time words that were not understood, at either end of the text, although others were."""
+_WEEKS_ON: Final = re.compile(
+    r"^in\s+(?:an?|one|two|three|\d+|einer?|zwei|drei)\s+(?:weeks?|months?|wochen?|monat(?:en)?)\b", re.IGNORECASE
+)
+"""Weeks from a weekday on: "Freitag in einer Woche"."""
 _PLACEHOLDER: Final = "approval"
 """The detail of a result that says that the call waits for the owner."""
 
@@ -57,8 +63,10 @@ def due_or_why(wish: Remind, now: datetime) -> Due | str:
             return str(unclear)
         if _TIME.match(wish.text) or not wish.text:
             return "I do not understand when that is. Say it like “tomorrow at 9”, “on 24 December at 18:00” or “every weekday at 8”."
-        return f"Say when to remind you of it, too: “remind me tomorrow at 9 to {wish.text[:1].lower()}{wish.text[1:60]}”."
+        return f"Say when to remind you of it, too, such as “tomorrow at 9” or “every first Monday at 9”: {wish.text[:60]}"
     left = _LEFT.search(wish.text) if wish.said.timed or wish.said.repeats else None
+    if left is None and wish.said.weekday is not None:
+        left = _WEEKS_ON.search(wish.text)
     if left is None and first_words(wish.text) is None:
         left = _UNREAD.search(wish.text)
     if left is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from agent.models.notebook.said_time import NOTHING, Said
@@ -30,7 +30,7 @@ class Reminders:
 _POLITE: Final = r"(?:please|pls|hey|ok|okay|so|and|also|bitte)"
 _CAN_YOU: Final = r"(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?|i\s+want\s+you\s+to\s+|kannst\s+du\s+(?:bitte\s+)?)?"
 _ORDER: Final = (
-    r"(?:remind\s+me(?!\s+(?:what|where|when|who|how|which|why)\b)(?:\s+again)?|set\s+(?:me\s+)?(?:a|another)\s+reminder"
+    r"(?:remind\s+me(?!\s+(?:what|where|when(?!\s+(?:i|we|you)\b)|who|how|which|why)\b)(?:\s+again)?|set\s+(?:me\s+)?(?:a|another)\s+reminder"
     r"|erinner(?:e|st)?\s+(?:du\s+)?mich(?!\s+(?:wo|was|wann|wer|wie)\b)|(?:stell|setz|mach)e?\s+(?:mir\s+)?eine\s+erinnerung)"
 )
 _REMIND: Final = re.compile(
@@ -51,6 +51,24 @@ _LINK: Final = re.compile(
     r"^(?:(?P<about>about|of|regarding|an(?!\s+hour)|wegen)|to|that|daran\s*,?\s*(?:dass|zu)?|dass)\b[\s:,]*", re.IGNORECASE
 )
 """What connects a reminder with its text. Behind "about" a time belongs to the text: "remind me tomorrow about the meeting at 3"."""
+_ORDER_LAST: Final = re.compile(
+    rf"^(?P<fact>\S.*?)[\s,;.:–—-]+{_CAN_YOU}(?:remind\s+me|erinner(?:e|st)?\s+mich)(?:[\s,]+(?:{_POLITE}|of\s+(?:it|that)|daran))*[\s.!]*$",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What to be reminded of comes first: "buy milk tomorrow at 9, remind me"."""
+_ON_EVENT: Final = re.compile(
+    rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:remind\s+me|erinner(?:e|st)?\s+mich)\b.*?\b"
+    r"(?:(?:when|once|if|as\s+soon\s+as|before|after)\s+(?:i|we|you)|(?:wenn|sobald|falls|bevor|nachdem)\s+(?:ich|wir|du))\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_NO_EVENT: Final = "I can remind you at a time, not when something happens: “remind me at 18:00 to feed the dog”."
+_ALIKE: Final = re.compile(
+    rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:don['’]?t\s+let\s+me\s+forget|lass\s+mich\s+nicht\s+vergessen"
+    r"|(?P<wake>wake\s+me(?:\s+up)?|weck(?:e|st\s+du)?\s+mich))\b[\s,:]*(?P<fact>.*)$",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Other words for a reminder, where they name a time; without one they are something to note."""
+_SHARP: Final = re.compile(r"^(?:sharp|on\s+the\s+dot|exactly|pünktlich|genau)\b[\s,]*", re.IGNORECASE)
 _LIST: Final = re.compile(
     r"""^(?:(?:what|which)\s+reminders\s+(?:do\s+i\s+have|have\s+i(?:\s+set)?|are\s+(?:there|set|open|coming(?:\s+up)?))
       |(?:(?:show|list|ls|see|read)\s+)?(?:me\s+)?(?:all\s+)?(?:of\s+)?(?:my\s+|the\s+|open\s+)?reminders|do\s+i\s+have\s+(?:any\s+)?reminders
@@ -79,11 +97,21 @@ def reminder_in(words: str, bare: str) -> Remind | Reminders | None:
     if found := _REMOVE.match(bare):
         return Reminders("remove", _OWN_WORDS.sub("", found["which"]).strip(" \"'“”„‚‘’."))
     if found := _VERB_LAST.match(bare) or _REMIND.match(bare if _ASKED.match(words) else words):
-        return _cut(found["fact"], NOTHING, found["fact"])
+        wish = _cut(found["fact"], NOTHING, found["fact"])
+        return replace(wish, said=Said(unclear=_NO_EVENT)) if wish.said == NOTHING and _ON_EVENT.match(words) else wish
     if found := _TIME_FIRST.match(words):
         said, rest = _all_first(found["when"], NOTHING)
         if said != NOTHING and not rest.strip(" ,.:-–—!"):
             return _cut(found["fact"], said, words)
+    return _said_otherwise(words)
+
+
+def _said_otherwise(words: str) -> Remind | None:
+    """Return a wish with a time that is put in another order or in other words."""
+    if (found := _ORDER_LAST.match(words)) and (wish := _cut(found["fact"], NOTHING, words)).said != NOTHING:
+        return wish
+    if (found := _ALIKE.match(words)) and (wish := _cut(found["fact"], NOTHING, words)).said != NOTHING:
+        return replace(wish, text=wish.text or "Wake up") if found["wake"] else wish
     return None
 
 
@@ -91,6 +119,7 @@ def _all_first(text: str, said: Said) -> tuple[Said, str]:
     """Read all time words that a text begins with."""
     while (found := first_words(text)) is not None and (joined := said.joined(found[0])) is not None:
         said, text = joined, found[1]
+        text = _SHARP.sub("", text) if said.time is not None else text
     return said, text
 
 

@@ -58,6 +58,10 @@ def _fortnight(_found: Found) -> Said:
     return Said(unclear=_OTHER)
 
 
+def _weekend(_found: Found) -> Said:
+    return Said(unclear="Say the day: “on Saturday at 10”, or “every weekend at 10” for all of them.")
+
+
 def _period(found: Found) -> Said:
     word = found["period"]
     return Said(repeats="week" if word[0] == "w" else "month" if word[0] == "m" else "year")
@@ -98,7 +102,7 @@ _OTHER_MONTH: Final = "I cannot repeat every second month. Say “every month on
 ROWS: Final[tuple[tuple[str, Reader], ...]] = (
     (rf"{_EACH}\s+{_KINDS}{OF}", _daily),
     (
-        r"(?:on\s+)?(?P<kind>week-?days|weekends)|am\s+(?P<kind_2>wochenende)|(?P<kind_3>daily|täglich|taeglich|werktags|wochentags)",
+        r"(?:on\s+)?(?P<kind>week-?days|weekends)|(?P<kind_3>daily|täglich|taeglich|werktags|wochentags)",
         _daily,
     ),
     (rf"(?:{_EACH}\s+)(?:(?:week|woche)\s+(?:on\s+|am\s+)?)?(?P<days>{DAY}s?(?:{_AND}{DAY}s?)*){OF}", _weekly),
@@ -117,6 +121,10 @@ ROWS: Final[tuple[tuple[str, Reader], ...]] = (
         _every_other,
     ),
     (rf"(?:every|alle)\s+(?:\d+|{any_of(NUMBERS)})\s+(?:weeks|wochen)\s+(?:on\s+|am\s+|immer\s+)?(?:{DAY})s?", _fortnight),
+    (
+        r"(?:at|on|this|next|am|dieses|nächstes|kommendes)\s+(?:the\s+|this\s+|next\s+|kommenden\s+|nächsten\s+)?(?:weekend|wochenende)",
+        _weekend,
+    ),
     (rf"{_EACH}\s+(?P<period>week|month|year|woche|monat|jahr)", _period),
     (r"(?P<period>weekly|monthly|yearly|wöchentlich|monatlich|jährlich)", _period),
     (
