@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat install extras test lint fire story live engines bench bench-memory bench-cost bench-heartbeat docs lock clean help again
+.PHONY: chat install extras test lint fire story live engines bench bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -20,6 +20,7 @@ RUNTIME := $(VENV)/.runtime
 EXTRAS := $(VENV)/.extras
 TESTS := $(VENV)/.tests
 LINT := $(VENV)/.lint
+SITE := $(VENV)/.site
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 # Modules are compiled when they are first imported: all at once would be a third of the time and of the space.
 HASHED := $(PIP) install --no-compile --require-hashes --only-binary :all:
@@ -82,6 +83,12 @@ docs: $(RUNTIME) ## regenerate docs/configuration.md, and the table in docs/secu
 	$(BIN)/homebody config page > docs/configuration.md
 	$(BIN)/python -m tests.security.table --write
 
+site: $(RUNTIME) $(SITE) ## build the documents as a site in site/
+	@$(BIN)/mkdocs build --strict --quiet && echo "Open site/index.html" >&2
+
+pictures: $(RUNTIME) $(SITE) ## draw docs/pictures anew: the first conversation, and the parts of the code
+	@$(BIN)/python docs/pictures/record.py
+
 bench-cost: $(RUNTIME) $(TESTS) ## measure what a week and a month of conversation cost (docs/cost.md)
 	@PYTHONPATH=. $(BIN)/python benchmarks/cost.py $(ARGS)
 
@@ -92,7 +99,7 @@ lock: $(RUNTIME) $(LINT) ## resolve requirements/*.txt again (UPGRADE=1 for newe
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh requirements/lock
 
 clean: ## remove what was installed and cached (not your conversations)
-	rm -rf $(VENV) $(CACHE) dist build .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(CACHE) dist build site .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find $(ROOMS) tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(MADE): $(BROKEN)
@@ -113,6 +120,10 @@ $(EXTRAS): $(RUNTIME) requirements/extras.txt
 $(TESTS): $(EXTRAS) requirements/tests.txt
 	@echo "Installing what the tests need ..." >&2
 	@$(HASHED) -r requirements/tests.txt >&2 </dev/null
+	@touch $@
+
+$(SITE): $(RUNTIME) requirements/site.txt
+	@$(HASHED) -r requirements/site.txt >&2 </dev/null
 	@touch $@
 
 $(LINT): $(RUNTIME) requirements/lint.txt
