@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from channels.platform import Policy
 from gateway.api.handlers.approvals import ApprovalHandlers
+from gateway.api.handlers.memory_requests import MemoryHandlers
 from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.api.handlers.routes import RouteHandlers
@@ -200,6 +201,7 @@ class Gateway(GatewayParts):
             **self.status.calls(),
             **self.tool_calls.calls(),
             **self.todo_calls.calls(),
+            **MemoryHandlers(self.agents).calls(),
             **SharingHandlers(self.agents, self.deps.clock, lambda: self.settings.current.default_agent).calls(),
             **ApprovalHandlers(
                 self.ledger, self.approvals.decisions, settings=lambda: self.settings.current, stored=self.rules.stored

@@ -33,6 +33,9 @@ COMMANDS = {
     "service": ("gateway.cli.service:service", "Run the gateway as a service that starts with the machine."),
     "resume": ("gateway.cli.run_gateway:resume", "Resume a paused gateway."),
     "status": ("gateway.cli.status:status", "Show what is running and whether it is healthy."),
+    "doctor": ("gateway.cli.doctor:doctor", "Find out what is wrong, and mend what is safe to mend."),
+    "logs": ("gateway.cli.log_lines:logs", "Show and follow the log."),
+    "security": ("gateway.cli.doctor:security", "Check how open the gateway is to others."),
     "config": ("gateway.cli.config:config", "Show, check and change the settings."),
     "models": ("gateway.cli.models:models", "List, select and test language models."),
     "auth": ("gateway.cli.models_auth:auth", "Manage keys of model providers (same as `models auth`)."),
@@ -67,8 +70,6 @@ COMMANDS = {
 
 INSTEAD = {
     "upgrade": "Update Homebody with: homebody update",
-    "logs": "The log file is ~/.homebody/logs/homebody.jsonl (or logs/homebody.jsonl in HOMEBODY_HOME).",
-    "doctor": "Run these checks: homebody status; homebody config validate; homebody channels status --probe; homebody models probe",
     "setup": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
     "init": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
     "onboard": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.option("--deep", is_flag=True, help="Also make the quick checks of `homebody doctor`, which ask no other machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
-def status(invocation: Invocation, as_json: bool) -> int:
+def status(invocation: Invocation, deep: bool, as_json: bool) -> int:
     """Show whether the gateway is running, and the state of its agents and channels. Exit code 1 if it is not running."""
     from gateway.base.state_lock import describe
     from gateway.cli import gateway_calls
@@ -32,8 +33,28 @@ def status(invocation: Invocation, as_json: bool) -> int:
     if holder is not None and holder.socket:
         facts |= {"started": holder.started, "httpPort": holder.http_port, "conversation": holder.conversation}
         facts |= asyncio.run(gateway_calls.ask(invocation.paths.state, "status"))
-    tell(facts, _told(facts, invocation.local_time), as_json=as_json)
+    text = _told(facts, invocation.local_time)
+    if deep:
+        facts["findings"], lines = _checked(invocation)
+        text = "\n".join([text, *lines])
+    tell(facts, text, as_json=as_json)
     return 0 if holder is not None else 1
+
+
+def _checked(invocation: Invocation) -> tuple[list[dict[str, Any]], list[str]]:
+    """Make the quick checks; return what they found, and the lines that tell of what is not well."""
+    from shutil import get_terminal_size
+
+    from gateway.cli.doctor import installation_of, lines_of
+    from gateway.doctor.checks import QUICK
+    from gateway.doctor.examination import examine
+    from gateway.doctor.finding import at_least
+
+    found = asyncio.run(examine(installation_of(invocation, offline=True), QUICK))
+    wrong = list(at_least(found, "warning"))
+    lines = [line for finding in wrong for line in lines_of(finding, width=max(60, get_terminal_size().columns))]
+    summary = f"{len(QUICK)} quick checks found {len(wrong) or 'nothing'} {'to mend' if wrong else 'wrong'}; all checks: homebody doctor"
+    return [finding.as_json() for finding in found], [*lines, summary]
 
 
 def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:

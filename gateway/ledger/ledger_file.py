@@ -8,6 +8,7 @@ import stat
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 
@@ -15,7 +16,7 @@ from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.ledger.backup import copies_of
 from gateway.ledger.recovery import Ending, recover
-from gateway.ledger.schema import APPLICATION_ID, intended_shape, migrate, shape
+from gateway.ledger.schema import APPLICATION_ID, STEPS, intended_shape, migrate, shape
 from gateway.ledger.thread import storage_error
 from gateway.ledger.wal import Mark, Marking, missing
 
@@ -91,6 +92,37 @@ def connect(path: Path, epoch: str, now: datetime) -> Opened:
     except (apsw.Error, OSError) as error:
         return _begin_anew(path, epoch, now, error, ending)
     return Opened(db, _marked(db, path, epoch), changed=ending != "closed")
+
+
+class Condition(NamedTuple):
+    """How a ledger is: why it cannot be used, "" if it can, and whether the next start converts it from an earlier version."""
+
+    damage: str = ""
+    older: bool = False
+
+
+def examined(path: Path) -> Condition:
+    """Look at a ledger that no process has open, and change nothing: what is damaged is recovered by ``connect``. Blocking."""
+    mark = Mark.read(Path(f"{path}{_IN_USE}"))
+    try:
+        if (damage := _damage(path, mark)) is not None:
+            return Condition(damage)
+        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            db.pragma("locking_mode", "EXCLUSIVE")
+            db.pragma("query_only", 1)
+            _check(db, mark.name if mark and _ending(path) == "lost" else None)
+            version = int(db.pragma("user_version") or 0)
+            if version > len(STEPS):
+                return Condition(f"it is of version {version}, and this homebody knows {len(STEPS)} at most")
+            if version == len(STEPS):
+                _read_through(db)
+        finally:
+            db.close()
+    except (apsw.Error, OSError) as error:
+        return Condition(str(error))
+    return Condition(older=version < len(STEPS))
 
 
 def closing(path: Path) -> None:

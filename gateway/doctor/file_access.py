@@ -1,0 +1,192 @@
+"""Checks owner and rights of our own files: settings, state, keys, transcripts, logs, and the workspaces."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from gateway.base.errors import access_hint
+from gateway.doctor.checked_installation import Installation, in_thread
+from gateway.doctor.finding import Check, Finding, ok
+
+MOST: Final = 50_000
+"""Files and folders that are looked at in one place; a large workspace is not gone through to its end."""
+_SHOWN: Final = 3
+_SECRET: Final = ("auth-profiles.json", "gateway.token")
+_FOLDERS: Final = ("state", "agents", "memory", "logs")
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was seen in one place: paths that belong to others, that their owner cannot use, and that others can read."""
+
+    foreign: list[Path] = field(default_factory=list)
+    closed: list[Path] = field(default_factory=list)
+    open: list[Path] = field(default_factory=list)
+    count: int = 0
+
+
+def _look(installation: Installation) -> Iterator[Finding]:
+    home = installation.paths.home
+    if not os.path.lexists(home):
+        yield ok(f"{home} does not exist yet; the first command makes it")
+        return
+    if home.is_symlink():
+        hint = f"Set HOMEBODY_HOME to the real place ({os.path.realpath(home)}), or replace the link by a folder."
+        yield Finding(
+            level="error", what="is a symbolic link", where=str(home), why="A link could redirect the state.", mend=hint
+        )
+        return
+    found = list(_in_home(installation, home))
+    if installation.valid_settings is not None:
+        for profile in installation.profiles:
+            found += _in_workspace(installation, profile.workspace)
+    yield from found or [ok("files and folders belong to you, and nobody else can read your settings and state")]
+
+
+def _in_home(installation: Installation, home: Path) -> Iterator[Finding]:
+    missing = [home / name for name in _FOLDERS if not os.path.lexists(home / name)]
+    started = any(os.path.lexists(home / name) for name in _FOLDERS)
+    if missing and started:
+        yield Finding(
+            level="note",
+            what=f"missing: {_names(missing)}",
+            why="The next start makes it again; what was in it is gone.",
+            mend="homebody doctor --fix, or start the gateway",
+            fix=lambda: in_thread(_make, missing),
+        )
+    seen = _seen(home, installation.owner, private=True)
+    named = installation.paths.chosen_config
+    if named is not None and named.exists() and not named.is_relative_to(home):
+        _judge(seen, named, named.lstat(), installation.owner, private=False)
+    yield from _findings(seen, installation.owner)
+    if seen.open:
+        yield Finding(
+            level="warning",
+            what=f"other users of this machine can read {_names(seen.open)}",
+            why="They hold keys, conversations or where to find them.",
+            mend=f"Run: chmod -R go-rwx {shlex.quote(str(home))}",
+            where=str(home),
+            fix=lambda: in_thread(_close, seen.open),
+        )
+
+
+def _in_workspace(installation: Installation, workspace: Path) -> Iterator[Finding]:
+    if not workspace.is_dir():
+        if installation.paths.agents.is_dir():
+            yield Finding(
+                level="warning",
+                what="the workspace is not there",
+                where=str(workspace),
+                why="The next start makes an empty one. If it is on a disk that is not mounted, notes would be written beside it.",
+                mend="Mount its disk. If it was deleted: homebody memory log lists what was in its notes",
+            )
+        return
+    yield from _findings(_seen(workspace, installation.owner, private=False), installation.owner)
+
+
+def _seen(place: Path, owner: int, *, private: bool) -> _Seen:
+    """Look at a folder and all below it. Links are not followed."""
+    seen = _Seen()
+    waiting = [place]
+    _judge(seen, place, place.lstat(), owner, private=private)
+    while waiting and seen.count < MOST:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as listing:
+                entries = [Path(entry.path) for entry in listing]
+        except OSError:
+            continue
+        for path in entries:
+            seen.count += 1
+            try:
+                found = path.lstat()
+            except OSError:
+                continue
+            _judge(seen, path, found, owner, private=private)
+            if stat.S_ISDIR(found.st_mode):
+                waiting.append(path)
+    return seen
+
+
+def _judge(seen: _Seen, path: Path, found: os.stat_result, owner: int, *, private: bool) -> None:
+    mode = found.st_mode
+    if stat.S_ISLNK(mode):
+        return
+    needed = 0o700 if stat.S_ISDIR(mode) else 0o600 if private else 0o400
+    if found.st_uid != owner:
+        if not any(path.is_relative_to(one) for one in seen.foreign):
+            seen.foreign.append(path)
+    elif mode & needed != needed and not path.name.startswith("."):
+        seen.closed.append(path)
+    elif private and mode & 0o077 and not stat.S_ISSOCK(mode) and _matters(path, mode):
+        seen.open.append(path)
+
+
+def _matters(path: Path, mode: int) -> bool:
+    """Whether others' rights on it are rights on something: what stands in a folder that they cannot enter is closed to them."""
+    if path.name in _SECRET or path.suffix in {".yaml", ".json"} and path.name.startswith("homebody"):  # noqa: RUF021
+        return True
+    parent = path.parent.stat().st_mode
+    return bool(mode & 0o070 and parent & 0o010) or bool(mode & 0o007 and parent & 0o001)
+
+
+def _findings(seen: _Seen, owner: int) -> Iterator[Finding]:
+    for path in seen.foreign[:_SHOWN]:
+        yield Finding(
+            level="error",
+            what=f"belongs to another user ({_user(path)})",
+            where=str(path),
+            why="The gateway cannot read or change it. This happens after a run with sudo.",
+            mend=access_hint(path, uid=owner) or f'Run: sudo chown -R "$USER" {shlex.quote(str(path))}',
+        )
+    if (more := len(seen.foreign) - _SHOWN) > 0:
+        place = os.path.commonpath(seen.foreign)
+        yield Finding(level="error", what=f"{more} more files belong to another user", where=place, mend="As above.")
+    if seen.closed:
+        yield Finding(
+            level="error",
+            what=f"you have no rights on your own {_names(seen.closed)}",
+            why="The gateway cannot use them.",
+            mend=f"Run: chmod -R u+rwX {shlex.quote(str(Path(os.path.commonpath(seen.closed))))}",
+            fix=lambda: in_thread(_open, seen.closed),
+        )
+
+
+def _user(path: Path) -> str:
+    try:
+        return path.owner()
+    except (KeyError, OSError):
+        return f"number {path.lstat().st_uid}"
+
+
+def _names(paths: list[Path]) -> str:
+    shown = ", ".join(str(path) for path in paths[:_SHOWN])
+    return shown if len(paths) <= _SHOWN else f"{shown} and {len(paths) - _SHOWN} more"
+
+
+def _make(folders: list[Path]) -> str:
+    for folder in folders:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return f"made {_names(folders)}"
+
+
+def _close(paths: list[Path]) -> str:
+    for path in paths:
+        path.chmod(stat.S_IMODE(path.lstat().st_mode) & ~0o077)
+    return f"took the rights of other users off {_names(paths)}"
+
+
+def _open(paths: list[Path]) -> str:
+    for path in paths:
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        path.chmod(mode | (0o700 if path.is_dir() else 0o600))
+    return f"gave you the rights on {_names(paths)}"
+
+
+PERMISSIONS = Check(name="permissions", look=_look, quick=True)

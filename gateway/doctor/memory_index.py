@@ -1,0 +1,174 @@
+"""Checks each agent's memory: which SQLite features run, the embedder, whether the index is in step, and notes that cannot be read."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import apsw
+
+from gateway.agents.memory_stores import NOBODY, OURS, index_file, open_memory
+from gateway.base.clock import SystemClock
+from gateway.base.errors import UsageError, access_hint
+from gateway.doctor.checked_installation import Installation, in_thread
+from gateway.doctor.finding import Check, Finding, NotChecked, ok
+from gateway.settings.root import AgentProfile
+from memory.notes.sources import UNREADABLE
+from memory.store.database import AllowedFeatures, detect_features
+from memory.workspace_memory import WorkspaceMemory
+
+_SHOWN: Final = 3
+_BY_WORDS: Final = "Notes are found by their words, and not by their meaning."
+_INSTALL: Final = "Install the requirements again: make install, in the folder that you cloned"
+
+
+async def _look(installation: Installation) -> list[Finding]:
+    slot = installation.settings.plugins.slots.memory
+    if slot != OURS:
+        return [ok("memory is switched off" if slot == NOBODY else f"memory is kept by the package {slot}")]
+    found: list[Finding] = list(await in_thread(_features, installation.profiles[0]))
+    for profile in installation.profiles:
+        if profile.memory.enabled:
+            found += await _of_agent(installation, profile)
+    return found
+
+
+def _features(profile: AgentProfile) -> list[Finding]:
+    connection = apsw.Connection(":memory:")
+    try:
+        features = detect_features(connection, profile.memory.store.vector, AllowedFeatures())
+    finally:
+        connection.close()
+    vectors = {"vec0": "vectors by sqlite-vec", "numpy": "vectors by numpy", "none": "no vectors"}[features.vectors]
+    said = f"{features.sqlite}, {vectors}{', keywords by FTS5' if features.keywords else ''}"
+    if features.vectors == "vec0" and features.keywords:
+        return [ok(said)]
+    switched_off = not profile.memory.store.vector.enabled
+    level = "note" if features.vectors == "numpy" or switched_off else "warning"
+    why = _BY_WORDS if features.vectors == "none" else "Search still works."
+    mend = "homebody config get agents.defaults.memorySearch.store.vector" if switched_off else _INSTALL
+    return [Finding(level=level, what=f"{said}: {features.note}", why=why, mend=mend)]  # type: ignore[arg-type]  # one of the levels
+
+
+async def _of_agent(installation: Installation, profile: AgentProfile) -> list[Finding]:
+    if not profile.workspace.is_dir():
+        raise NotChecked(f"the workspace {profile.workspace} is not there")
+    try:
+        facts = await _status(installation, profile)
+    except UsageError as error:
+        return [Finding(level="note", what=str(error), mend=error.hint)]
+    if isinstance(facts, Finding):
+        return [facts]
+    return [*_of_status(installation, profile, facts)]
+
+
+async def _status(installation: Installation, profile: AgentProfile) -> dict[str, Any] | Finding:
+    deep = not installation.offline
+    if installation.gateway_runs:
+        found: dict[str, Any] = await installation.ask("memory.status", agent=profile.id, deep=deep)
+        return found
+    file = _file(installation, profile)
+    if not file.exists():
+        return ok(f"{profile.id}: there is no index yet; the next start makes it")
+    if damage := await in_thread(_damage, file):
+        return Finding(
+            level="warning",
+            what=f"the index of {profile.id} is damaged: {damage}",
+            where=str(file),
+            why="Notes are not found. Your notes themselves are not affected: the index is made from them.",
+            mend=f"homebody memory index --agent {profile.id}",
+            fix=partial(_rebuild, installation, profile),
+        )
+    async with _opened(installation, profile) as memory:
+        return asdict(await memory.status(deep=deep))
+
+
+def _file(installation: Installation, profile: AgentProfile) -> Path:
+    return Path(str(index_file(profile, installation.paths)).replace("{agentId}", profile.id))
+
+
+def _damage(file: Path) -> str:
+    try:
+        db = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            said = db.pragma("quick_check", 1)
+        finally:
+            db.close()
+    except apsw.Error as error:
+        return str(error)
+    return "" if said == "ok" else str(said)
+
+
+@asynccontextmanager
+async def _opened(installation: Installation, profile: AgentProfile) -> AsyncIterator[WorkspaceMemory]:
+    memory, _ = open_memory(
+        profile,
+        installation.settings,
+        installation.paths,
+        env=installation.env,
+        clock=SystemClock(),
+        random=Random(),  # noqa: S311 - only used to spread retries
+        tell=lambda _: None,
+    )
+    try:
+        yield memory
+    finally:
+        await memory.close()
+
+
+def _of_status(installation: Installation, profile: AgentProfile, facts: dict[str, Any]) -> Iterator[Finding]:
+    agent = profile.id
+    yield from _unreadable(profile, facts["troubles"])
+    if changed := facts["changed_files"]:
+        named = ", ".join(changed[:_SHOWN]) + (f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
+        yield Finding(
+            level="note",
+            what=f"{len(changed)} notes of {agent} changed since they were indexed: {named}",
+            why="They are indexed before the next search; until then a search does not find what is new in them.",
+            mend=f"homebody memory index --agent {agent}",
+            fix=partial(_rebuild, installation, profile),
+        )
+    if facts["trouble"]:
+        mend = f"homebody memory status --deep --agent {agent}"
+        yield Finding(level="warning", what=f"{agent}: {facts['trouble']}", why=_BY_WORDS, mend=mend)
+    if facts["probe"] not in (None, "ok"):
+        what = f"the embedder {facts['provider']}/{facts['model']} of {agent} does not answer: {facts['probe']}"
+        yield Finding(level="warning", what=what, why=_BY_WORDS, mend=f"homebody memory status --deep --agent {agent}")
+    elif facts["missing_vectors"] and facts["provider"] != "none":
+        what = f"{facts['missing_vectors']} of {facts['chunks']} passages of {agent} have no vector yet"
+        yield Finding(level="note", what=what, why=_BY_WORDS, mend=f"homebody memory index --agent {agent}")
+    if facts["provider"] == "none":
+        mend = "How to add an embedder: homebody memory status"
+        yield Finding(level="note", what=f"{agent} searches its notes by keyword only", why=_BY_WORDS, mend=mend)
+    else:
+        yield ok(f"{agent}: {facts['files']} notes, {facts['search']}, embedder {facts['provider']}/{facts['model']}")
+
+
+def _unreadable(profile: AgentProfile, troubles: dict[str, str]) -> Iterator[Finding]:
+    for path, trouble in list(troubles.items())[:_SHOWN]:
+        place = profile.workspace / path
+        mend = "Run: homebody memory status"
+        if UNREADABLE in trouble:
+            mend = access_hint(place, "u+r") or f"ls -l {shlex.quote(str(place))}"
+        why = "The agent does not know what it says, and answers as if it were not there."
+        yield Finding(level="warning", what=trouble, where=str(place), why=why, mend=mend)
+    if (more := len(troubles) - _SHOWN) > 0:
+        yield Finding(level="warning", what=f"{more} more notes of {profile.id} cannot be read", mend="homebody memory status")
+
+
+async def _rebuild(installation: Installation, profile: AgentProfile) -> str:
+    if installation.gateway_runs:
+        facts = await installation.ask("memory.sync", agent=profile.id)
+        return f"indexed the notes of {profile.id} ({facts['changed']} changed)"
+    async with _opened(installation, profile) as memory:
+        synced = await memory.sync(vectors=False)
+    return f"indexed the notes of {profile.id} ({synced.changed} changed)"
+
+
+MEMORY = Check(name="memory", look=_look, seconds=60.0)

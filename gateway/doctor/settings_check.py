@@ -1,0 +1,56 @@
+"""Checks the settings file: is it valid, does it hold unknown keys, and does the running gateway go by it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gateway.base.errors import Problem
+from gateway.doctor.checked_installation import Installation
+from gateway.doctor.finding import Check, Finding, Level, ok
+
+_KEPT = "The gateway starts with the settings of its last good start, or not at all."
+_IGNORED = "What it says does not take effect."
+
+
+async def _look(installation: Installation) -> list[Finding]:
+    checked = installation.checked
+    found = [_of(one, "error", _KEPT) for one in checked.problems if not one.environment]
+    found += [_of(one, "error", "The gateway does not start without it.") for one in checked.problems if one.environment]
+    found += [_of(one, "warning", _IGNORED if "is not a key" in one.message else "") for one in checked.warnings]
+    found += await _in_force(installation)
+    if found:
+        return found
+    file = installation.paths.config_file()
+    return [ok(f"{file} is valid" if installation.has_settings_file else f"there is no {file}; all defaults apply")]
+
+
+def _of(problem: Problem, level: Level, why: str) -> Finding:
+    where = ": ".join(part for part in (problem.place, problem.path) if part)
+    mend = problem.hint or "Correct it in the file; all errors are listed by: homebody config validate"
+    return Finding(level=level, what=problem.message, where=where, why=why, mend=mend)
+
+
+async def _in_force(installation: Installation) -> list[Finding]:
+    status = await installation.status()
+    return [] if status is None else list(_waiting(status.get("settings") or {}))
+
+
+def _waiting(facts: dict[str, object]) -> Iterator[Finding]:
+    waiting = facts.get("waiting")
+    if isinstance(waiting, list) and waiting:
+        yield Finding(
+            level="note",
+            what=f"changed, and not yet in force: {', '.join(map(str, waiting))}",
+            why="These settings take effect when the gateway starts.",
+            mend="Restart the gateway.",
+        )
+    if facts.get("complaint"):
+        yield Finding(
+            level="error",
+            what="the running gateway refuses the settings file and keeps its previous settings",
+            why=str(facts["complaint"]),
+            mend="List the errors with: homebody config validate",
+        )
+
+
+SETTINGS = Check(name="settings", look=_look, quick=True)

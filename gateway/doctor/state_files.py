@@ -1,0 +1,74 @@
+"""Checks the small files of the state, and extras that the settings need."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from gateway.approvals.stored_rules import StoredRules
+from gateway.calendar.ical_process import INSTALL as INSTALL_CALENDAR
+from gateway.doctor.checked_installation import Installation
+from gateway.doctor.finding import Check, Finding, Level, ok
+from gateway.mcp.pins import FOLDER as PINS
+from gateway.models.key_profiles import FILE_NAME as KEYS
+from gateway.skills.trust import FILE_NAME as SKILLS
+
+_LEARNT: Final = ("learnt.json", "key-health.json", "starts.json")
+
+
+def _look_files(installation: Installation) -> Iterator[Finding]:
+    state = installation.paths.state
+    found: list[Finding] = []
+    for path in [installation.paths.home / KEYS, *sorted(installation.paths.agents.glob(f"*/{KEYS}"))]:
+        mend = f"Mend it, or add the keys again: mv {_quoted(path)} {_quoted(path)}.broken; homebody models auth add PROVIDER"
+        found += _of(path, "error", "Its keys are not used.", mend)
+    mend = f"Mend it, or approve the skills again: mv {_quoted(state / SKILLS)} {_quoted(state / SKILLS)}.broken"
+    found += _of(state / SKILLS, "error", "No skill counts as approved.", mend)
+    if problem := StoredRules(state).problem():
+        mend = "Mend the file, or move it away; rules made with “always” are then made again when you are asked."
+        found.append(Finding(level="error", what=problem, why="Every command is asked about.", mend=mend))
+    for path in sorted((state / PINS).glob("*.json")):
+        found += _of(path, "warning", "The server is asked and pinned again.", f"homebody mcp show {path.stem}")
+    for name in _LEARNT:
+        found += _of(state / name, "note", "What it holds is learned again.", f"rm {_quoted(state / name)}")
+    yield from found or [ok("the files of keys, rules and approvals can be read")]
+
+
+def _of(path: Path, level: Level, why: str, mend: str) -> Iterator[Finding]:
+    try:
+        json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, PermissionError, NotADirectoryError):
+        return  # rights are the business of another check
+    except (OSError, ValueError, RecursionError) as error:
+        yield Finding(level=level, what=f"cannot be read: {error}", where=str(path), why=why, mend=mend)
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
+
+
+def _look_extras(installation: Installation) -> Iterator[Finding]:
+    settings = installation.settings
+    needed = {
+        "mail": ("imap_tools", bool(settings.mail.accounts), "pip install 'homebody[mail]'"),
+        "calendar": ("icalendar", bool(settings.calendar.accounts), INSTALL_CALENDAR),
+        "mcp": ("mcp", any(one.enabled for one in settings.mcp.servers.values()), "pip install 'homebody[mcp]'"),
+    }
+    missing = False
+    for section, (package, wanted, install) in needed.items():
+        if wanted and importlib.util.find_spec(package) is None:
+            missing = True
+            why = f"What the settings say under {section} does not work."
+            yield Finding(
+                level="error", what=f"the extra {section} is not installed ({package})", where=section, why=why, mend=install
+            )
+    if not missing:
+        yield ok("every extra that the settings need is installed")
+
+
+STATE_FILES = Check(name="state", look=_look_files, quick=True)
+EXTRAS = Check(name="extras", look=_look_extras, quick=True)
