@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -19,7 +20,7 @@ from gateway.base.errors import UsageError, access_hint
 from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, NotChecked, ok
 from gateway.settings.root import AgentProfile
-from memory.notes.sources import UNREADABLE
+from memory.notes.sources import UNREADABLE, NoteSources
 from memory.store.database import AllowedFeatures, detect_features
 from memory.workspace_memory import WorkspaceMemory
 
@@ -65,7 +66,15 @@ async def _of_agent(installation: Installation, profile: AgentProfile) -> list[F
         return [Finding(level="note", what=str(error), mend=error.hint)]
     if isinstance(facts, Finding):
         return [facts]
+    facts["troubles"] |= await in_thread(_closed_notes, profile)
     return [*_of_status(installation, profile, facts)]
+
+
+def _closed_notes(profile: AgentProfile) -> dict[str, str]:
+    """Return the notes that this user has no right to read, which the index may still know from before."""
+    sources = NoteSources(profile.workspace, profile.memory.extra_paths)
+    places = {one.path: sources.workspace / one.path for one in sources.walk() if not one.path.startswith("@")}
+    return {path: f"{path} {UNREADABLE}" for path, place in places.items() if place.exists() and not os.access(place, os.R_OK)}
 
 
 async def _status(installation: Installation, profile: AgentProfile) -> dict[str, Any] | Finding:
@@ -157,7 +166,8 @@ def _unreadable(profile: AgentProfile, troubles: dict[str, str]) -> Iterator[Fin
         if UNREADABLE in trouble:
             mend = access_hint(place, "u+r") or f"ls -l {shlex.quote(str(place))}"
         why = "The agent does not know what it says, and answers as if it were not there."
-        yield Finding(level="warning", what=trouble, where=str(place), why=why, mend=mend)
+        what = trouble.removeprefix(f"{path} ")
+        yield Finding(level="warning", what=what, where=str(place), why=why, mend=mend)
     if (more := len(troubles) - _SHOWN) > 0:
         yield Finding(level="warning", what=f"{more} more notes of {profile.id} cannot be read", mend="homebody memory status")
 

@@ -1,0 +1,341 @@
+"""Faults on disk, made for real: foreign owners, rights, links, missing folders, full disks, damaged files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.doctor.disk_space import DISK
+from gateway.doctor.file_access import PERMISSIONS
+from gateway.doctor.memory_index import MEMORY
+from gateway.doctor.process_checks import GATEWAY
+from gateway.doctor.settings_check import SETTINGS
+from gateway.doctor.state_files import STATE_FILES
+from gateway.doctor.transcript_checks import TRANSCRIPTS
+from tests.doctor.conftest import ROOT, House, said
+from tests.patience import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+STRANGER = 54_321
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="another owner can be made by root alone")
+
+
+async def test_a_whole_house_is_well(house: House) -> None:
+    for check in (SETTINGS, PERMISSIONS, DISK, STATE_FILES, TRANSCRIPTS, MEMORY, GATEWAY):
+        assert await house.wrong(check) == [], check.name
+
+
+async def test_a_house_that_does_not_exist_yet_is_not_made(house: House) -> None:
+    shutil.rmtree(house.home)
+    for check in (SETTINGS, PERMISSIONS, DISK, STATE_FILES, TRANSCRIPTS, MEMORY, GATEWAY):
+        assert await house.wrong(check) == [], check.name
+    assert not house.home.exists()
+
+
+@needs_root
+@pytest.mark.parametrize("place", ["state/ledger.sqlite", "agents/main/sessions", "homebody.yaml", "memory/main.sqlite"])
+async def test_a_foreign_owner_is_named_with_chown(house: House, place: str) -> None:
+    os.chown(house.home / place, STRANGER, STRANGER)
+    (found,) = await house.wrong(PERMISSIONS)
+    assert (found.level, found.where, found.fix) == ("error", str(house.home / place), None)
+    assert f"sudo chown -R \"$USER\" {house.home / place}" in found.mend
+    assert "chmod" not in found.mend
+    assert str(STRANGER) in found.what
+
+
+@needs_root
+async def test_a_foreign_note_is_named_by_two_checks(house: House) -> None:
+    note = next((house.workspace / "memory").glob("2*.md"))
+    os.chown(note, STRANGER, STRANGER)
+    (found,) = await house.wrong(PERMISSIONS)
+    assert found.where == str(note)
+    assert "sudo chown" in found.mend
+
+
+def as_stranger(house: House, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `homebody` as another user than root. What it imports is imported by a run before that, as root's Python is closed to others."""
+    code = (
+        "import contextlib, io, os, sys\nfrom gateway.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()): main(sys.argv[1:])\n"
+        f"os.setgroups([]); os.setresgid(*[{STRANGER}] * 3); os.setresuid(*[{STRANGER}] * 3)\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    above = [folder for folder in house.person.parents if folder != Path("/")]
+    modes = {folder: folder.stat().st_mode & 0o7777 for folder in above}
+    for folder in above:
+        folder.chmod(modes[folder] | 0o001)
+    env = {"PATH": os.environ["PATH"], "HOME": str(house.person), "PYTHONPATH": str(ROOT)}
+    try:
+        return subprocess.run(
+            [sys.executable, "-c", code, *arguments], env=env, cwd=house.person, capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+    finally:
+        for folder, mode in modes.items():
+            folder.chmod(mode)
+
+
+def given_away(house: House) -> None:
+    for folder, _, files in os.walk(house.person):
+        for path in (folder, *(str(Path(folder, name)) for name in files)):
+            os.chown(path, STRANGER, STRANGER)
+
+
+@needs_root
+def test_one_who_is_not_root_is_told_the_same(house: House) -> None:
+    """A run with sudo left the settings and the ledger to root; the owner runs the doctor."""
+    given_away(house)
+    os.chown(house.home / "homebody.yaml", 0, 0)
+    os.chown(house.state, 0, 0)
+    run = as_stranger(house, "doctor", "--offline", "--only", "permissions", "--only", "settings")
+    assert run.returncode == 1, run.stderr
+    assert f"Run: sudo chown -R \"$USER\" {house.state}" in run.stdout
+    assert f"Run: sudo chown -R \"$USER\" {house.home / 'homebody.yaml'}" in run.stdout
+
+
+@pytest.mark.parametrize("place", ["state", "homebody.yaml", "logs/homebody.jsonl", "agents/main"])
+async def test_rights_of_others_are_found_and_taken_off(house: House, place: str) -> None:
+    house.home.chmod(0o755)
+    (house.home / Path(place).parts[0]).chmod(0o755)
+    (house.home / place).chmod(0o755 if (house.home / place).is_dir() else 0o644)
+    found = await house.wrong(PERMISSIONS)
+    assert "other users of this machine can read" in said(found)
+    after, mended = await house.mended(PERMISSIONS)
+    assert [one.level for one in after] == ["ok"]
+    assert "took the rights of other users off" in mended[0].done
+    assert not (house.home / place).stat().st_mode & 0o077
+
+
+async def test_a_file_in_a_closed_folder_is_no_finding(house: House) -> None:
+    (house.home / "logs" / "homebody.jsonl").chmod(0o644)
+    assert await house.wrong(PERMISSIONS) == []
+
+
+async def test_own_files_without_own_rights_are_opened(house: House) -> None:
+    house.transcript.chmod(0o000)
+    (found,) = await house.wrong(PERMISSIONS)
+    assert str(house.transcript) in found.what
+    after, _ = await house.mended(PERMISSIONS)
+    assert [one.level for one in after] == ["ok"]
+    assert house.transcript.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_missing_folder_is_made(house: House) -> None:
+    shutil.rmtree(house.home / "logs")
+    found = await house.found(PERMISSIONS)
+    assert "missing" in said(found)
+    await house.mended(PERMISSIONS)
+    assert (house.home / "logs").stat().st_mode & 0o777 == 0o700
+
+
+async def test_a_workspace_that_is_gone_is_not_made(house: House) -> None:
+    shutil.rmtree(house.workspace)
+    after, _ = await house.mended(PERMISSIONS)
+    assert "the workspace is not there" in said(after)
+    assert not house.workspace.exists()
+
+
+async def test_a_home_that_is_a_link_is_an_error(house: House) -> None:
+    real = house.home.rename(house.person / "elsewhere")
+    house.home.symlink_to(real)
+    (found,) = await house.wrong(PERMISSIONS)
+    assert str(real) in found.mend
+
+
+@pytest.fixture
+def small_disk(house: House) -> Iterator[Callable[[int], None]]:
+    """Put the state on a disk of its own, of so many megabytes."""
+    mounted = False
+
+    def mount(megabytes: int) -> None:
+        nonlocal mounted
+        kept = house.state.rename(house.home / "kept")
+        house.state.mkdir(mode=0o700)
+        options = f"size={megabytes}m,mode=700"
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", house.home], check=False, capture_output=True)
+        if made.returncode:
+            pytest.skip("nothing can be mounted here")
+        mounted = True
+        del kept
+
+    yield mount
+    if mounted:
+        subprocess.run(["umount", house.home], check=True)
+
+
+@needs_root
+@pytest.mark.parametrize(("megabytes", "level", "words"), [(16, "error", "no space is left"), (120, "warning", "little space is left")])
+async def test_a_full_disk_is_found(house: House, small_disk: Callable[[int], None], megabytes: int, level: str, words: str) -> None:
+    small_disk(megabytes)
+    (found,) = await house.wrong(DISK)
+    assert (found.level, words in found.what, str(house.home) in found.mend) == (level, True, True)
+
+
+@needs_root
+async def test_a_disk_with_room_is_well(house: House, small_disk: Callable[[int], None]) -> None:
+    small_disk(400)
+    assert await house.wrong(DISK) == []
+
+
+async def test_a_torn_end_of_a_transcript_is_set_aside(house: House) -> None:
+    whole = house.transcript.read_bytes()
+    with house.transcript.open("ab") as file:
+        file.write(b'{"v":1,"half a li')
+    (found,) = await house.wrong(TRANSCRIPTS)
+    assert (found.where, "cut off" in found.what) == (str(house.transcript), True)
+    after, mended = await house.mended(TRANSCRIPTS)
+    assert not [one for one in after if one.level == "warning"]
+    assert house.transcript.read_bytes() == whole
+    (torn,) = house.transcript.parent.glob("*.torn-*")
+    assert torn.read_bytes() == b'{"v":1,"half a li'
+    assert str(torn) in mended[0].done
+
+
+async def test_an_unreadable_line_is_found_and_left_as_it_is(house: House) -> None:
+    first, *rest = house.transcript.read_bytes().splitlines(keepends=True)
+    damaged = b"".join([first, b"not what it was\n", *rest])
+    house.transcript.write_bytes(damaged)
+    (found,) = await house.wrong(TRANSCRIPTS)
+    assert "1 of" in found.what
+    assert "homebody sessions repair agent:main:main" in found.mend
+    await house.mended(TRANSCRIPTS)
+    assert house.transcript.read_bytes() == damaged
+
+
+async def test_a_transcript_that_is_gone_is_missed(house: House) -> None:
+    house.transcript.unlink()
+    (found,) = await house.wrong(TRANSCRIPTS)
+    assert "the transcript of agent:main:main is gone" in found.what
+
+
+async def test_transcripts_of_no_agent_are_told(house: House) -> None:
+    shutil.copytree(house.home / "agents" / "main", house.home / "agents" / "former")
+    found = await house.found(TRANSCRIPTS)
+    assert "1 transcripts of the agent former" in said(found)
+
+
+async def test_a_damaged_list_of_sessions_is_told(house: House) -> None:
+    folder = house.transcript.parent
+    for name in ("sessions.json", "sessions.json.prev", "sessions.json.changes"):
+        (folder / name).unlink(missing_ok=True)
+    (folder / "sessions.json").write_text("{ no json")
+    (found,) = await house.wrong(TRANSCRIPTS)
+    assert found.where == str(folder / "sessions.json")
+    assert (folder / "sessions.json").read_text() == "{ no json"
+
+
+async def test_an_index_that_is_damaged_is_rebuilt(house: House) -> None:
+    index = house.home / "memory" / "main.sqlite"
+    index.write_bytes(b"SQLite format 3\0" + os.urandom(8000))
+    (found,) = await house.wrong(MEMORY)
+    assert (found.where, "damaged" in found.what) == (str(index), True)
+    note = next((house.workspace / "memory").glob("2*.md"))
+    before = note.read_bytes()
+    after, mended = await house.mended(MEMORY)
+    assert not [one for one in after if one.level == "warning"]
+    assert "indexed the notes of main" in mended[0].done
+    assert note.read_bytes() == before
+
+
+async def test_an_index_out_of_step_is_told_and_brought_into_step(house: House) -> None:
+    await house.mended(MEMORY)
+    (house.workspace / "memory" / "2026-02-03.md").write_text("The gate code is 4712.\n")
+    assert "1 notes of main changed since they were indexed: memory/2026-02-03.md" in said(await house.found(MEMORY))
+    after, _ = await house.mended(MEMORY)
+    assert "changed since" not in said(after)
+
+
+async def test_a_note_that_is_no_text_is_named(house: House) -> None:
+    bad = house.workspace / "memory" / "2026-02-04.md"
+    bad.write_bytes(b"\0\1\2\3" * 200)
+    await house.mended(MEMORY)
+    assert str(bad) in said(await house.wrong(MEMORY))
+
+
+@needs_root
+def test_a_note_of_a_foreign_owner_is_named_with_chown(house: House) -> None:
+    given_away(house)
+    note = next((house.workspace / "memory").glob("2*.md"))
+    note.chmod(0o600)
+    os.chown(note, 0, 0)
+    run = as_stranger(house, "doctor", "--offline", "--only", "memory")
+    assert f"{note}: cannot be read" in " ".join(run.stdout.split()), run.stderr
+    assert f'sudo chown -R "$USER" {note}' in run.stdout
+
+
+async def test_sqlite_without_vectors_is_told(house: House) -> None:
+    house.set(agents={"defaults": {"memorySearch": {"store": {"vector": {"extensionPath": "/nowhere/vec0"}}}}})
+    assert "vectors are scanned with numpy" in said(await house.found(MEMORY))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("auth-profiles.json", "{", "Its keys are not used"),
+        ("state/skills.json", "[", "No skill counts as approved"),
+        ("state/approvals.json", "{", "Every command is asked about"),
+        ("state/mcp/box.json", "]", "pinned again"),
+    ],
+)
+async def test_a_damaged_file_of_the_state_is_told(house: House, name: str, text: str, words: str) -> None:
+    (house.home / name).parent.mkdir(exist_ok=True)
+    (house.home / name).write_text(text)
+    (found,) = await house.wrong(STATE_FILES)
+    assert words in found.why
+    assert found.mend
+
+
+async def test_what_crashes_left_is_removed(house: House) -> None:
+    import socket
+
+    left = [house.home / ".homebody.yaml.999999.tmp", house.state / "ledger.sqlite.copy.part"]
+    for path in left:
+        path.write_text("half")
+        os.utime(path, (0, 0))
+    young = house.state / ".skills.json.999998.tmp"
+    young.write_text("half")
+    with socket.socket(socket.AF_UNIX) as sock:
+        here = os.open(house.state, os.O_RDONLY)
+        try:
+            sock.bind(f"/proc/self/fd/{here}/gateway.sock")
+        finally:
+            os.close(here)
+    found = await house.found(GATEWAY)
+    assert "2 unfinished files" in said(found)
+    assert "the socket of a gateway that is gone" in said(found)
+    after, mended = await house.mended(GATEWAY)
+    assert (len(mended), [one.what for one in after]) == (2, ["no gateway is running"])
+    assert [path.exists() for path in (*left, young)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "words"),
+    [
+        ("agents: [", "error", "not valid YAML"),
+        ("gateway: {port: never}", "error", "a whole number"),
+        ("gateway: {prot: 1}", "warning", "is not a key"),
+        ("channels: {telegram: {botToken: 'env:NOT_SET_HERE'}}", "error", "NOT_SET_HERE is not set"),
+    ],
+)
+async def test_wrong_settings_are_told(house: House, text: str, level: str, words: str) -> None:
+    (house.home / "homebody.yaml").write_text(text)
+    (found,) = await house.wrong(SETTINGS)
+    assert (found.level, words in found.what, bool(found.mend)) == (level, True, True), found
+
+
+async def test_two_settings_files_are_told(house: House) -> None:
+    (house.home / "homebody.json").write_text("{}")
+    (found,) = await house.wrong(SETTINGS)
+    assert "both homebody.yaml and homebody.json exist" in found.what
+
+
+async def test_checks_that_need_settings_say_so(house: House) -> None:
+    (house.home / "homebody.yaml").write_text("agents: [")
+    assert [one.what for one in await house.found(MEMORY)] == ["not checked: the settings are not valid"]
