@@ -67,4 +67,4 @@ def _of(name: str, policy: Policy, states: dict[str, Any], answer: dict[str, Any
         yield Finding(level="warning", what=str(concern), where=name, mend="Who may write: homebody route explain")
 
 
-CHANNELS = Check(name="channels", look=_look, seconds=40.0, online=True)
+CHANNELS = Check(name="channels", look=_look, seconds=40.0)

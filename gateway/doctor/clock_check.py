@@ -122,8 +122,10 @@ def _difference(address: str) -> timedelta | None:
 
 
 def _words(off: timedelta) -> str:
-    minutes = round(off.total_seconds() / 60)
-    return f"{minutes} minutes" if minutes < 180 else f"{minutes // 60} hours" if minutes < 4320 else f"{off.days} days"  # noqa: PLR2004
+    minutes = round(off / timedelta(minutes=1))
+    if off < timedelta(hours=3):
+        return f"{minutes} minutes"
+    return f"{round(off / timedelta(hours=1))} hours" if off < timedelta(days=3) else f"{round(off / timedelta(days=1))} days"
 
 
 def _kept_by_time_server() -> bool | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import apsw
 
@@ -148,7 +149,7 @@ def _copies(path: Path) -> Iterator[Finding]:
 def _unreadable(copy: Path) -> bool:
     """Whether a copy, which no process has open, is no whole database."""
     try:
-        db = apsw.Connection(f"file:{copy}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        db = apsw.Connection(f"file:{quote(str(copy))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         try:
             return bool(db.pragma("quick_check", 1) != "ok")
         finally:

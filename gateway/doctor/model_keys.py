@@ -94,4 +94,4 @@ def _error(what: str, mend: str) -> Finding:
     return Finding(level="error", what=what, why=_CANNOT, mend=mend)
 
 
-KEYS = Check(name="keys", look=_look, seconds=60.0, online=True)
+KEYS = Check(name="keys", look=_look, seconds=60.0)

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from gateway.models.key_profiles import Profiles
 
 SLOW_SECONDS: Final = 3.0
 _SECONDS: Final = 5.0
+_UNKNOWN: Final = "cannot be looked up"
 _PLATFORMS: Final = {"telegram": "api.telegram.org", "discord": "discord.com", "slack": "slack.com"}
 
 
@@ -95,11 +97,17 @@ def sockets() -> dict[str, str]:
 
 def inodes_of(process: str) -> set[str]:
     """Return the inodes of a process's sockets; none for one that is not ours."""
+    found: set[str] = set()
+    folder = f"/proc/{process}/fd"
     try:
-        links = [os.readlink(f"/proc/{process}/fd/{name}") for name in os.listdir(f"/proc/{process}/fd")]  # noqa: PTH208, PTH115 - thousands
+        names = os.listdir(folder)  # noqa: PTH208 - names alone, thousands of them
     except OSError:
-        return set()
-    return {link[8:-1] for link in links if link.startswith("socket:[")}
+        return found
+    for name in names:
+        with suppress(OSError):  # it was closed meanwhile
+            link = os.readlink(f"{folder}/{name}")  # noqa: PTH115 - the same
+            found |= {link[8:-1]} if link.startswith("socket:[") else set()
+    return found
 
 
 def _holder_of(port: int) -> str:
@@ -154,7 +162,7 @@ def _names(addresses: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 async def _look_dns(installation: Installation) -> list[Finding]:
     hosts = needed_hosts(installation)
     found = [finding for host, purpose in hosts.items() for finding in await in_thread(_resolved, host, purpose)]
-    unknown = [one for one in found if one.level == "error"]
+    unknown = [one for one in found if _UNKNOWN in one.what]
     if len(unknown) == len(hosts) > 1:
         mend = "Check the network cable or Wi-Fi and the router, then: cat /etc/resolv.conf"
         why = "Without names nothing on the internet can be reached."
@@ -167,7 +175,7 @@ def _resolved(host: str, purpose: str) -> list[Finding]:
     try:
         addresses = {str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)}
     except OSError as error:
-        what = f"{host} ({purpose}) cannot be looked up: {error.strerror or error}"
+        what = f"{host} ({purpose}) {_UNKNOWN}: {error.strerror or error}"
         mend = f"Check the network and the name: getent hosts {host}"
         return [Finding(level="error", what=what, why="It cannot be reached.", mend=mend)]
     took = os.times().elapsed - began

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from xml.parsers.expat import ExpatError
 
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Check, Finding, ok
@@ -75,7 +76,7 @@ def _systemd(path: Path, text: str) -> Unit | None:
 def _plist(path: Path, data: bytes) -> Unit | None:
     try:
         words = [str(one) for one in plistlib.loads(data).get("ProgramArguments", [])]
-    except (plistlib.InvalidFileException, ValueError, AttributeError, TypeError):
+    except (plistlib.InvalidFileException, ExpatError, ValueError, AttributeError, TypeError):
         return None
     return Unit(path=path, program=words[0]) if words and _is_ours(words) else None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 import apsw
 
@@ -107,11 +108,8 @@ def examined(path: Path) -> Condition:
     try:
         if (damage := _damage(path, mark)) is not None:
             return Condition(damage)
-        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        db = _to_look_at(path)
         try:
-            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            db.pragma("locking_mode", "EXCLUSIVE")
-            db.pragma("query_only", 1)
             _check(db, mark.name if mark and _ending(path) == "lost" else None)
             version = int(db.pragma("user_version") or 0)
             if version > len(STEPS):
@@ -123,6 +121,17 @@ def examined(path: Path) -> Condition:
     except (apsw.Error, OSError) as error:
         return Condition(str(error))
     return Condition(older=version < len(STEPS))
+
+
+def _to_look_at(path: Path) -> apsw.Connection:
+    """Open a file without changing it, or the names beside it, which tell how it was left: SQLite begins an empty log otherwise."""
+    if not Path(f"{path}{_LOG}").exists():
+        return apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    db.pragma("locking_mode", "EXCLUSIVE")
+    db.pragma("query_only", 1)
+    return db
 
 
 def closing(path: Path) -> None:

@@ -46,7 +46,7 @@ async def test_a_foreign_owner_is_named_with_chown(house: House, place: str) -> 
     os.chown(house.home / place, STRANGER, STRANGER)
     (found,) = await house.wrong(PERMISSIONS)
     assert (found.level, found.where, found.fix) == ("error", str(house.home / place), None)
-    assert f"sudo chown -R \"$USER\" {house.home / place}" in found.mend
+    assert f'sudo chown -R "$USER" {house.home / place}' in found.mend
     assert "chmod" not in found.mend
     assert str(STRANGER) in found.what
 
@@ -75,7 +75,13 @@ def as_stranger(house: House, *arguments: str) -> subprocess.CompletedProcess[st
     env = {"PATH": os.environ["PATH"], "HOME": str(house.person), "PYTHONPATH": str(ROOT)}
     try:
         return subprocess.run(
-            [sys.executable, "-c", code, *arguments], env=env, cwd=house.person, capture_output=True, text=True, check=False, timeout=PATIENCE
+            [sys.executable, "-c", code, *arguments],
+            env=env,
+            cwd=house.person,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
         )
     finally:
         for folder, mode in modes.items():
@@ -96,8 +102,8 @@ def test_one_who_is_not_root_is_told_the_same(house: House) -> None:
     os.chown(house.state, 0, 0)
     run = as_stranger(house, "doctor", "--offline", "--only", "permissions", "--only", "settings")
     assert run.returncode == 1, run.stderr
-    assert f"Run: sudo chown -R \"$USER\" {house.state}" in run.stdout
-    assert f"Run: sudo chown -R \"$USER\" {house.home / 'homebody.yaml'}" in run.stdout
+    assert f'Run: sudo chown -R "$USER" {house.state}' in run.stdout
+    assert f'Run: sudo chown -R "$USER" {house.home / "homebody.yaml"}' in run.stdout
 
 
 @pytest.mark.parametrize("place", ["state", "homebody.yaml", "logs/homebody.jsonl", "agents/main"])
@@ -171,8 +177,12 @@ def small_disk(house: House) -> Iterator[Callable[[int], None]]:
 
 
 @needs_root
-@pytest.mark.parametrize(("megabytes", "level", "words"), [(16, "error", "no space is left"), (120, "warning", "little space is left")])
-async def test_a_full_disk_is_found(house: House, small_disk: Callable[[int], None], megabytes: int, level: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("megabytes", "level", "words"), [(16, "error", "no space is left"), (120, "warning", "little space is left")]
+)
+async def test_a_full_disk_is_found(
+    house: House, small_disk: Callable[[int], None], megabytes: int, level: str, words: str
+) -> None:
     small_disk(megabytes)
     (found,) = await house.wrong(DISK)
     assert (found.level, words in found.what, str(house.home) in found.mend) == (level, True, True)
