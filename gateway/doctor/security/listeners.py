@@ -33,7 +33,8 @@ def _bind(installation: Installation, gateway: GatewaySettings) -> Iterator[Find
     where = BIND_VARIABLE if installation.env.get(BIND_VARIABLE) else "gateway.bind"
     if gateway.bind == "lan" or open_at:
         at = f" ({', '.join(open_at)})" if open_at else ""
-        contained = Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
+        inside = Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
+        contained = inside and where == BIND_VARIABLE
         away = "homebody config set gateway.bind loopback, and from elsewhere a proxy with TLS, or Tailscale (docs/webhooks.md)"
         published = "In a container this is needed; publish the port as 127.0.0.1:18790:18790, not to all addresses."
         yield Finding(

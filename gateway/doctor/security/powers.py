@@ -175,7 +175,7 @@ def _look_mcp(installation: Installation) -> Iterator[Finding]:
             found.append(
                 Finding(
                     level="warning",
-                    what=f"it offers something else than you approved: {pin.difference}",
+                    what=f"it offers something else than you approved: {pin.difference.told}",
                     where=where,
                     why="Changed tools cannot be used until you approve them.",
                     mend=f"homebody mcp show {name}, then: homebody mcp approve {name}",

@@ -16,6 +16,13 @@ from gateway.models.key_profiles import Profiles
 
 _SEEN: Final = "Passwords, keys and messages can be read by whoever is on the way."
 _OWN_NETWORK: Final = "Whoever is in your network can read them: a guest in the Wi-Fi, a camera, another program."
+_NEAR: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10", "fc00::/7", "fe80::/10"),
+    )
+)
+"""Networks of homes, and of Tailscale, which encrypts by itself."""
 _ADDRESS_KEYS: Final = ("base_url", "url", "ics", "api_root")
 
 
@@ -35,7 +42,8 @@ def _is_here(host: str) -> bool:
 def _is_near(host: str) -> bool:
     """Whether a host is in the own network, by its address or name."""
     try:
-        return ipaddress.ip_address(host).is_private
+        address = ipaddress.ip_address(host)
+        return any(address in network for network in _NEAR if network.version == address.version)
     except ValueError:
         return "." not in host or host.endswith((".lan", ".local", ".home", ".home.arpa", ".internal", ".fritz.box"))
 
