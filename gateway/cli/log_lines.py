@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 import time
 from collections import deque
@@ -116,7 +117,7 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
     try:
         return re.compile(text, re.IGNORECASE)
     except re.error as error:
-        hint = f"To search for the text itself: --grep {re.escape(text)!r}"
+        hint = f"To search for the text itself: --grep {shlex.quote(re.escape(text))}"
         raise UsageError(f"--grep {text!r} is no regular expression: {error}", hint=hint) from error
 
 

@@ -92,6 +92,8 @@ def read_log(path: Path, wanted: LogFilter, tail: LogTail | None = None) -> Iter
         if wanted.since is not None and file != path and _ended_before(file, wanted.since):
             continue
         with suppress(FileNotFoundError), file.open("rb") as stream:
+            if tail is not None and not tail.was_there(stream):
+                continue
             last = tail is not None and tail.begins_in(stream)
             for raw in iter(stream.readline, b""):
                 if last and tail is not None and stream.tell() > tail.start:
@@ -100,6 +102,17 @@ def read_log(path: Path, wanted: LogFilter, tail: LogTail | None = None) -> Iter
                     yield line
             if last:
                 return
+
+
+def _key(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        return _key(file.stat())
+    except OSError:
+        return None
 
 
 def _ended_before(file: Path, moment: datetime) -> bool:
@@ -117,11 +130,17 @@ class LogTail:
         self._stream: BinaryIO | None = None
         self._rest = b""
         self.start = 0
+        self._before = {key for file in log_files(path) if (key := _identity(file))}
         with suppress(FileNotFoundError):
             self._stream = path.open("rb")
+            self._before.add(_key(os.fstat(self._stream.fileno())))
             data = self._stream.read()
             self.start = data.rfind(b"\n") + 1
             self._stream.seek(self.start)
+
+    def was_there(self, stream: BinaryIO) -> bool:
+        """Whether an open file was there when this one began; what is in later ones is returned by ``lines``."""
+        return _key(os.fstat(stream.fileno())) in self._before
 
     def begins_in(self, stream: BinaryIO) -> bool:
         """Whether an open file is the one in which this one began; ``start`` is the place in it."""
@@ -157,7 +176,7 @@ class LogTail:
         """Return the files that were begun after the one that is open, oldest first."""
         files = log_files(self._path)
         if ours is None:
-            return files[-1:]
+            return [file for file in files if (key := _identity(file)) and key not in self._before]
         for place, file in enumerate(files):
             with suppress(FileNotFoundError):
                 if os.path.samestat(ours, file.stat()):
