@@ -20,7 +20,7 @@ _WHY: Final = "Python may import it in place of ours; then Homebody does not sta
 def _look(installation: Installation) -> Iterator[Finding]:
     root = Path(gateway.__file__).resolve().parents[1]
     found = [
-        *_taken(root),
+        *imported_in_place(root),
         *_beside(root, sys.path),
         *_in_working_folder(root, installation.cwd),
         *_of_environment(root, installation),
@@ -28,7 +28,7 @@ def _look(installation: Installation) -> Iterator[Finding]:
     yield from found or [ok(f"the program is in {root}, and nothing stands in its way")]
 
 
-def _taken(root: Path) -> Iterator[Finding]:
+def imported_in_place(root: Path) -> Iterator[Finding]:
     """Packages that are imported in place of ours, in this very process."""
     for name in OURS:
         spec = importlib.util.find_spec(name)

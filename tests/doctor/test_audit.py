@@ -15,7 +15,7 @@ from gateway.approvals.stored_rules import StoredRule, StoredRules
 from gateway.base.clock import SystemClock
 from gateway.doctor.finding import worst
 from gateway.doctor.security.audit import AUDIT
-from gateway.doctor.security.listeners import LISTENERS, TOKEN, WEBHOOKS, _address
+from gateway.doctor.security.listeners import LISTENERS, TOKEN, WEBHOOKS, address_of
 from gateway.doctor.security.people import GUESTS, PEOPLE
 from gateway.doctor.security.powers import COMMANDS, MCP, OTHER_PACKAGES, RULES, SKILLS
 from gateway.doctor.security.secret_places import FILES, INLINE, inline_secrets
@@ -205,12 +205,12 @@ async def test_a_port_that_is_open_though_the_settings_say_otherwise_is_seen_in_
 
 
 def test_addresses_of_the_kernel_are_read() -> None:
-    assert [str(_address(one)[0]) for one in ("0100007F:4966", "00000000:4966", "00000000000000000000000001000000:4966")] == [
+    assert [str(address_of(one)[0]) for one in ("0100007F:4966", "00000000:4966", "00000000000000000000000001000000:4966")] == [
         "127.0.0.1",
         "0.0.0.0",
         "::1",
     ]
-    assert _address("0100007F:4966")[1] == 0x4966
+    assert address_of("0100007F:4966")[1] == 0x4966
 
 
 def add_hook(house: House, *options: str) -> None:

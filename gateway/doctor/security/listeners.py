@@ -53,11 +53,11 @@ def _open_sockets(installation: Installation) -> list[str]:
         return []
     ours = inodes_of(str(holder.pid))
     listening = [address for inode, address in sockets().items() if inode in ours]
-    shown = [_address(one) for one in listening]
+    shown = [address_of(one) for one in listening]
     return sorted({f"{host}:{port}" for host, port in shown if not host.is_loopback})
 
 
-def _address(hexadecimal: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
+def address_of(hexadecimal: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
     """Read an address of /proc/net/tcp: hexadecimal words in the byte order of the machine, then the port."""
     raw, _, port = hexadecimal.partition(":")
     words = [bytes.fromhex(raw[start : start + 8])[::-1] for start in range(0, len(raw), 8)]
