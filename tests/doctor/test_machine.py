@@ -223,7 +223,8 @@ def test_a_foreign_package_that_is_imported_in_place_of_ours_is_an_error(house: 
     (site / "channels").mkdir(parents=True)
     (site / "channels" / "__init__.py").write_text("")
     code = (
-        "import json, sys, asyncio\nfrom pathlib import Path\nfrom gateway.doctor.foreign_packages import imported_in_place\nimport gateway\n"
+        "import json, sys\nfrom pathlib import Path\nimport gateway\n"
+        "from gateway.doctor.foreign_packages import imported_in_place\n"
         f"for name in [one for one in sys.modules if one.partition('.')[0] == 'channels']: del sys.modules[name]\n"
         f"sys.path.insert(0, {str(site)!r})\n"
         "print(json.dumps([one.as_json() for one in imported_in_place(Path(gateway.__file__).resolve().parents[1])]))"
