@@ -36,6 +36,7 @@ from gateway.runner.agent_commands import AgentCommands
 from gateway.sessions.store import SessionStore
 from gateway.settings.root import AgentProfile, Settings, SettingsStore
 from gateway.skills.agent_skills import AgentSkills
+from gateway.telemetry.recorder import Telemetry
 from gateway.tools.registry import ToolRegistry, tools_of
 from gateway.tools.web_tools import web_tools
 from memory.protocol import KeptMemory
@@ -110,6 +111,7 @@ class AgentParts:
     commands: CommandParts
     skills: Callable[[str], AgentSkills]
     providers: Callable[[str], Sequence[ToolProvider]] = lambda _: ()
+    telemetry: Telemetry | None = None
 
 
 async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> BuiltAgent:
@@ -134,6 +136,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         zone=zone,
         price=parts.models.price,
         tell=parts.tell_owner,
+        telemetry=parts.telemetry,
     )
     memory = keep_memory(
         profile,

@@ -25,6 +25,7 @@ from gateway.models.key_profiles import Profiles
 from gateway.net.fetcher import GuardedFetcher
 from gateway.outbound.secret_filter import telling_apart
 from gateway.settings.root import Settings
+from gateway.telemetry.recorder import Telemetry
 
 
 @dataclass(kw_only=True)
@@ -49,6 +50,9 @@ class Dependencies:
     """Secrets that no outgoing message may contain."""
     fetcher: Fetcher = field(default_factory=GuardedFetcher)
     """Requests web addresses that a model or a stranger chose. Nothing else in the program does."""
+
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    """What is counted and timed."""
 
     @property
     def socket(self) -> Path | None:

@@ -68,7 +68,7 @@ class Gateway(GatewayParts):
         deps.paths.prepare()
         lock = StateLock.acquire(deps.paths.state / "gateway.lock", deps.holder())
         try:
-            ledger = await SqliteLedger.open(deps.paths.state / "ledger.sqlite", deps.clock)
+            ledger = await SqliteLedger.open(deps.paths.state / "ledger.sqlite", deps.clock, committed=deps.telemetry.committed)
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
             lock.release()
             raise
@@ -101,6 +101,7 @@ class Gateway(GatewayParts):
         if self.deps.serving:
             self._keep_platforms()
             self.api.begin()
+            await self.metrics.begin()
         starts = CrashLoopBreaker(self.deps.paths.state, self.deps.clock)
         if self.deps.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
             self.pause.begin("crashes", OFTEN_CRASHED, known=starts.told)
@@ -148,6 +149,7 @@ class Gateway(GatewayParts):
         await self.agent_supervisor.close()
         await self.model_registry.close()
         await self.sandbox.close()
+        await self.metrics.close()
         await self.ledger.backup()
         await self.ledger.close()
         self.lock.release()
@@ -172,6 +174,7 @@ class Gateway(GatewayParts):
                 state,
                 lambda: self.settings.current.gateway.under(env),
                 api=self.api,
+                metrics=self.metrics,
                 learn=self.deps.learn,
                 status=self.status.status,
                 channels=self.channel_supervisor,

@@ -35,6 +35,7 @@ from gateway.app.reload import Reload
 from gateway.app.skill_parts import SkillParts
 from gateway.app.status_handlers import StatusHandlers
 from gateway.app.subagents import SubAgentParts
+from gateway.app.telemetry_parts import TelemetryParts
 from gateway.approvals.rules import Rules
 from gateway.approvals.stored_rules import StoredRules
 from gateway.base.errors import StorageFailed
@@ -138,6 +139,7 @@ class GatewayParts:
             delivered=self.media.delivered,
             listener=listener,
             secret_filter=self._secret_filter,
+            telemetry=deps.telemetry,
         )
         self._closed = ProtectedInodes(deps.paths.home)
         self.mail = MailParts(deps, self.settings, withheld=self._secret_filter.file, closed=self._closed)
@@ -244,6 +246,7 @@ class GatewayParts:
             channel=self.channel,
             ready=self.delivery.ready,
             alive=self.channel_supervisor.alive,
+            telemetry=deps.telemetry,
         )
 
     def _build_turns(self) -> None:
@@ -263,7 +266,9 @@ class GatewayParts:
             deps, self.settings, ledger, agents=self.agents, inbox=self.inbox, place=self.owner.place
         )
         self.mcp = McpParts(deps, self.settings, self.agents, self._tell_owner)
-        self.endings = TurnEndings(ledger.turns, results=self.automation.results, hand_out=self.inbox.hand_out)
+        self.endings = TurnEndings(
+            ledger.turns, results=self.automation.results, hand_out=self.inbox.hand_out, telemetry=deps.telemetry
+        )
         answering = Answering(
             ledger=ledger,
             read=self.inbox.read,
@@ -334,6 +339,7 @@ class GatewayParts:
                 commands=self.commands,
                 skills=self.skills.of,
                 providers=self._providers,
+                telemetry=deps.telemetry,
             ),
             self.agents,
             self.lanes,
@@ -353,6 +359,15 @@ class GatewayParts:
             learn_secrets=deps.learn_all,
         )
         self.todo_calls = TodoHandlers(self.todo)
+        self.metrics = TelemetryParts(
+            deps,
+            self.settings,
+            ledger,
+            agents=self.agents,
+            channels=self.channel_supervisor,
+            lanes=self.lanes,
+            requests=lambda: self.api.channel.waiting,
+        )
         self.tool_calls = ToolHandlers(self.agents, lambda: self.settings.current, self.rules, self.sandbox.standing)
         self.status = StatusHandlers(
             ledger=ledger,

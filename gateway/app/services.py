@@ -22,6 +22,7 @@ from gateway.api.routes.webhooks import Webhooks
 from gateway.api.server import Routes, serve_tcp, serve_unix
 from gateway.api.unix_socket import SOCKET
 from gateway.app.api_parts import ApiParts
+from gateway.app.telemetry_parts import TelemetryParts
 from gateway.base.api_token import FILE_NAME, GatewayToken
 from gateway.base.clock import SystemClock
 from gateway.base.state_lock import StateLock, describe
@@ -59,6 +60,7 @@ async def tcp_api(
     settings: Callable[[], GatewaySettings],
     *,
     api: ApiParts,
+    metrics: TelemetryParts,
     learn: Callable[[Iterable[str]], None],
     status: Status,
     channels: ChannelSupervisor,
@@ -85,7 +87,10 @@ async def tcp_api(
 
     log = structlog.get_logger("gateway.http")
     webhooks = [*HookRoutes(hooks, log).routes(), *Webhooks(hook, log).routes()]
-    switched_on = [on_demand("/v1/{path:path}", "gateway.openai.enabled", enabled=lambda: api.enabled, make=api.routes)]
+    switched_on = [
+        on_demand("/v1/{path:path}", "gateway.openai.enabled", enabled=lambda: api.enabled, make=api.routes),
+        on_demand("/metrics", "gateway.metrics.enabled", enabled=lambda: metrics.enabled, make=metrics.routes),
+    ]
     await serve_tcp([*_health(status), *webhooks, *switched_on], settings(), token=token, log=log, started=started)
 
 

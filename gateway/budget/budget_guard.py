@@ -18,6 +18,7 @@ from gateway.budget.report import first_day
 from gateway.ledger.protocol import SpendingLedger
 from gateway.ledger.spending import Limit, NewCall, Reserved, Spent, UsageBy, UsageRow
 from gateway.settings.budgets import BudgetSettings
+from gateway.telemetry.recorder import Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,9 @@ class BudgetGuard:
         zone: ZoneInfo,
         price: Callable[[str], Price],
         tell: Callable[[str], None],
+        telemetry: Telemetry | None = None,
     ) -> None:
+        self.telemetry = telemetry or Telemetry()
         self._spending = spending
         self.settings = settings
         self._clock = clock

@@ -41,7 +41,7 @@ class BudgetMiddleware(ModelMiddleware):
         if reserved.broken is not None or reserved.row is None:
             yield _held(self.name, reserved.broken)
             return
-        said, before, settled = 0, Spent(cost=0.0), False
+        said, before, settled, began = 0, Spent(cost=0.0), False, self._guard.telemetry.monotonic()
         try:
             stream = cast("AsyncGenerator[Part, None]", self._model.stream(request))  # every model's stream is a generator
             async with aclosing(stream) as parts:  # who goes away leaves no connection open
@@ -51,6 +51,7 @@ class BudgetMiddleware(ModelMiddleware):
                         paid = price if piece.model == self.name else self._price(piece.model)  # another may have stood in
                         spent = booked(piece, sent=sent, said=said, price=paid)
                         self._guard.settle(reserved.row, added(before, spent))
+                        self._measured(piece.model, began, added(before, spent), piece.failure.kind if piece.failure else None)
                     elif isinstance(piece, (TextDelta, ThinkingDelta)):
                         said += len(piece.text)
                     elif isinstance(piece, Restarted):  # the try that broke off is charged as well
@@ -58,7 +59,19 @@ class BudgetMiddleware(ModelMiddleware):
                     yield piece
         finally:
             if not settled:
-                self._guard.settle(reserved.row, added(before, cut_off(sent=sent, said=said, price=price)))
+                spent = added(before, cut_off(sent=sent, said=said, price=price))
+                self._guard.settle(reserved.row, spent)
+                self._measured(self.name, began, spent, "cancelled")
+
+    def _measured(self, model: str, began: float, spent: Spent, failure: str | None) -> None:
+        telemetry = self._guard.telemetry
+        tokens = {
+            "input": spent.input,
+            "output": spent.output,
+            "cache_read": spent.cache_read,
+            "cache_write": spent.cache_write,
+        }
+        telemetry.model_called(model, telemetry.monotonic() - began, tokens=tokens, cost=spent.cost, failure=failure)
 
     async def close(self) -> None:
         """Do nothing: the wrapped model is shared and closed by its owner."""

@@ -33,6 +33,7 @@ from gateway.routing.routed_message import (
 )
 from gateway.routing.router import ChatMigrations, Route, Router
 from gateway.settings.root import SettingsStore
+from gateway.telemetry.recorder import Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,9 @@ class Inbox:
         channel: Callable[[ChatAddress], Channel],
         ready: Callable[[str, str], None],
         alive: Callable[[str, str], None],
+        telemetry: Telemetry | None = None,
     ) -> None:
+        self.telemetry = telemetry or Telemetry()
         history = GroupHistory()
         self.access = access
         self.ledger = ledger
@@ -109,6 +112,7 @@ class Inbox:
         accepted = await self.ledger.inbox.accept(account, [arrival_of(message, route, automation, self.clock.now())])
         if not accepted.rows:
             return None
+        self.telemetry.arrived(account)
         await self.finish(self.hand_out(accepted.rows[0]))
         return accepted.rows[0]
 
@@ -168,6 +172,7 @@ class AccountSink:
             raise
         async with self._in_order:
             for row, message in stored:
+                self._inbox.telemetry.arrived(self._channel)
                 await self._inbox.dispatcher.dispatch(row, message)
 
     async def cursor(self, name: str) -> str | None:

@@ -84,8 +84,15 @@ class SqliteLedger:
         self.subagents = SqliteSubAgents(connection, self.context_events.known)
 
     @classmethod
-    async def open(cls, path: Path, clock: Clock, *, new_id: Callable[[], str] = _new_id) -> SqliteLedger:
-        """Open ``state/ledger.sqlite`` or make it. The caller holds the state lock.
+    async def open(
+        cls,
+        path: Path,
+        clock: Clock,
+        *,
+        new_id: Callable[[], str] = _new_id,
+        committed: Callable[[float], None] = lambda _: None,
+    ) -> SqliteLedger:
+        """Open ``state/ledger.sqlite`` or make it. The caller holds the state lock. ``committed`` is told the seconds of each commit.
 
         Chunks that were being sent when the last process died become ambiguous. Raises StorageFailed.
         """
@@ -96,7 +103,7 @@ class SqliteLedger:
             first.append((-1 if found.changed else found.db.total_changes(), found.warning))
             return found.db, found.marking
 
-        thread = LedgerThread(opened, str(path))
+        thread = LedgerThread(opened, str(path), committed)
         await thread.start()
         return cls(LedgerConnection(thread, clock, new_id), path, *first[0])
 

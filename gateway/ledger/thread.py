@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -68,11 +69,17 @@ class LedgerThread:
     a commit outlives the process, and a loss of power once a later one is synced. Each call has a savepoint: one that raises is rolled
     back without affecting the others. A function may be run twice (the first run is rolled back), so it must change the database alone.
     A caller that is cancelled before its function starts changes nothing; one that is cancelled later cannot know, and reads the rows.
-    ``connect`` opens the connection, whose commits are synced, and the mark of its log.
+    ``connect`` opens the connection, whose commits are synced, and the mark of its log. ``committed`` is told the seconds of each commit.
     """
 
-    def __init__(self, connect: Callable[[], tuple[apsw.Connection, Marking]], where: str) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], tuple[apsw.Connection, Marking]],
+        where: str,
+        committed: Callable[[float], None] = lambda _: None,
+    ) -> None:
         self._connect = connect
+        self._committed = committed
         self._where = where
         self._calls: queue.SimpleQueue[Sequence[_Call] | None] = queue.SimpleQueue()
         self._held: list[_Call] = []
@@ -178,7 +185,9 @@ class LedgerThread:
     def _perform(self, db: apsw.Connection, calls: Sequence[_Call], marking: Marking) -> None:
         synced = any(call.synced for call in calls)
         self._set_synced(db, synced=synced)
+        began = time.perf_counter()
         error = _commit_together(db, calls)
+        self._committed(time.perf_counter() - began)
         if error is not None and len(calls) > 1:  # one of them may be to blame: each tries for itself
             for call in calls:
                 self._perform(db, [call], marking)

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from agent.timing import Clock
 from channels.errors import NotSent, Uncertain
-from channels.messages import Outbound
+from channels.messages import Outbound, Sent
 from channels.protocol import Channel
 from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.base.wait import wait_until_set
@@ -22,6 +22,7 @@ from gateway.ledger.rows import OutboxRow
 from gateway.ledger.values import account_of
 from gateway.outbound.failed_sends import AccountHealth, AmbiguousSends, answers, is_safe
 from gateway.outbound.secret_filter import SecretFilter
+from gateway.telemetry.recorder import Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,9 @@ class Delivery:
         delivered: Callable[[Path], Awaitable[None]] | None = None,
         listener: DeliveryListener | None = None,
         secret_filter: SecretFilter | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
+        self._telemetry = telemetry or Telemetry()
         self._secret_filter = secret_filter
         self._outbox = outbox
         self._clock = clock
@@ -253,7 +256,7 @@ class Delivery:
         if self._secret_filter is not None:
             outbound = replace(outbound, text=self._secret_filter.text(outbound.text, address))
         try:
-            sent = await channel.send(outbound, record)
+            sent = await self._timed(channel, outbound, channel.send(outbound, record))
         except NotSent as refusal:
             await self._refused(row, refusal)
         except asyncio.CancelledError:
@@ -269,6 +272,20 @@ class Delivery:
                 await self._delivered(row.enclosure.path)
             return following
         return await self._outbox.due_in(address)
+
+    async def _timed(self, channel: Channel, outbound: Outbound, sending: Awaitable[Sent]) -> Sent:
+        """Send, and measure it."""
+        began, outcome = self._telemetry.monotonic(), "ambiguous"
+        try:
+            sent = await sending
+            outcome = "sent"
+        except NotSent:
+            outcome = "refused"
+            raise
+        finally:
+            seconds = self._telemetry.monotonic() - began
+            self._telemetry.delivered(channel.name, outcome, seconds, outbound.turn or "", outbound.key)
+        return sent
 
     async def _answers(self, channel: Channel, row: OutboxRow) -> bool:
         """Check whether the platform answers (again), before a chunk that may have arrived is resent."""

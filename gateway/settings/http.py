@@ -74,6 +74,21 @@ class MetricsSettings(Section):
     """Who may read it: `token`, who has the gateway's token; `loopback`, any program on this machine, too."""
 
 
+def _collector(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise ValueError(f"not an address: {text!r} (write it like http://127.0.0.1:4318)")
+    return text
+
+
+class TracingSettings(Section):
+    """Traces for OpenTelemetry. They need the extra `homebody[tracing]`."""
+
+    enabled: bool = False
+    """Whether turns, model calls, tools and sends are traced: ids and numbers, never texts."""
+    endpoint: Annotated[str, AfterValidator(_collector)] | None = None
+    """Address of the collector (OTLP over HTTP), such as `http://127.0.0.1:4318`. Unset: the variables `OTEL_EXPORTER_OTLP_...`."""
+
+
 _HOT: dict[str, Any] = {"reload": "hot"}
 
 
@@ -103,6 +118,9 @@ class GatewaySettings(Section):
 
     metrics: MetricsSettings = Field(default=MetricsSettings(), json_schema_extra=_HOT)
     """Measurements for Prometheus."""
+
+    tracing: TracingSettings = TracingSettings()
+    """Traces for OpenTelemetry."""
 
     def under(self, environment: Mapping[str, str]) -> GatewaySettings:
         """Return these settings with overrides from the environment, for containers, where the file may not exist yet.

@@ -146,6 +146,8 @@ class ChannelRunner:
         self._clock = clock
         self._random = random
         self._state = "starting"
+        self.connections = 0
+        """How often it was connected."""
         self._trouble = ""
         self._hint = ""
         self._heard = ""
@@ -153,6 +155,8 @@ class ChannelRunner:
 
     def alive(self) -> None:
         """Note that the platform sent something."""
+        if self._state != "connected":
+            self.connections += 1
         if self._state != "connected" and self.channel.name not in CLIENT_CHANNELS:
             known_as = getattr(self.channel, "known_as", "")
             name = f"{self.channel.name}:{self.channel.account}"

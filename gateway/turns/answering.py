@@ -175,7 +175,7 @@ class Answering:
         )
         gate = self._gate(context.facts, context.asked)
         self._announce(channel, context)
-        with bound(turn=context.turn.id):
+        with bound(turn=context.turn.id), self._endings.telemetry.turn(*_timed(context)):
             try:
                 async with showing.shown():
                     result = await self._run(context, showing, blocks, gate)
@@ -234,7 +234,7 @@ class Answering:
         journal = LedgerCallLog(self._ledger.turns, context.turn.id)
         budget_guard = context.agent.budget_guard
         async with (
-            blocks.sending(conversation.transcript, showing.emit) as emit,
+            blocks.sending(conversation.transcript, self._endings.telemetry.hears(context.turn.id, showing.emit)) as emit,
             contextlib.nullcontext()
             if budget_guard is None
             else budget_guard.turn(context.record.key, context.turn.id, _spender(context.message)),
@@ -305,6 +305,7 @@ class Answering:
         if turn is not None:
             self._wake(turn)
             return
+        self._endings.telemetry.turn_ended("suspended", message.origin)
         here = [row for rows in asked for row in rows if row.conversation == place]
         text = "\n\n".join(row.text for row in here) or ASKED_ELSEWHERE
         facts = turn_facts(context.agent.id, context.record.key, context.record.session, text, result)
@@ -402,6 +403,19 @@ class Answering:
             return
         place = message.inbound.conversation
         show_frame(self._channel(place), place, Done(message.row.uid, message.inbound.message_id, facts))
+
+
+def _timed(context: TurnContext) -> tuple[str, str, dict[str, str]]:
+    """Return under which name, origin and attributes the work on a turn is timed."""
+    message, record = context.message, context.record
+    told = {
+        "homebody.agent": context.agent.id,
+        "homebody.session": record.key,
+        "homebody.channel": message.inbound.conversation.channel,
+        "homebody.origin": message.origin,
+        "homebody.message": message.row.uid,
+    }
+    return context.turn.id, message.origin, told
 
 
 def _echo(words: str) -> str:

@@ -12,6 +12,7 @@ from gateway.ledger.protocol import TurnLedger
 from gateway.ledger.rows import Arrival, InboxRow, NewEvent, NewOutbound, TurnEnd
 from gateway.routing.automation import is_isolated
 from gateway.routing.routed_message import RoutedMessage
+from gateway.telemetry.recorder import Telemetry
 from gateway.turns.quoting import cut, label_of, unmarked
 
 LONGEST_EVENT: Final = 1500
@@ -41,8 +42,14 @@ class TurnEndings:
     """Ends turns. ``results`` is asked about each automation's turn; ``hand_out`` enqueues a stored message."""
 
     def __init__(
-        self, turns: TurnLedger, *, results: Results = _nothing, hand_out: Callable[[InboxRow], Awaitable[None]]
+        self,
+        turns: TurnLedger,
+        *,
+        results: Results = _nothing,
+        hand_out: Callable[[InboxRow], Awaitable[None]],
+        telemetry: Telemetry | None = None,
     ) -> None:
+        self.telemetry = telemetry or Telemetry()
         self._turns = turns
         self.results = results
         self._hand_out = hand_out
@@ -74,6 +81,7 @@ class TurnEndings:
         finished = await self._turns.finish(
             turn, state, chunks, reason=reason, returned=returned, arrivals=arrivals, events=events
         )
+        self.telemetry.turn_ended(state, message.origin if message is not None else "unknown")
         for row in finished.rows:
             await self._hand_out(row)
         return finished.keys

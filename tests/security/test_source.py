@@ -113,8 +113,8 @@ def test_sec_29_who_speaks_is_decided_in_one_place() -> None:
     )
 
 
-SWITCHED_ON = [("/v1/{path:path}", "gateway.openai.enabled")]
-"""What is served besides while a setting says so, with a token: tests/openai_api/test_rights.py."""
+SWITCHED_ON = [("/v1/{path:path}", "gateway.openai.enabled"), ("/metrics", "gateway.metrics.enabled")]
+"""What is served besides while a setting says so, with a token: tests/openai_api/test_rights.py, tests/telemetry/test_metrics.py."""
 
 
 @pytest.mark.sec(9)

@@ -1,0 +1,129 @@
+"""Where the parts of the gateway say what happened and how long it took. Ids and numbers only: no text of anybody comes here."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from agent.events import Event, ToolFinished
+from gateway.telemetry.measures import FAST, SLOW, Counts, Histogram, Histograms
+
+Attributes = Mapping[str, str | int | float | bool]
+
+
+class Spans(Protocol):
+    """Where finished work is traced."""
+
+    def begin(self, turn: str, attributes: Attributes) -> object:
+        """Begin the span of a turn, under which further ones are recorded; return what ``end`` is given."""
+        ...
+
+    def end(self, span: object, attributes: Attributes) -> None:
+        """End the span of a turn."""
+        ...
+
+    def record(self, name: str, turn: str, seconds: float, attributes: Attributes, *, failed: bool) -> None:
+        """Record what took so long and is over now. ``turn`` may be empty, or over."""
+        ...
+
+
+_TURN: ContextVar[str] = ContextVar("turn", default="")
+
+
+class Telemetry:
+    """Counts and times of one process. All methods are cheap and raise nothing. ``spans`` is None unless traces are on."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.perf_counter) -> None:
+        self.monotonic = monotonic
+        self.spans: Spans | None = None
+        self.received = Counts()
+        self.sent = Counts()
+        self.turns = Counts()
+        self.tokens = Counts()
+        self.cost = Counts()
+        self.failed_calls = Counts()
+        self.failed_tools = Counts()
+        self.turn_seconds = Histograms(SLOW)
+        self.model_seconds = Histograms(SLOW)
+        self.tool_seconds = Histograms(SLOW)
+        self.send_seconds = Histograms(SLOW)
+        self.commit_seconds = Histogram(FAST)
+
+    def arrived(self, channel: str) -> None:
+        """A message was stored."""
+        self.received.add(channel)
+
+    def delivered(self, channel: str, outcome: str, seconds: float, turn: str, chunk: str) -> None:
+        """A send is over: ``sent``, ``refused`` or ``ambiguous``."""
+        self.sent.add(channel, outcome)
+        self.send_seconds.add(channel, seconds)
+        if self.spans is not None:
+            told = {"homebody.channel": channel, "homebody.chunk": chunk, "homebody.outcome": outcome}
+            self.spans.record("send", turn, seconds, told, failed=outcome != "sent")
+
+    def turn_ended(self, state: str, origin: str) -> None:
+        """A turn ended, or was suspended until its owner decides."""
+        self.turns.add(state, origin)
+
+    @contextlib.contextmanager
+    def turn(self, turn: str, origin: str, attributes: Attributes) -> Iterator[None]:
+        """Time the work on a turn; model calls within belong to it."""
+        began, spans = self.monotonic(), self.spans
+        token = _TURN.set(turn)
+        span = None if spans is None else spans.begin(turn, attributes)
+        try:
+            yield
+        finally:
+            _TURN.reset(token)
+            self.turn_seconds.add(origin, self.monotonic() - began)
+            if spans is not None:
+                spans.end(span, {})
+
+    def model_called(
+        self, model: str, seconds: float, *, tokens: Mapping[str, int], cost: float | None, failure: str | None
+    ) -> None:
+        """A call of a model is over, with its retries."""
+        self.model_seconds.add(model, seconds)
+        for kind, count in tokens.items():
+            if count:
+                self.tokens.add(model, kind, by=count)
+        if cost:
+            self.cost.add(model, by=cost)
+        if failure is not None:
+            self.failed_calls.add(model, failure)
+        if self.spans is not None:
+            told: dict[str, Any] = {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.request.model": model,
+                "gen_ai.usage.input_tokens": sum(count for kind, count in tokens.items() if kind != "output"),
+                "gen_ai.usage.output_tokens": tokens.get("output", 0),
+            }
+            told |= {"error.type": failure} if failure is not None else {}
+            self.spans.record("model", _TURN.get(), seconds, told, failed=failure is not None)
+
+    def tool_ran(self, tool: str, seconds: float, *, failed: bool, turn: str, call: str) -> None:
+        """A tool call is over."""
+        self.tool_seconds.add(tool, seconds)
+        if failed:
+            self.failed_tools.add(tool)
+        if self.spans is not None:
+            told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.call.id": call}
+            self.spans.record("tool", turn, seconds, told, failed=failed)
+
+    def hears(self, turn: str, emit: Callable[[Event], None]) -> Callable[[Event], None]:
+        """Return ``emit`` with the tools of a turn timed."""
+
+        def hear(event: Event) -> None:
+            if isinstance(event, ToolFinished):
+                call = event.call
+                self.tool_ran(call.name, event.seconds, failed=event.result.is_error, turn=turn, call=call.id)
+            emit(event)
+
+        return hear
+
+    def committed(self, seconds: float) -> None:
+        """The ledger committed. Called in its own thread, which is the only one that does."""
+        self.commit_seconds.add(seconds)
