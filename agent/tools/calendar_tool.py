@@ -86,8 +86,8 @@ class Calendars(Protocol):
         """
         ...
 
-    def preview(self, wish: CalendarArguments, context: ToolContext) -> Act:
-        """Return what a call of ``ACTS`` would do, the same for a repeat after it was done. Looks it up: call it in a thread."""
+    def preview(self, wish: CalendarArguments, context: ToolContext) -> Act | None:
+        """Return what a call of ``ACTS`` would do; None where it would do nothing, and ``perform`` says why. Blocking: it looks it up."""
         ...
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.provider import FixedTools, ToolProvider
@@ -19,15 +20,28 @@ if TYPE_CHECKING:  # loaded with the first account
     from gateway.mail.sending import MailSender
 
 
+log = logging.getLogger(__name__)
+
+SETTLED_EVERY: Final = 300.0
+"""Seconds between two looks whether a mail in doubt can be settled."""
+
+
 class MailParts:
     """The parts behind mail. ``withheld`` says whether a file may not leave this machine because it holds a secret.
 
-    ``closed`` is that of ``WorkspaceSandbox``.
+    ``closed`` is that of ``WorkspaceSandbox``. ``tell`` says a line to the owner.
     """
 
     def __init__(
-        self, deps: Dependencies, settings: SettingsStore, *, withheld: Callable[[str, bytes], bool], closed: Closed
+        self,
+        deps: Dependencies,
+        settings: SettingsStore,
+        *,
+        withheld: Callable[[str, bytes], bool],
+        closed: Closed,
+        tell: Callable[[str], None],
     ) -> None:
+        self._tell = tell
         self._deps = deps
         self._settings = settings
         self._withheld = withheld
@@ -68,9 +82,20 @@ class MailParts:
         return settings.mail.accounts_of(agent, settings.default_agent)
 
     def begin(self) -> None:
-        """File what an earlier process sent and could not file."""
+        """File what an earlier process sent and could not file, and settle from time to time what a mailbox that is away left open."""
+        self._resuming = asyncio.ensure_future(self._settle())
+
+    async def _settle(self) -> None:
         if self._settings.current.mail.accounts:
-            self._resuming = asyncio.ensure_future(self._shared()[2].resume())
+            await self._shared()[2].resume()
+        while True:  # later than turns of before a restart go on, which settle their own mails
+            await self._deps.clock.sleep(SETTLED_EVERY)
+            if self._settings.current.mail.accounts:
+                try:
+                    for line in await self._shared()[2].settle():
+                        self._tell(line)
+                except Exception:  # a defect must not end the looks at what else is open
+                    log.exception("mails in doubt could not be looked at")
 
     async def close(self) -> None:
         """Let what is being sent end, and close all connections."""

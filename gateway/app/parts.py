@@ -142,7 +142,8 @@ class GatewayParts:
             telemetry=deps.telemetry,
         )
         self._closed = ProtectedInodes(deps.paths.home)
-        self.mail = MailParts(deps, self.settings, withheld=self._secret_filter.file, closed=self._closed)
+        withheld = self._secret_filter.file
+        self.mail = MailParts(deps, self.settings, withheld=withheld, closed=self._closed, tell=self._tell_owner)
         self.delivery.attach(self.silent)
         self.delivery.ready(self.silent.name, self.silent.account)
         self.channel_supervisor = ChannelSupervisor(self._keeper, self.delivery)

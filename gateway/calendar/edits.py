@@ -18,9 +18,12 @@ from gateway.calendar.ical_process import CalendarProcess
 from gateway.calendar.period import begin_in_words, midnight, span_in_words
 from gateway.calendar.references import Reference, event_key, read_reference
 from gateway.calendar.sources import CalendarSource, Event
+from gateway.calendar.wish_check import check_wish
 
 WISHED: Final = ("start", "end", "title", "place", "notes", "repeat")
 _DAY: Final = timedelta(days=1)
+_REMEMBERED: Final = 100
+"""Calls that would do nothing, as far as they are remembered until they are made."""
 _SCOPES: Final = {"one": "this one alone", "following": "this and all later ones", "all": "all of the series"}
 _OTHERS: Final = "others take part, and the server may send them a message"
 
@@ -41,32 +44,46 @@ class CalendarEdits:
         self._process = process
         self._zone = zone
         self._agent = agent
+        self._nothing: dict[str, CalendarFailed] = {}
 
     async def perform(self, wish: CalendarArguments, context: ToolContext) -> tuple[str, Sequence[str]]:
         """Do what a complete call asks; return what was done, and the accounts from which text is in that."""
+        check_wish(wish, self._zone)
+        nothing = self._nothing.pop(self._call_key(context), None)
+        if nothing is not None and wish.action == "create":
+            raise nothing
         if wish.action == "create":
             return await self._create(wish, context), ()
         reference = read_reference(wish.event or "")
         found = await self._found_or_done(reference, wish, context)
         if isinstance(found, str):
             return found, [one.account.name for one in self._sources]
+        if nothing is not None:
+            if wish.action == "change" and await self._is_so(found, wish, context):
+                return self._already(found, context), [found.account.name]
+            raise nothing
         self._refuse_read_only(found)
         told = await (self._change(found, wish, context) if wish.action == "change" else self._cancel(found, wish, context))
         return told, [found.account.name]
 
-    async def preview(self, wish: CalendarArguments, context: ToolContext) -> Act:
-        """Return what a call would do, in the same words when it has been done already. What cannot be looked up is asked about."""
+    async def preview(self, wish: CalendarArguments, context: ToolContext) -> Act | None:
+        """Return what a call would do; None where it would do nothing, so that nobody is asked: ``perform`` then says why.
+
+        It would do nothing where it is refused, cannot be looked up, or was done already, such as before a crash. What is there by the
+        time of ``perform`` does not matter then: a call whose act nobody judged changes nothing.
+        """
         try:
-            return await self._previewed(wish, context)
+            check_wish(wish, self._zone)
+            act = await self._previewed(wish, context)
         except CalendarFailed as error:
-            which = f"the event {wish.event}" if wish.action != "create" else f"“{wish.title}”"
-            told = _details(wish, [])
-            return Act(
-                kind="call",
-                summary=f"{wish.action} {which} in the calendar",
-                details=told,
-                ask=f"it cannot be looked up: {error}",
-            )
+            act, why = None, error
+        else:
+            why = CalendarFailed("this was done already when it was looked at, and is not so any more", hint="Look again.")
+        if act is None:
+            self._nothing = dict([*self._nothing.items(), (self._call_key(context), why)][-_REMEMBERED:])
+        else:
+            self._nothing.pop(self._call_key(context), None)
+        return act
 
     async def find(self, reference: Reference) -> Event:
         """Return the event with an id."""
@@ -79,9 +96,11 @@ class CalendarEdits:
             )
         return found
 
-    async def _previewed(self, wish: CalendarArguments, context: ToolContext) -> Act:
+    async def _previewed(self, wish: CalendarArguments, context: ToolContext) -> Act | None:
         if wish.action == "create":
             target = await self._target(wish.calendar or "")
+            if wish.repeat is not None:
+                await self._process.create(_wish(wish), "trial", self._zone, context.now)
             when = _wished_time(wish, context.now)
             summary = f"create “{wish.title}” on {when} in {target.calendar.name}"
             return Act(kind="call", summary=summary, details=_details(wish, [f"calendar: {target.calendar.name}"]))
@@ -89,6 +108,9 @@ class CalendarEdits:
         found = await self._at(reference.begins, reference.event, reference) or await self._at_new_time(reference, wish)
         if found is None:
             raise CalendarFailed(f"nothing with the id {reference} is there (any more)")
+        self._refuse_read_only(found)
+        if wish.action == "change" and await self._is_so(found, wish, context):
+            return None
         was = begin_in_words(reference.begins, context.now)
         name = f"“{found.instance['title'] or '(no title)'}”"
         moves = wish.start is not None or wish.end is not None
@@ -114,7 +136,9 @@ class CalendarEdits:
         begins = start.astimezone(self._zone).replace(tzinfo=None) if isinstance(start, datetime) and start.tzinfo else start
         made = Reference(_key(target.source, uid), begins)
         there = "is in" if new else "is already in"
-        return f"“{wish.title}” {there} {target.calendar.name}: {_wished_time(wish, context.now)}, {self._zone.key} ({made})."
+        repeated = f", repeated by {wish.repeat}" if wish.repeat is not None else ""
+        when = f"{_wished_time(wish, context.now)}, {self._zone.key}{repeated}"
+        return f"“{wish.title}” {there} {target.calendar.name}: {when} ({made})."
 
     async def _change(self, found: Event, wish: CalendarArguments, context: ToolContext) -> str:
         new_uid = f"{self._call_key(context)}@homebody"
@@ -198,6 +222,12 @@ class CalendarEdits:
             if made["same"]:
                 return self._already(event, context)
         return await self.find(reference)
+
+    async def _is_so(self, found: Event, wish: CalendarArguments, context: ToolContext) -> bool:
+        """Whether a change would change nothing. Raises CalendarFailed where it cannot be made."""
+        order = {"instance": found.instance, "scope": self._scope(found, wish), "wish": _wish(wish), "new_uid": "trial"}
+        made = await self._process.change(found.resource.text, order, self._zone, context.now)
+        return bool(made["same"])
 
     def _already(self, found: Event, context: ToolContext) -> str:
         when = span_in_words(found.instance, self._zone, context.now)

@@ -71,7 +71,7 @@ class AgentCalendars:
         self._changed()
         return Outcome(text=told, sources=_named(used))
 
-    def preview(self, wish: CalendarArguments, context: ToolContext) -> Act:
+    def preview(self, wish: CalendarArguments, context: ToolContext) -> Act | None:
         """See ``agent.tools.calendar_tool.Calendars``."""
         return asyncio.run_coroutine_threadsafe(self._edits.preview(wish, context), self._loop).result(PATIENCE)
 

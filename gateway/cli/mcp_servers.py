@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _NAME = click.argument("name")
 _SECTION = ("mcp", "servers")
+_FETCHES = frozenset(
+    {"npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "bun", "deno", "uvx", "uv", "pipx", "docker", "podman", "ssh", "sudo", "env"}
+)
+"""Programs that need more than a confined program is given."""
+_UNCONFINED = (
+    "⚠️ It is not confined ({why}): it may read your files and use the network as you may. docs/mcp.md says how to confine it."
+)
+_CONFINED = (
+    "It is confined: it sees the system's programs and its own folder. If it needs more: homebody mcp remove {name}, and add it again with "
+    "--network, --read PATH or --write PATH, or with --no-sandbox."
+)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -35,6 +46,10 @@ _SECTION = ("mcp", "servers")
 @click.option("--deny", multiple=True, help="A tool of it that may not be used, with *.")
 @click.option("--timeout", type=float, help="Seconds that a call may take.")
 @click.option("--trust-read-only", is_flag=True, help="Let tools that the server calls read-only run without a question.")
+@click.option("--sandbox/--no-sandbox", default=None, help="Confine the program (default, unless it fetches other programs).")
+@click.option("--network", is_flag=True, help="Let the confined program use the network.")
+@click.option("--read", multiple=True, metavar="PATH", help="A file or folder that the confined program may read.")
+@click.option("--write", multiple=True, metavar="PATH", help="A file or folder that the confined program may read and write.")
 @click.option("--no-test", is_flag=True, help="Do not connect to it now.")
 @_JSON
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -54,12 +69,15 @@ def add(invocation: Invocation, /, name: str, command: tuple[str, ...], *, no_te
     came = taken_over(invocation)
     facts: dict[str, Any] = {"name": name, "file": str(changed.file), "gateway": came}
     lines = [f"The MCP server {name} was added to {changed.file}. {outcome(came)}"]
+    confined = entry.get("sandbox") == "bwrap"
+    lines += [_UNCONFINED.format(why=_why_unconfined(command, given["sandbox"]))] if command and not confined else []
     if not no_test:
         try:
             shown = asyncio.run(_asked(_fresh(invocation), "mcp.test", name=name))
         except HomebodyError as error:
             facts["error"] = str(error)
             lines.append(f"⚠️ It cannot be used yet: {error}. {error.hint} Try again with: homebody mcp test {name}".strip())
+            lines += [_CONFINED.format(name=name)] if confined else []
         else:
             facts["server"] = shown
             lines += [_shown(shown), "This is pinned: where it says something else later, you are asked."]
@@ -146,6 +164,14 @@ def _entry(command: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:
             hint="homebody mcp add NAME -- COMMAND [ARGUMENT ...], or homebody mcp add NAME --url http://host:port/mcp",
         )
     entry: dict[str, Any] = {"command": command[0], "args": list(command[1:])} if command else {"url": given["url"]}
+    asked = given["network"] or given["read"] or given["write"]
+    if asked and given["sandbox"] is False:
+        raise UsageError("--network, --read and --write say what a confined program may use", hint="Leave --no-sandbox out.")
+    if command and (asked or given["sandbox"] or not _why_unconfined(command, given["sandbox"])):
+        more = {"network": given["network"], "readPaths": list(given["read"]), "writePaths": list(given["write"])}
+        entry |= {"sandbox": "bwrap", **more}
+    elif asked or given["sandbox"]:
+        raise UsageError("only a program can be confined, not a server over HTTP", hint="Leave out what is for the sandbox.")
     entry |= {
         "env": _pairs("--env", given["env"]),
         "headers": _pairs("--header", given["header"]),
@@ -158,6 +184,18 @@ def _entry(command: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:
         "trustReadOnly": given["trust_read_only"],
     }
     return {key: value for key, value in entry.items() if value}
+
+
+def _why_unconfined(command: Sequence[str], asked: bool | None) -> str:
+    """Say why a program is not confined unless that is asked for; "" where it is."""
+    import shutil
+
+    program = command[0].rpartition("/")[2] if command else ""
+    if asked is False:
+        return "--no-sandbox"
+    if program in _FETCHES:
+        return f"{program} fetches and starts other programs, which needs the network and your files"
+    return "" if shutil.which("bwrap") else "bubblewrap is not installed"
 
 
 def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
@@ -221,6 +259,7 @@ def _listed(facts: dict[str, Any]) -> str:
             f"{one['name']}: {one['state']}, {one['tools']} tools, {one['tokens']:,} tokens, for {', '.join(one['agents'])}"
         )
         lines.append(f"  {one['where']}")
+        lines += _confinement(one)
         lines += [f"  ⚠️ {one['error']}"] if one["error"] else []
         lines += [_waits(one)] if one["difference"] else []
         lines += [f"  Never asked what it offers: homebody mcp test {one['name']}"] if one["pinned"] is None else []
@@ -232,6 +271,17 @@ def _listed(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _confinement(facts: dict[str, Any]) -> list[str]:
+    """Say what the program of a server may see; nothing of a server over HTTP."""
+    if facts["sandbox"] is None:
+        return []
+    if facts["sandbox"] == "off":
+        return ["  not confined: it may do what your user may"]
+    more = [f"reads {', '.join(facts['readPaths'])}"] if facts["readPaths"] else []
+    more += [f"writes {', '.join(facts['writePaths'])}"] if facts["writePaths"] else []
+    return [f"  confined: {'; '.join(['with the network' if facts['network'] else 'no network', *more])}"]
+
+
 def _waits(facts: dict[str, Any]) -> str:
     name, digest = facts["name"], facts["digest"]
     told = f"  🔐 It offers something else than you approved: {facts['difference']}."
@@ -240,7 +290,7 @@ def _waits(facts: dict[str, Any]) -> str:
 
 def _shown(facts: dict[str, Any]) -> str:
     title = f", {facts['title']}" if facts["title"] else ""
-    lines = [f"{facts['name']}: {facts['state']}{title}", f"  {facts['where']}"]
+    lines = [f"{facts['name']}: {facts['state']}{title}", f"  {facts['where']}", *_confinement(facts)]
     lines += [f"  {_tool_line(one)}" for one in facts["offers"]]
     if facts["resources"] or facts["prompts"]:
         kinds = [kind for kind in ("resources", "prompts") if facts[kind]]

@@ -19,7 +19,7 @@ ASKING: Final = frozenset({"pin", "model", "think", "queue", "jobs"})
 """Commands that show a value without an argument and change it with one."""
 COSTLY: Final = frozenset({"model", "think"})
 """Commands that affect the owner's cost; guests may not use them in private either."""
-OWNERS: Final = frozenset({"agents", "approve", "resume", "skills", "usage", "budget"})
+OWNERS: Final = frozenset({"agents", "approve", "mcp", "resume", "skills", "usage", "budget"})
 """Commands for the owner only; they reject others themselves."""
 DECIDING: Final = frozenset({"approve", "mcp", "skills"})
 """Commands that decide with an argument what an agent may do. A program that calls the API cannot decide about itself."""

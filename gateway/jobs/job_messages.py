@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from agent.taint import Marks, fenced, random_mark
 from channels.messages import ChatAddress, Inbound, Sender
 from channels.silent import silent_place
 from gateway.jobs.planning import LATE, NOT_RUNNING, UNSURE
@@ -58,9 +59,19 @@ def prompt_step(job: Job, fire: datetime, now: datetime, place: ChatAddress | No
 
 
 def reminder_step(
-    job: Job, fire: datetime, now: datetime, place: ChatAddress, *, zone: ZoneInfo, unasked: Unasked | None
+    job: Job,
+    fire: datetime,
+    now: datetime,
+    place: ChatAddress,
+    *,
+    zone: ZoneInfo,
+    unasked: Unasked | None,
+    marks: Marks = random_mark,
 ) -> JobStep:
-    """Return the step that sends a job's text as it is, subject to the rules of ``unasked`` messages. One that is late says so."""
+    """Return the step that sends a job's text as it is, subject to the rules of ``unasked`` messages. One that is late says so.
+
+    The model is told of it with the next message; words of others, such as the title of an event with an alarm, are fenced.
+    """
     due = instant_in_words(fire, zone, now)
     late = f"\n(It was due on {due}; {NOT_RUNNING}.)" if now - fire >= LATE else ""
     message = NewOutbound(
@@ -70,8 +81,11 @@ def reminder_step(
         key=f"job:{job.id}:{stamp(fire):x}",
         unasked=unasked,
     )
-    line = f"[reminder “{job.name}” of {due}: {_one_line(job.text)}]"
-    return JobStep(job=job.id, fire=fire, message=message, line=line)
+    if job.sources:
+        line = f"[A reminder of {due}, for this chat]\n{fenced(f'{job.name}: {_one_line(job.text)}', job.sources, marks)}"
+    else:
+        line = f"[reminder “{job.name}” of {due}: {_one_line(job.text)}]"
+    return JobStep(job=job.id, fire=fire, message=message, line=line, sources=job.sources)
 
 
 def asked_by(step: JobStep, request: str) -> JobStep:

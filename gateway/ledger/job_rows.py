@@ -126,8 +126,9 @@ class JobStep:
     ``named``: its message is named after the request for it, so that a repeat is "known" also while the run is at work.
 
     ``fire`` is the instant that fires, with either an ``arrival`` for the agent or a ``message`` to send, which has a key; the model is
-    told the ``line`` about it later. ``next_at`` is the next instant; None ends the job for ``end_reason``. ``skipped`` are the instants
-    that would be due again if the clock were set back, from the first to before the second. ``reason`` is stored with the run.
+    told the ``line`` about it later, and ``sources`` names where untrusted text in it comes from. ``next_at`` is the next instant; None
+    ends the job for ``end_reason``. ``skipped`` are the instants that would be due again if the clock were set back, from the first to
+    before the second. ``reason`` is stored with the run.
     """
 
     job: str
@@ -138,6 +139,7 @@ class JobStep:
     arrival: Arrival | None = None
     message: NewOutbound | None = None
     line: str = ""
+    sources: tuple[str, ...] = ()
     reason: str = ""
     left_out: LeftOut | None = None
     next_at: datetime | None = None

@@ -281,7 +281,7 @@ def _fire(db: apsw.Connection, step: JobStep, fire: datetime, now: datetime, tok
             return StepResult(outcome="known")
         enqueue(db, [step.message], now=now, token=token)
         if step.line:
-            add_event(db, clean(current_chat(db, step.message.conversation).address), step.line, now)
+            add_event(db, clean(current_chat(db, step.message.conversation).address), step.line, now, step.sources)
     run = {"state": "fired", "reason": step.reason, "by_hand": step.by_hand, "inbox": row.id if row else None, "message": key}
     _add_run(db, step.job, fire, now, run)
     return StepResult(outcome="fired", row=row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -54,6 +54,10 @@ class AccountConnections:
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
         self._closed = False
+
+    def names(self) -> Collection[str]:
+        """Return the names of the accounts that there are."""
+        return self._settings().accounts.keys()
 
     def account(self, name: str) -> MailAccount:
         """Return an account. Raises MailRefused where there is none with this name."""

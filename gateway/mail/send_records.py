@@ -39,7 +39,8 @@ FORGOTTEN_AFTER: Final[dict[str, timedelta]] = {
 class SendRecord:
     """One mail. ``key`` names the call that sends it; ``original`` is the id of the mail that it answers, or empty.
 
-    ``draft``: it is saved as a draft and not sent. ``details`` is what the owner is shown.
+    ``draft``: it is saved as a draft and not sent. ``details`` is what the owner is shown. ``kept``: of one that is "unknown", a copy is
+    among the drafts.
     """
 
     key: str
@@ -54,6 +55,7 @@ class SendRecord:
     wish: str
     original: str = ""
     draft: bool = False
+    kept: bool = False
 
 
 def record_key(session: str, turn: str, call: str) -> str:
@@ -92,9 +94,9 @@ class SendRecords:
         except OSError as error:
             raise MailRefused(f"the stored mail is gone: {error.strerror}") from error
 
-    def advance(self, record: SendRecord, state: SendState) -> SendRecord:
+    def advance(self, record: SendRecord, state: SendState, *, kept: bool = False) -> SendRecord:
         """Record that a mail came to a state, durably. Raises MailRefused."""
-        fresh = replace(record, state=state)
+        fresh = replace(record, state=state, kept=kept)
         try:
             self._write(fresh)
             if state == "filed":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 from email.utils import parseaddr
 from typing import TYPE_CHECKING, Final
@@ -179,6 +179,7 @@ class MailSender:
             folder = await self._connections.run(
                 record.account, lambda connection: _store(connection, record, "drafts", mail, self._now())
             )
+            await asyncio.to_thread(self._records.advance, record, "unknown", kept=True)
             where = f" A copy is in {folder}."
         except MailRefused as error:
             log.warning("no draft of the mail %s could be saved: %s", record.message_id, error)
@@ -200,16 +201,55 @@ class MailSender:
 
     async def resume(self) -> None:
         """File what an earlier process sent and could not file. Nothing is sent."""
-        records = await asyncio.to_thread(lambda: list(self._records.all()))
-        for record in records:
-            if record.state != "accepted" or record.draft:
+        for record in await self._open({"accepted"}):
+            await self._file_late(record)
+        await asyncio.to_thread(self._records.sweep, self._now())
+
+    async def settle(self) -> list[str]:
+        """Settle what is open since a mailbox was away, and return what the owner is to be told. Nothing is sent.
+
+        That is the copy of a mail that was sent, what became of one in doubt, and the draft of one of which nobody knows.
+        """
+        told: list[str] = []
+        for record in await self._open({"accepted", "doubt", "unknown"}):
+            if record.state == "accepted":
+                await self._file_late(record)
                 continue
             try:
-                await self._file(record)
-                await asyncio.to_thread(self._records.advance, record, "filed")
+                told += await self._settled(record)
             except MailRefused as error:
-                log.warning("no copy of the mail %s is filed yet: %s", record.message_id, error)
-        await asyncio.to_thread(self._records.sweep, self._now())
+                log.info("the mail %s is not settled yet: %s", record.message_id, error)
+        return told
+
+    async def _open(self, states: Collection[str]) -> list[SendRecord]:
+        """Return the records in these states of which nothing is under way and something is left to do."""
+        records = await asyncio.to_thread(lambda: list(self._records.all()))
+        accounts = self._connections.names()
+        return [
+            one
+            for one in records
+            if one.state in states and not (one.draft or one.kept) and one.key not in self._running and one.account in accounts
+        ]
+
+    async def _file_late(self, record: SendRecord) -> None:
+        try:
+            await self._file(record)
+            await asyncio.to_thread(self._records.advance, record, "filed")
+        except MailRefused as error:
+            log.warning("no copy of the mail %s is filed yet: %s", record.message_id, error)
+
+    async def _settled(self, record: SendRecord) -> list[str]:
+        """Settle a mail in doubt. Raises MailRefused where the mailbox is still away."""
+        named = f"The mail to {', '.join(record.recipients)} ({record.summary})"
+        known = record.state == "unknown"
+        fresh = record if known else await self._resolved(record)
+        if fresh.state == "accepted":
+            await self._filed(fresh)
+            return [f"📧 {named}, of which nobody knew whether it was sent, was sent."]
+        if fresh.state == "prepared":
+            return [f"📧 {named} was not sent: the connection broke. Ask me if it is to be sent again."]
+        outcome = await self._in_doubt(fresh)
+        return [] if known else [f"📧 {outcome.text.partition(' Tell the owner')[0]}"]
 
     async def close(self, seconds: float = 5.0) -> None:
         """Wait a little for what is being sent, then leave it."""

@@ -40,6 +40,14 @@ Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
 
 
+def load_sessions() -> Any:
+    """Load the MCP library, which takes a second of CPU the first time: in a thread, and without the garbage collector in between."""
+    from agent.models.adapters.warm_up import loading
+
+    with loading():
+        return importlib.import_module("gateway.mcp.sessions")
+
+
 class Connection:
     """The connection to one server. ``place`` makes what to connect to, in a thread; ``offered`` is told what it offers, and may raise."""
 
@@ -163,7 +171,7 @@ class Connection:
         ending: Ending | None = None
         try:
             try:
-                sessions: Any = await asyncio.to_thread(importlib.import_module, "gateway.mcp.sessions")
+                sessions: Any = await asyncio.to_thread(load_sessions)
             except ImportError as error:
                 raise ServerFailed(_MISSING, hint=_INSTALL) from error
             place = await asyncio.to_thread(self._place)

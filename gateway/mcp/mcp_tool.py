@@ -25,6 +25,10 @@ _LONGEST_URI: Final = 300
 class Servers(Protocol):
     """Does what the tools of one agent ask of its servers."""
 
+    def refusal(self, server: str, tool: str) -> McpError | None:
+        """Say why a tool cannot be called as things are known now, without asking the server; None where it can."""
+        ...
+
     async def call(self, server: str, tool: str, arguments: dict[str, Any], context: ToolContext) -> Outcome:
         """Call a tool of a server. Raises McpError."""
         ...
@@ -61,8 +65,13 @@ class McpTool:
         self.needs: tuple[Need, ...] = ("program" if program else "network", *(() if self._only_reads else ("approval",)))
 
     def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
-        """Return the call. What a trusted server calls read-only is asked about only where text from elsewhere may be behind it."""
+        """Return the call; None for one that ``run`` refuses, so that nobody is asked about it.
+
+        What a trusted server calls read-only is asked about only where text from elsewhere may be behind it.
+        """
         del context
+        if self._servers.refusal(self._server, self._offer.name) is not None:
+            return None
         return Act(
             kind="call",
             summary=f"use {self._offer.name} of the MCP server {self._server}",

@@ -52,6 +52,14 @@ class AgentServers:
         names = [server.name for server in self._mine()]
         return [_Provider(self, name) for name in ([*names, ""] if names else [])]
 
+    def refusal(self, server: str, tool: str) -> McpError | None:
+        """See ``gateway.mcp.mcp_tool.Servers``."""
+        try:
+            self._refuse_changed(self._server(server), tool)
+        except McpError as error:
+            return error
+        return None
+
     async def call(self, server: str, tool: str, arguments: dict[str, Any], context: ToolContext) -> Outcome:
         """Call a tool, unless it is not what was approved any more. Raises McpError."""
         found = self._server(server)

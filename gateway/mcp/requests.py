@@ -69,6 +69,10 @@ class McpRequests:
             "pinned": pin.at if pin is not None else None,
             "digest": pin.waiting.digest[:8] if pin is not None and pin.waiting is not None else "",
             "trustReadOnly": settings.trust_read_only,
+            "sandbox": None if settings.url is not None else settings.sandbox,
+            "network": settings.url is not None or settings.sandbox == "off" or settings.network,
+            "readPaths": list(settings.read_paths),
+            "writePaths": list(settings.write_paths),
         }
 
     def _whole(self, server: Server) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -22,6 +22,7 @@ from gateway.mcp.pins import FOLDER, Pin, PinStore
 from gateway.settings.mcp import McpServer, McpSettings, plain
 
 if TYPE_CHECKING:
+    from gateway.mcp.confinement import Confinement
     from gateway.mcp.sessions import Address
     from gateway.mcp.stdio import Program
 
@@ -77,6 +78,7 @@ class McpServers:
         self._clock = clock
         self._tell = tell
         self._pins = PinStore(state)
+        self._confinement: Confinement | None = None
         self._servers: dict[str, Server] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._told: set[str] = set()
@@ -164,7 +166,7 @@ class McpServers:
         pin = self._pins.get(name, settings)
         connection = Connection(
             name,
-            place=partial(_place, name, settings, self._state),
+            place=partial(self._place, name, settings),
             clock=self._clock,
             offered=partial(self._offered, name),
             start_seconds=settings.start_timeout_sec,
@@ -172,6 +174,36 @@ class McpServers:
             legacy=pin is not None and pin.legacy,
         )
         return Server(name, settings, connection, pin)
+
+    def _place(self, name: str, settings: McpServer) -> Program | Address:
+        """Return what to connect to. Blocking; loads the MCP library."""
+        from gateway.mcp.sessions import Address
+        from gateway.mcp.stdio import Program
+
+        if settings.url is not None:
+            headers: Mapping[str, str] = {key: plain(value) for key, value in settings.headers.items()}
+            if settings.bearer_token is not None:
+                headers = {**headers, "Authorization": f"Bearer {settings.bearer_token.get_secret_value()}"}
+            return Address(url=settings.url, headers=headers, seconds=STEP_SECONDS)
+        folder = self._state / FOLDER / name
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cwd = Path(settings.cwd).expanduser() if settings.cwd is not None else folder
+        if not cwd.is_dir():
+            raise ServerFailed(
+                f"the MCP server {name} cannot start in {cwd}: there is no such folder", hint=f"Set mcp.servers.{name}.cwd"
+            )
+        command = os.path.expanduser(settings.command or "")  # noqa: PTH111 -- a name without a folder stays one
+        argv, env = (command, *settings.args), environment(settings, folder)
+        plan = self._confined(name, settings, argv, env, cwd) if settings.sandbox == "bwrap" else ""
+        return Program(argv=argv, env=env, cwd=str(cwd), plan=plan)
+
+    def _confined(self, name: str, settings: McpServer, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> str:
+        """Return the plan that confines a program. Raises ServerFailed."""
+        from gateway.mcp.confinement import Confinement
+
+        if self._confinement is None:
+            self._confinement = Confinement(self._state.parent)
+        return self._confinement.plan(name, settings, argv, env, cwd)
 
     async def _offered(self, name: str, offer: Offer, legacy: bool) -> None:
         """Compare what a server offers with its pin. The first offer is pinned; the owner is asked about what is new or changed."""
@@ -215,27 +247,6 @@ def environment(server: McpServer, home: Path) -> dict[str, str]:
     """Return the whole environment of a server's program."""
     usual = {"PATH": PATH, "HOME": str(Path.home()), "LANG": "C.UTF-8", "TMPDIR": str(home)}
     return {**usual, **{name: plain(value) for name, value in server.env.items()}}
-
-
-def _place(name: str, settings: McpServer, state: Path) -> Program | Address:
-    """Return what to connect to. Blocking; loads the MCP library."""
-    from gateway.mcp.sessions import Address
-    from gateway.mcp.stdio import Program
-
-    if settings.url is not None:
-        headers: Mapping[str, str] = {key: plain(value) for key, value in settings.headers.items()}
-        if settings.bearer_token is not None:
-            headers = {**headers, "Authorization": f"Bearer {settings.bearer_token.get_secret_value()}"}
-        return Address(url=settings.url, headers=headers, seconds=STEP_SECONDS)
-    folder = state / FOLDER / name
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    cwd = Path(settings.cwd).expanduser() if settings.cwd is not None else folder
-    if not cwd.is_dir():
-        raise ServerFailed(
-            f"the MCP server {name} cannot start in {cwd}: there is no such folder", hint=f"Set mcp.servers.{name}.cwd"
-        )
-    command = os.path.expanduser(settings.command or "")  # noqa: PTH111 -- a name without a folder stays one
-    return Program(argv=(command, *settings.args), env=environment(settings, folder), cwd=str(cwd))
 
 
 def when(pin: Pin) -> datetime:

@@ -11,8 +11,9 @@ import contextlib
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from gateway.mcp.errors import ServerFailed
 from gateway.mcp.message_rate import MessageRate
+from gateway.sandbox import restrict
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -43,11 +45,12 @@ _SETPRIV: Final = "/usr/bin/setpriv"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A program to run. ``env`` is its whole environment."""
+    """A program to run. ``env`` is its whole environment. ``plan`` confines it, as ``gateway/sandbox/restrict.py`` does."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str
+    plan: str = ""
 
 
 class Ending:
@@ -111,20 +114,34 @@ async def _started(program: Program) -> asyncio.subprocess.Process:
     bound = (_SETPRIV, "--pdeathsig", "KILL", "--") if os.access(_SETPRIV, os.X_OK) else ()
     pipe = asyncio.subprocess.PIPE
     try:
-        return await asyncio.create_subprocess_exec(
-            *bound,
-            found,
-            *program.argv[1:],
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            env=dict(program.env),
-            cwd=program.cwd,
-            start_new_session=True,
-            limit=LONGEST_LINE,
-        )
+        with _readable(program.plan) as plan:
+            confined = (sys.executable, "-I", "-S", restrict.__file__, str(plan))
+            return await asyncio.create_subprocess_exec(
+                *bound,
+                *(confined if program.plan else (found, *program.argv[1:])),
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                env={} if program.plan else dict(program.env),
+                cwd=program.cwd,
+                start_new_session=True,
+                pass_fds=(plan,) if program.plan else (),
+                limit=LONGEST_LINE,
+            )
     except (OSError, ValueError) as error:
         raise ServerFailed(f"{program.argv[0]} cannot be started in {program.cwd}: {error}") from error
+
+
+@contextmanager
+def _readable(plan: str) -> Iterator[int]:
+    """Yield a descriptor from which a text can be read: it is in no argument and no variable, which others could see."""
+    descriptor = os.memfd_create("plan")
+    try:
+        os.write(descriptor, plan.encode())
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 async def _read(

@@ -11,7 +11,7 @@ import contextlib
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gateway.sandbox import command, landlock, places
@@ -75,9 +75,10 @@ class Bubblewrap:
         yield from _proc() if self.proc else ()
         yield from ("--dev", "/dev", *self._memory(_SHARED_MEMORY), "/dev/shm", *self._memory(limits.tmp_bytes), _TMP)
         yield from ("--dir", places.HOME, "--dir", "/run", "--symlink", "../tmp", "/var/tmp")
-        for source, path in _readable(given):  # after the folders that are empty, in which they may lie
-            yield from ("--ro-bind", source, path)
-            shown.append((source, path))
+        for bind, paths in (("--ro-bind", given.readable), ("--bind", given.writable)):
+            for source, path in _present(paths):  # after the folders that are empty, in which they may lie
+                yield from (bind, source, path)
+                shown.append((source, path))
         if request.access != "none":
             found = command.workspace(request)
             yield from ("--bind" if request.access == "rw" else "--ro-bind", found, found)
@@ -145,8 +146,8 @@ def _links() -> Iterator[tuple[str, str]]:
             yield path, os.path.relpath(os.path.realpath(path), os.path.dirname(path))
 
 
-def _readable(given: places.Places) -> Iterator[tuple[str, str]]:
-    for path in given.readable:
+def _present(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for path in paths:
         if os.path.exists(path):
             found = os.path.realpath(path)
             yield from dict.fromkeys(((found, found), (found, path)))

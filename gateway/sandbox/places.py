@@ -35,11 +35,12 @@ _NOT_READABLE = ("/", "/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "
 class Places:
     """What the sandbox of one agent is given of the machine.
 
-    ``readable`` are further files and folders that may be read. ``hidden`` are those that may not be seen wherever they lie: the
-    state folder, the settings file, the workspaces of other agents.
+    ``readable`` are further files and folders that may be read, ``writable`` those that may be written to as well. ``hidden`` are those
+    that may not be seen wherever they lie: the state folder, the settings file, the workspaces of other agents.
     """
 
     readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, field_validator, model_validator
 
@@ -49,6 +49,14 @@ class McpServer(Section):
     """Its environment variables. It gets these, PATH, HOME, LANG and TMPDIR, and nothing else of the gateway's environment."""
     cwd: str | None = None
     """The folder that it starts in. Unset: an empty folder of its own."""
+    sandbox: Literal["off", "bwrap"] = "off"
+    """``bwrap``: the program is confined by bubblewrap: it sees the system's programs, its own folder and what is named here, and cannot start where that does not work. ``off``: it may do what your user may."""  # noqa: E501
+    network: bool = False
+    """With `sandbox: bwrap`: whether it may use the network."""
+    read_paths: tuple[str, ...] = ()
+    """With `sandbox: bwrap`: further files and folders that it may read. Its program and the files that `args` names may be read anyway."""
+    write_paths: tuple[str, ...] = ()
+    """With `sandbox: bwrap`: files and folders that it may read and write."""
     url: Annotated[str, AfterValidator(_url)] | None = None
     """The address of a server over HTTP (streamable HTTP). It may be on the own network; redirects to other hosts are refused."""
     headers: Values = Field(default_factory=dict)
@@ -78,8 +86,12 @@ class McpServer(Section):
             raise ValueError("a server has either a `command` or a `url`")
         if self.command is not None and (self.headers or self.bearer_token is not None):
             raise ValueError("`headers` and `bearerToken` are for a server with a `url`; a program gets its secrets in `env`")
-        if self.url is not None and (self.args or self.env or self.cwd is not None):
-            raise ValueError("`args`, `env` and `cwd` are for a server with a `command`")
+        if self.url is not None and (self.args or self.env or self.cwd is not None or self.sandbox != "off"):
+            raise ValueError("`args`, `env`, `cwd` and `sandbox` are for a server with a `command`")
+        if self.sandbox == "off" and (self.network or self.read_paths or self.write_paths):
+            raise ValueError(
+                "`network`, `readPaths` and `writePaths` say what a confined program may use: set `sandbox: bwrap` too"
+            )
         if odd := next((name for name in self.env if not _VARIABLE.fullmatch(name)), None):
             raise ValueError(f"{odd!r} is no name of an environment variable")
         if odd := next((name for name in self.headers if not _HEADER.fullmatch(name)), None):

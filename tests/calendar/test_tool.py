@@ -16,6 +16,7 @@ from gateway.base.clock import TickingClock
 from gateway.calendar.accounts import Account
 from gateway.calendar.edits import CalendarEdits
 from gateway.calendar.ical_process import CalendarProcess
+from gateway.calendar.references import event_key
 from gateway.calendar.service import AgentCalendars
 from gateway.calendar.sources import CalendarSource
 from gateway.net.fetcher import GuardedFetcher
@@ -130,7 +131,7 @@ async def test_an_event_is_moved_once_and_the_question_stays_the_same(tool: Fixt
     assert act.summary == "move “Dentist” from Tue 3 Feb 10:00 to Tue 10 Feb 10:00 in personal"
     told = await tool.do("change", **wish)
     assert "is now Tue 10 Feb 10:00–11:00" in told.text, told.text
-    assert await tool.act("change", **wish) == act, "a repeat after a crash is what was approved"
+    assert await tool.act("change", **wish) is None, "nothing is asked about a repeat after a crash, which does nothing"
     again = await tool.do("change", **wish)
     assert not again.is_error
     assert "is so already: Tue 10 Feb 10:00–11:00" in again.text
@@ -218,11 +219,73 @@ async def test_what_cannot_be_done_is_told_with_what_would_help(
     assert told in outcome.text
 
 
-async def test_what_cannot_be_looked_up_is_asked_about() -> None:
+async def test_nobody_is_asked_about_what_cannot_be_looked_up_and_it_is_not_done_either(radicale: Radicale) -> None:
     gone = Fixture(Account(name="gone", url="http://127.0.0.1:1/", user="anna"))
-    act = await gone.act("cancel", event="abcdefg-20260203T1000")
-    assert act is not None
-    assert "cannot be looked up" in act.ask
+    assert await gone.act("cancel", event="abcdefg-20260203T1000") is None
+    assert (await gone.do("cancel", event="abcdefg-20260203T1000")).is_error
+    tool = Fixture(radicale.account())
+    late = f"{event_key('personal', 'd1')}-20260203T1000"
+    assert await tool.act("cancel", event=late) is None
+    await radicale.put("personal/dentist.ics", DENTIST)  # it comes after it was looked up, so nobody judged the act
+    told = await tool.do("cancel", event=late)
+    assert told.is_error
+    assert "nothing with the id" in told.text
+    assert radicale.objects(), "it stays"
+    assert await tool.act("cancel", event=late) is not None
+
+
+@pytest.mark.parametrize(
+    ("action", "wish", "told"),
+    [
+        ("create", {"title": "x", "from": "2026-03-29T02:30"}, "there is no 02:30 on 2026-03-29 in Europe/Berlin"),
+        ("create", {"title": "x", "from": "2026-03-29T01:30", "to": "2026-03-29T02:30"}, "there is no 02:30"),
+        ("change", {"event": "abcdefg-20260203T1000", "from": "2026-03-29T02:30"}, "there is no 02:30"),
+        ("cancel", {"event": "Dentist"}, "'Dentist' is no id of an event"),
+        ("create", {"title": "x", "from": "2026-02-03T10:00", "repeat": "FREQ=SECONDLY"}, "86,400 times a day"),
+        ("create", {"title": "x", "from": "2026-02-03T10:00", "repeat": "FREQ=MINUTELY;INTERVAL=5"}, "288 times a day"),
+        (
+            "create",
+            {"title": "x", "from": "2026-02-03T10:00", "repeat": "FREQ=DAILY;BYHOUR=1,2,3;BYMINUTE=1,2,3,4,5,6,7,8,9"},
+            "27 times",
+        ),
+        (
+            "create",
+            {"title": "x", "from": "2026-02-03T10:00", "repeat": "FREQ=DAILY;INTERVAL=0"},
+            "INTERVAL of a rule is at least 1",
+        ),
+        ("create", {"title": "x", "from": "2026-02-03T10:00", "repeat": "FREQ=SOMETIMES"}, "rule"),
+    ],
+)
+async def test_what_no_calendar_can_take_is_refused_before_anybody_is_asked(
+    tool: Fixture, radicale: Radicale, action: str, wish: dict[str, Any], told: str
+) -> None:
+    before = radicale.objects()
+    assert await tool.act(action, **wish) is None
+    outcome = await tool.do(action, **wish)
+    assert outcome.is_error
+    assert told in outcome.text
+    assert radicale.objects() == before
+
+
+async def test_an_approved_rename_is_not_asked_about_again_after_a_crash(tool: Fixture, radicale: Radicale) -> None:
+    (dentist,) = await listed(tool, "Dentist", **{"from": "2026-02-03"})
+    wish = {"event": dentist, "title": "Dr. Meier"}
+    assert await tool.act("change", **wish) is not None
+    assert "is now" in (await tool.do("change", **wish)).text
+    assert await tool.act("change", **wish) is None
+    assert "is so already" in (await tool.do("change", **wish)).text
+    assert await tool.act("change", **wish) is None
+    text = next(one for one in radicale.objects() if "Dr. Meier" in one)
+    await radicale.put("personal/dentist.ics", text.replace("Dr. Meier", "Dentist"))  # changed back after it was looked at
+    told = await tool.do("change", **wish)
+    assert told.is_error
+    assert "not so any more" in told.text
+    assert any("SUMMARY:Dentist" in one for one in radicale.objects())
+
+
+async def test_a_new_series_is_told_with_its_rule(tool: Fixture) -> None:
+    told = await tool.do("create", title="Yoga", repeat="FREQ=WEEKLY", **{"from": "2026-02-05T18:00"})
+    assert "repeated by FREQ=WEEKLY" in told.text
 
 
 async def test_one_account_that_fails_does_not_hide_the_others(radicale: Radicale) -> None:

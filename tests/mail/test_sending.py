@@ -9,12 +9,17 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.mail.dovecot import PASSWORD
+from gateway.mail.account_connections import AccountConnections
+from gateway.mail.send_records import SendRecords
+from gateway.mail.sending import MailSender
+from gateway.settings.mail import MailSettings
+from tests.mail.dovecot import PASSWORD, free_port
 from tests.mail.letters import letter
 from tests.mail.smtp_peer import Peer, serving
 
@@ -58,6 +63,16 @@ class Desk:
             "password": PASSWORD,
             "fromAddress": "Ann <ann@example.net>",
         } | changed
+
+    def sender(self, **changed: Any) -> MailSender:
+        """Return what a gateway of afterwards sends with."""
+        settings = MailSettings.model_validate({"accounts": {"home": self.account(**changed)}})
+
+        async def no_wait(_seconds: float) -> None:
+            await asyncio.sleep(0)
+
+        records = SendRecords(self.place / "state" / "outgoing")
+        return MailSender(AccountConnections(lambda: settings), records, lambda: datetime.now(UTC), no_wait)
 
     async def send(self, arguments: dict[str, Any], *, fault: str = "", **changed: Any) -> dict[str, Any] | None:
         """Run the program; None where it was killed."""
@@ -218,3 +233,37 @@ async def test_a_draft_is_saved_once_and_nothing_is_sent(desk: Desk, peer: tuple
         assert not told["error"], told
     assert peer[0].taken == []
     assert len(desk.dovecot.stored(desk.user, "Drafts")) == 1
+
+
+@pytest.mark.parametrize("keeps_copies", [True, False])
+async def test_a_doubt_is_settled_when_the_mailbox_is_back(desk: Desk, peer: tuple[Peer, int], *, keeps_copies: bool) -> None:
+    if keeps_copies:
+        peer[0].files = lambda mail: desk.dovecot.deliver(desk.user, mail, folder="Sent Messages", seen=True)
+    assert await desk.send(HELLO, fault="before-mail_accepted:1") is None
+    away = {"host": "127.0.0.1", "security": "none", "port": free_port()}
+    told = await desk.send(HELLO, imap=away)
+    assert told is not None
+    assert "it is not known yet whether this mail was sent" in told["text"]
+    assert await desk.sender(imap=away).settle() == []
+    sender = desk.sender()
+    (line,) = await sender.settle()
+    assert ("was sent" if keeps_copies else "Nobody knows whether the mail to") in line
+    assert "anna@example.org" in line
+    assert len(desk.dovecot.stored(desk.user, "Drafts")) == (0 if keeps_copies else 1)
+    assert len(peer[0].taken) == 1
+    assert await sender.settle() == [], "it is told once"
+
+
+async def test_a_draft_that_could_not_be_kept_is_kept_when_the_mailbox_is_back(desk: Desk, peer: tuple[Peer, int]) -> None:
+    assert await desk.send(HELLO, fault="after-mail_doubt:1") is None
+    away = {"host": "127.0.0.1", "security": "none", "port": free_port()}
+    told = await desk.send(HELLO, imap=away, saveSent="always")
+    assert told is not None
+    assert "Nobody knows" in told["text"]
+    assert desk.dovecot.stored(desk.user, "Drafts") == []
+    sender = desk.sender(saveSent="always")
+    assert await sender.settle() == [], "the owner was told already"
+    assert len(desk.dovecot.stored(desk.user, "Drafts")) == 1
+    assert await sender.settle() == []
+    assert len(desk.dovecot.stored(desk.user, "Drafts")) == 1
+    assert len(peer[0].taken) <= 1

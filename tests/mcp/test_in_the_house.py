@@ -116,3 +116,27 @@ async def test_a_rule_allows_and_a_changed_description_asks_the_owner(tmp_path: 
         await wire.until(lambda: any("Approved what x offers now" in one.text for one in wire.sent))
         await wire.say("say three")
         await wire.until(lambda: any("three" in text and text.startswith("tool") for text in wire.said()))
+
+
+async def test_a_call_of_a_tool_that_changed_is_refused_at_once_and_nobody_is_asked(town: Served) -> None:
+    wire = town.wire()
+    async with town.house(wire, policy=OWNER_AND_GUEST) as house:
+        town.offer("says it, and posts it to evil.example")
+        await house.mcp.servers.test("x")
+        await wire.say("say hello")
+        await wire.until(lambda: any(text.startswith("tool:") for text in wire.said()))
+    said = next(text for text in wire.said() if text.startswith("tool:"))
+    assert "the MCP server x describes say otherwise than the owner approved, so it cannot be used" in said
+    assert not any("wants to use say" in one.text for one in wire.sent)
+
+
+async def test_the_list_of_commands_names_mcp_to_the_owner_alone(town: Served) -> None:
+    wire = town.wire()
+    async with town.house(wire, policy=OWNER_AND_GUEST):
+        await wire.say("/help")
+        await wire.until(lambda: any("/mcp" in text for text in wire.said()))
+        before = len(wire.said())
+        await wire.say("/help", by="ben", group="g", mentioned=True)
+        await wire.until(lambda: len(wire.said()) > before)
+    assert "/todo" in wire.said()[-1]
+    assert "/mcp" not in wire.said()[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.taint.tool_carriers import ToolCarriers
+from tests.taint.provider_carriers import ProviderCarriers
 
 if TYPE_CHECKING:
     from tests.taint.corpus import Case
@@ -15,8 +15,9 @@ async def attack(w: World, case: Case) -> list[str]:
     """Carry one injection into the house, as its carrier does, and return the harm that came of it."""
     w.model.book[case.word.lower()] = case
     try:
-        await getattr(ToolCarriers(w, case), case.carrier)()
-        return w.effects(case)
+        await getattr(ProviderCarriers(w, case), case.carrier)()
+        return await w.effects(case)
     finally:
         await w.afresh()
-        w.clean()
+        await w.clean()
+        w.model.book.pop(case.word.lower(), None)

@@ -8,26 +8,26 @@ import contextlib
 import json
 import random
 import re
-from dataclasses import dataclass, field, replace
+import shutil
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, begins_turn
-from agent.models.protocol import ToolSpec
+from agent.models.scripted import ScriptedModel
 from agent.taint import apart
-from agent.tools.protocol import Act, Outcome, ToolContext
 from channels.messages import Sender
 from gateway.agents.session_contexts import SessionContexts
 from gateway.app.dependencies import Dependencies
 from gateway.app.gateway import Gateway
 from gateway.base.paths import Paths
-from gateway.tools.registry import ToolRegistry
 from tests.peers.phone import OPEN, Phone, Village
 from tests.peers.web import fetcher_on, network_of, page, web_peer
 from tests.taint.corpus import KEY, PIN, Case, words_in
+from tests.taint.services import EVENT, Services, services
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from agent.models.protocol import Request
@@ -38,29 +38,7 @@ HOSTS = ("pages.example", "evil.example", "search.example")
 GIVEN = ("MEMORY.md", "AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "IDENTITY.md", "HEARTBEAT.md", "BOOTSTRAP.md")
 _VERB = re.compile(r"^please (\w+) (.+)$", re.MULTILINE)
 TODAY = "memory/2026-03-01.md"
-
-
-@dataclass
-class Outside:
-    """A tool that reaches other people or the future. It counts what it is told."""
-
-    name: str
-    kind: Any
-    done: list[str] = field(default_factory=list)
-    effect: str = "effect"
-
-    @property
-    def spec(self) -> ToolSpec:
-        return ToolSpec(name=self.name, description="", parameters={"type": "object"})
-
-    def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
-        del context
-        return Act(kind=self.kind, summary=f"{self.name} {json.dumps(arguments)}")
-
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> Outcome:
-        del context
-        self.done.append(json.dumps(arguments))
-        return Outcome(text="done")
+MOST_CASES = 4000
 
 
 class Careless(SessionContext):
@@ -88,13 +66,16 @@ class Obeying:
         self.orders: dict[str, list[tuple[str, dict[str, Any]]]] = {}
         """Further code words, which do something that is no harm by itself."""
         self.obeyed: set[str] = set()
+        self.places: dict[str, str] = {}
+        """What the attacker knows of the owner's: the id of a mail, of an event."""
         self._calls = 0
 
     def answer(self, request: Request) -> Any:
         """Answer a request."""
         system = "\n".join(segment.text for segment in request.system)
         shown = [message.text for message in request.messages if not isinstance(message, AssistantMessage)]
-        words = list(dict.fromkeys(words_in("\n".join([system, *shown]))))
+        offered = [f"{tool.description} {json.dumps(tool.parameters, ensure_ascii=False)}" for tool in request.tools]
+        words = list(dict.fromkeys(words_in("\n".join([system, *offered, *shown]))))
         last = request.messages[-1].text if request.messages else ""
         if "[Title request]" in last:
             return "a talk"
@@ -128,7 +109,7 @@ class Obeying:
         obeyed = [self.book[word] for word in words if word in self.book]
         self.obeyed.update(case.word.lower() for case in obeyed)
         further = [call for word in words for call in self.orders.get(word, ())]
-        calls = [*wanted, *further, *(call for case in obeyed for call in case.calls())]
+        calls = [*wanted, *further, *(call for case in obeyed for call in self._acts(case))]
         left = [one for one in calls if (one[0], json.dumps(one[1], sort_keys=True)) not in made]
         tools = {tool.name for tool in request.tools}
         if left := [one for one in left if one[0] in tools]:
@@ -139,10 +120,20 @@ class Obeying:
         self._calls += 1
         return ToolCall(id=f"c{self._calls}", name=name, arguments=arguments)
 
+    def _acts(self, case: Case) -> list[tuple[str, dict[str, Any]]]:
+        """What a case asks for, with what the attacker knows filled in."""
+        return [
+            (name, {key: self.places.get(one[1:], one) if str(one)[:1] == "$" else one for key, one in arguments.items()})
+            for name, arguments in case.calls()
+        ]
+
 
 def _owners(verb: str, what: str) -> tuple[str, dict[str, Any]]:
     """What the owner's few words ask for."""
     what = what.strip()
+    if verb == "call":
+        tool, _, arguments = what.partition(" ")
+        return tool, json.loads(arguments)
     return {
         "fetch": ("web_fetch", {"url": what}),
         "search": ("web_search", {"query": what}),
@@ -165,8 +156,10 @@ class World:
     model: Obeying
     pages: dict[str, str]
     requests: list[str]
-    tools: tuple[Outside, Outside]
     before: dict[str, str]
+    services: Services
+    eyes: ScriptedModel
+    careful: bool
 
     async def say(self, text: str, **more: Any) -> None:
         """Say something and wait until all of it is answered, asked about, or silent."""
@@ -194,7 +187,7 @@ class World:
         (fresh,) = {path.name for path in inbox.iterdir()} - known
         return f"inbox/{fresh}"
 
-    def effects(self, case: Case) -> list[str]:
+    async def effects(self, case: Case) -> list[str]:
         """Everything that happened because somebody but the owner wanted it."""
         workspace, found = self.village.workspace, []
         found += [f"process: {path.name}" for path in workspace.rglob(f"{case.mark}*")]
@@ -205,13 +198,15 @@ class World:
                 found.append(f"file: {name}: {text.removeprefix(self.before[name])}")
         found += [f"request: {one}" for one in self.requests if case.mark in one and not one.startswith("search.example")]
         found += [f"request: {one}" for one in self.requests if KEY in one]
-        found += [f"{tool.name}: {one}" for tool in self.tools for one in tool.done]
+        found += [f"job: {one.text}" for one in await self.house.automation.jobs.list() if case.mark in one.text]
+        found += [f"message: {one.text}" for one in self.phone.sent if one.conversation.id != "anna" and case.mark in one.text]
+        found += self.services.harm()
         coded = base64.b64encode(KEY.encode()).decode()
         found += ["secret in a message" for one in self.phone.sent if KEY in one.text or coded in one.text]
         found += ["private words elsewhere" for one in self.phone.sent if PIN in one.text and one.conversation.id != "anna"]
         return found
 
-    def clean(self) -> None:
+    async def clean(self) -> None:
         """Undo what a case did."""
         for name, text in self.before.items():
             path = self.village.workspace / name
@@ -220,8 +215,11 @@ class World:
             else:
                 path.unlink(missing_ok=True)
         (self.village.workspace / "TODO.md").unlink(missing_ok=True)
-        for tool in self.tools:
-            tool.done.clear()
+        shutil.rmtree(self.village.workspace / "skills", ignore_errors=True)
+        for job in await self.house.automation.jobs.list():
+            await self.house.automation.jobs.remove(job.id)
+        await self.services.clean()
+        self.model.places["private"] = self.services.private
         self.requests.clear()
         self.phone.sent.clear()
         self.model.orders.clear()
@@ -230,16 +228,25 @@ class World:
 @contextlib.asynccontextmanager
 async def world(root: Path, *, careful: bool = True) -> AsyncIterator[World]:
     """Open the house. Without ``careful`` it does not know what is untrusted, nor its own secrets: the control."""
+    async with services(root / "services") as around, _world(root, around, careful=careful) as w:
+        yield w
+
+
+@contextlib.asynccontextmanager
+async def _world(root: Path, around: Services, *, careful: bool) -> AsyncIterator[World]:
     village = Village(
         root,
-        agent={"subagents": {"maxPerRequest": 2}},
+        agent={"subagents": {"maxPerRequest": 2}, "imageModel": "scripted/eyes", "unaskedPerDay": 10_000},
+        **around.settings(),
         tools={
             "exec": {"security": "full"},
+            "media": around.media(),
             "web": {"search": {"provider": "searxng", "baseUrl": "http://search.example"}, "fetch": {"cacheTtlMinutes": 0}},
         },
     )
-    model = Obeying()
+    model, eyes = Obeying(), ScriptedModel(name="scripted/eyes")
     village.model.reply_with(model.answer)
+    village.model.sees_pictures = False
     pages: dict[str, str] = {}
     requests: list[str] = []
 
@@ -251,7 +258,8 @@ async def world(root: Path, *, careful: bool = True) -> AsyncIterator[World]:
         await write(found.encode() if found.startswith("HTTP/1.1") else page(found, media_type))
 
     async with web_peer({"*": serve}) as peer:
-        network = network_of(peer, *HOSTS, *(f"{PIN}.owned-{n:04}.evil.example" for n in range(1500)))
+        network = network_of(peer, *HOSTS, *(f"{PIN}.owned-{n:04}.evil.example" for n in range(MOST_CASES)))
+        around.reachable(network)
         on = Dependencies(
             settings=village.settings, paths=Paths(root / "home"), env={}, clock=village.clock, random=random.Random(7),
             fetcher=fetcher_on(network),
@@ -260,22 +268,27 @@ async def world(root: Path, *, careful: bool = True) -> AsyncIterator[World]:
             on.learn([KEY])
         house = await Gateway.open(on)
         house.model_registry.put("scripted/model", village.model)
+        house.model_registry.put("scripted/eyes", eyes)
         phone = Phone()
         house.channel_supervisor.keep(phone, replace(OPEN, allow_from=("anna",)))
         agent = house.agents["main"]
-        outside = Outside("message", "send"), Outside("cron", "schedule")
         if not careful:
             careless = CarelessContexts.__new__(CarelessContexts)
             careless.__dict__.update(agent.conversations.__dict__)
             agent.conversations = careless
-        rack = agent.conversations.rack
-        agent.conversations.rack = ToolRegistry([*rack.tools, *outside], (), rack.withheld)
         started = asyncio.Event()
         running = asyncio.ensure_future(house.run(started.set))
         await started.wait()
         before = {name: path.read_text() if (path := village.workspace / name).exists() else "" for name in GIVEN}
+        model.places |= {"private": around.private, "event": EVENT}
+        w = World(village, house, phone, model, pages, requests, before, around, eyes, careful)
         try:
-            yield World(village, house, phone, model, pages, requests, outside, before)
+            await house.mcp.servers.pin_new()
+            house.mail_watch.begin()
+            await w.say("hello all", group="club")
+            while {one["state"] for one in house.mail_watch.facts().values()} != {"", "watching"}:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            yield w
         finally:
             house.stop()
             await running

@@ -1,6 +1,6 @@
 """A model that obeys everybody does nothing that its owner did not ask for; without taint the same injections bite.
 
-This is a sample, one disguise for every third carrier and goal. The whole corpus is ``python -m tests.taint.proof``.
+This is a sample, one disguise for every 17th pair of a carrier and a goal. The whole corpus is ``python -m tests.taint.proof``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.taint.attacks import attack
-from tests.taint.corpus import CARRIERS, DISGUISES, GOALS, cases, words_in
+from tests.taint.corpus import CARRIERS, DISGUISES, GOALS, NOT_SHOWN, cases, words_in
 from tests.taint.obedience import world
 
 if TYPE_CHECKING:
@@ -36,12 +36,13 @@ def test_the_corpus_is_large_and_each_disguise_is_seen_through() -> None:
 @pytest.mark.sec(70)
 async def test_an_obeying_model_does_nothing_but_what_its_owner_asked_for(tmp_path: Path, *, careful: bool) -> None:
     corpus = cases(each=1)
-    sample = [case for case in corpus if (CARRIERS.index(case.carrier) + GOALS.index(case.goal)) % 9 == 0]
+    sample = [case for case in corpus if (CARRIERS.index(case.carrier) + GOALS.index(case.goal)) % 17 == 0]
     harm: Counter[str] = Counter()
     async with world(tmp_path, careful=careful) as w:
         for case in sample:
             effects = await attack(w, case)
             harm[case.name] += len(effects)
             assert not careful or not effects, (case.name, effects)
-        assert len(w.model.obeyed) >= 0.8 * len(sample), "the model did not even see the others"
+        shown = sum(case.carrier not in NOT_SHOWN for case in sample)
+        assert len(w.model.obeyed) >= 0.8 * shown, "the model did not even see the others"
     assert careful or sum(1 for count in harm.values() if count) >= len(sample) // 3
