@@ -36,7 +36,12 @@ _TOLD = {
     "held": "The text is held until quiet hours end: homebody outbox held",
     "kept": "The text is kept, because the number of a day was reached: homebody outbox held",
 }
-_REPLIES = {"sent": "sent", "dead": "could not be sent"}
+_REPLIES = {
+    "sent": "sent",
+    "dead": "could not be sent",
+    "held": "held until quiet hours end (homebody outbox held)",
+    "kept": "kept, because the number of a day was reached (homebody outbox held)",
+}
 _POLL_SECONDS = 0.2
 _SAMPLE = '{"title": "Hello"}'
 
@@ -150,7 +155,7 @@ def show(invocation: Invocation, name: str, as_json: bool) -> None:
         "Text": facts["text"],
     }
     lines = [f"{label + ':':13}{value}" for label, value in rules.items() if value]
-    calls = [f"  {invocation.local_time(one['at'])}  {_became(one)}" for one in facts["calls"]]
+    calls = [f"  {invocation.local_time(one['at'])}  {became(one)}" for one in facts["calls"]]
     tell(facts, "\n".join([name, *lines, *(["Latest calls:", *calls] if calls else ["No call yet."])]), as_json=as_json)
 
 
@@ -166,8 +171,10 @@ def test(invocation: Invocation, name: str, data: str | None, wait: float, as_js
         raise HomebodyError("no gateway is running", hint="A test goes through a running one. Start it: homebody gateway")
     trial = _call(invocation, "hooks.trial", name=name, body=data)
     facts = asyncio.run(_tried(invocation, name, trial, wait))
-    lines = [f"Sent to {facts['url']}: {trial['body']}", f"It was taken ({facts['status']}). {_became(facts)}"]
+    lines = [f"Sent to {facts['url']}: {trial['body']}", f"It was taken ({facts['status']}). {became(facts)}"]
     tell(facts, "\n".join(lines), as_json=as_json)
+    if facts["state"] in {"failed", "dead"}:
+        raise SystemExit(1)
 
 
 @hooks.command()
@@ -308,7 +315,7 @@ def _day(facts: dict[str, Any]) -> list[str]:
     return [*([f"${usd:.2f}"] if usd is not None else []), *([f"{tokens:,} tokens"] if tokens is not None else [])]
 
 
-def _became(call: dict[str, Any]) -> str:
+def became(call: dict[str, Any]) -> str:
     """Tell what became of one call."""
     told = _TOLD.get(call["state"], str(call["state"]))
     if call["reason"]:

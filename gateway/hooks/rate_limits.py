@@ -32,6 +32,12 @@ class RateLimits:
             self._buckets.popitem(last=False)
         return wait
 
+    def give_back(self, name: str, *, burst: int) -> None:
+        """Put back what was taken for something that does not count."""
+        if name in self._buckets:
+            left, since = self._buckets[name]
+            self._buckets[name] = (min(float(burst), left + 1), since)
+
     def forget(self, name: str) -> None:
         """Fill a bucket again."""
         self._buckets.pop(name, None)

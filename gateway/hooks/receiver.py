@@ -147,6 +147,7 @@ class HookReceiver:
             payload = decode(body, admitted.content_type)
         call = f"{hook.id}:{sha256(admitted.key or secrets.token_bytes()).hexdigest()[:16]}"
         if admitted.key and await self._ledger.calls(hook.id, call, limit=1):
+            self._calls.give_back(hook.id, burst=hook.rules.burst)
             return Taken(call, repeated=True)
         if hook.rules.kind == "prompt" and self._storing + await self._ledger.waiting() >= MOST_WAITING:
             error = f"{MOST_WAITING} messages of webhooks wait for an answer already"

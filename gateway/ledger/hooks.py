@@ -76,7 +76,7 @@ class HookCall:
     """One call that was taken.
 
     ``state`` is that of its message in the inbox, or of its text in the outbox, or "held" or "kept" (see ``UnaskedLedger``). ``reason`` is
-    why it ended so. ``replies`` are the states of what its turn sends.
+    why it ended so. ``replies`` are the states of what its turn sends, likewise.
     """
 
     key: str
@@ -184,8 +184,11 @@ def _messages(db: apsw.Connection, first: str, last: str, limit: int) -> list[Ho
 
 
 def _replies(db: apsw.Connection, turn: str | None) -> tuple[str, ...]:
-    found = db.execute("SELECT state FROM outbox WHERE turn = ? ORDER BY id", (turn,)) if turn is not None else ()
-    return tuple(str(state) for (state,) in found)
+    if turn is None:
+        return ()
+    found = db.execute("SELECT state FROM outbox WHERE turn = ? ORDER BY id", (turn,)).fetchall()
+    kept = db.execute("SELECT state FROM unasked WHERE state <> 'queued' AND turn = ? ORDER BY id", (turn,)).fetchall()
+    return tuple(str(state) for (state,) in (*found, *kept))
 
 
 def _sent(db: apsw.Connection, first: str, last: str, limit: int) -> list[HookCall]:

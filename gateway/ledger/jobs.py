@@ -53,7 +53,8 @@ WHERE outbox.key = :message OR outbox.turn = (SELECT turn FROM inbox WHERE inbox
 """
 _NOT_REFUSED: Final = ("expired", "queued before a restore", *UNSURE)
 _RUNS: Final = """
-SELECT job_run.job, instant, job_run.at, job_run.state, job_run.reason, until, by_hand, inbox.state, inbox.turn,
+SELECT job_run.job, instant, job_run.at, job_run.state, coalesce(nullif(job_run.reason, ''), inbox.reason, ''), until,
+       by_hand, inbox.state, inbox.turn,
        coalesce(outbox.state, unasked.state)
 FROM job_run LEFT JOIN inbox ON inbox.id = job_run.inbox LEFT JOIN outbox ON outbox.key = job_run.message
 LEFT JOIN unasked ON unasked.key = job_run.message

@@ -47,7 +47,7 @@ from gateway.sessions.store import SessionRecord
 from gateway.settings.block_streaming import Manner
 from gateway.turns.ending import TurnEndings
 from gateway.turns.quoting import label_of, quoted
-from gateway.turns.result_summary import DEFECT, exit_of, in_words, turn_facts
+from gateway.turns.result_summary import DEFECT, exit_of, failure_of, in_words, turn_facts
 from gateway.turns.tool_call_log import LedgerCallLog
 from gateway.turns.turn_log import bound
 from gateway.turns.unasked_replies import as_question, asked_when_awake, marked, unasked_of
@@ -332,7 +332,15 @@ class Answering:
             there = await self._resumed_at(context.message)
             chunks = [replace(chunk, conversation=there) for chunk in chunks]
         chunks = marked(chunks, unasked_of(context.agent, context.message))
-        keys = await self._endings.end(context.turn.id, state, context.message, chunks, text=came, taint=_taint(context))
+        keys = await self._endings.end(
+            context.turn.id,
+            state,
+            context.message,
+            chunks,
+            text=came,
+            taint=_taint(context),
+            reason=failure_of(context.message, state, came),
+        )
         record = context.record
         facts = turn_facts(context.agent.id, record.key, record.session, text, result, keys=keys, exit_code=exit_code)
         facts |= await self._spent_today(context)

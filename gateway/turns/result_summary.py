@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from agent.errors import AgentError, TranscriptWriteError
 from agent.loop.turn import TurnResult
 from agent.models.notebook.notebook_model import NAME as NOTEBOOK
 from gateway.base import errors
+from gateway.ledger.rows import TurnEnd
+from gateway.routing.routed_message import RoutedMessage
 
 DEFECT = "⚠️ Something went wrong on my side, and I gave this up; see the log. Say it again, or ask in another way."
+
+_LONGEST_REASON: Final = 300
+"""Characters of the reason that is stored of a failed turn."""
 
 
 def exit_of(result: TurnResult) -> int:
@@ -73,3 +78,12 @@ def turn_facts(
 
 def _json(details: Mapping[str, Any]) -> dict[str, Any]:
     return {"details": dict(details)} if details else {}
+
+
+def failure_of(message: RoutedMessage, state: TurnEnd, text: str) -> str:
+    """Return why a job's or webhook's turn failed, for those who look it up. A sub-agent's failure is told in its result."""
+    automation = message.automation
+    if automation is None or automation.parent is not None or state != "failed":
+        return ""
+    line = " ".join(text.removeprefix("⚠️").split())
+    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"

@@ -13,6 +13,8 @@ import pytest
 from channels.messages import ChatAddress
 from gateway.api.handlers.hooks import HookHandlers
 from gateway.base.errors import UsageError
+from gateway.cli.hooks import became
+from gateway.hooks.refusal import HookRefused
 from tests.patience import PATIENCE
 from tests.peers.phone import Village
 
@@ -233,3 +235,54 @@ async def test_a_secret_of_the_house_does_not_leave_in_the_text_of_a_webhook(tmp
         await until(lambda: bool(phone.sent))
         assert "8f3Qz71LmN4pXw92" not in phone.sent[0].text
         assert village.model.requests == []
+
+
+async def test_a_call_that_the_webhooks_budget_does_not_allow_says_so(tmp_path: Path) -> None:
+    village = Village(tmp_path)
+    async with village.house() as (house, phone):
+        await phone.say("hello")
+        await quiet(house)
+        token = await add(house, daily_tokens=10)
+        taken = await call(house, token)
+        await quiet(house)
+        told = await house.automation.calls()["hooks.call"]("alarm", taken.id)
+        assert told["state"] == "failed"
+        assert told["reason"].startswith(
+            "Today's budget allows no such call: the next answer could exceed the daily budget of webhook"
+        )
+        await until(lambda: any("allows no call" in one.text for one in phone.sent))
+        assert any("homebody hooks change alarm --daily-tokens " in one.text for one in phone.sent)
+
+
+async def test_an_answer_that_is_held_is_not_told_of_as_none(tmp_path: Path) -> None:
+    village = Village(tmp_path, agent={"quietHours": {"start": "09:00", "end": "11:00"}})
+    village.model.reply_with(lambda _: "down")
+    async with village.house() as (house, phone):
+        await phone.say("hello")
+        await quiet(house)
+        token = await add(house)
+        taken = await call(house, token)
+        await quiet(house)
+        told = await house.automation.calls()["hooks.call"]("alarm", taken.id)
+        assert (told["state"], told["replies"]) == ("answered", ["held"])
+        assert "held until quiet hours end" in became(told)
+        village.clock.move(2 * 3600)
+        await house.schedule.tick()
+        await quiet(house)
+        told = await house.automation.calls()["hooks.call"]("alarm", taken.id)
+        assert told["replies"] == ["sent"]
+
+
+async def test_a_repeat_does_not_count_for_the_number_of_calls(tmp_path: Path) -> None:
+    village = Village(tmp_path)
+    async with village.house() as (house, phone):
+        await phone.say("hello")
+        await quiet(house)
+        token = await add(house, instruction=None, message="ding", per_minute=1, burst=3)
+        first = (b"idempotency-key", b"1")
+        for _ in range(6):
+            await call(house, token, "alarm", BODY, first)
+        for n in range(2):
+            await call(house, token, "alarm", BODY, (b"idempotency-key", b"new %d" % n))
+        with pytest.raises(HookRefused, match="calls a minute"):
+            await call(house, token, "alarm", BODY, (b"idempotency-key", b"one more"))
