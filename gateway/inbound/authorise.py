@@ -51,6 +51,8 @@ class Authoriser:
         if not self._direct_chats.fits(inbound):
             log.warning("ignored: a %s in a direct chat of somebody else on %s", inbound.event, account)
             return None
+        if await self._accept_invitation(inbound):
+            return None
         decision = await self._access.decide(
             inbound.conversation, inbound.sender, mentioned=await self._is_for_agent(inbound), from_bot=inbound.from_bot
         )
@@ -65,6 +67,15 @@ class Authoriser:
         else:
             log.info("ignored: a message on %s: %s", account, decision.reason)
         return None
+
+    async def _accept_invitation(self, inbound: Inbound) -> bool:
+        """Return whether the message is the code by which its sender becomes an owner; then nobody else hears it."""
+        if inbound.event != "message" or inbound.from_bot:
+            return False
+        owner = await self._access.accept_invitation(inbound.conversation, inbound.sender, inbound.text)
+        if owner is not None:
+            log.info("%s is paired as the owner on %s, by the link", owner.sender, account_of(inbound.conversation))
+        return owner is not None
 
     async def _is_for_agent(self, inbound: Inbound) -> bool:
         """Return whether something in a group is meant for the agent. Events under the agent's own messages are."""

@@ -1,13 +1,16 @@
-"""Pairing requests of strangers, and the senders that were approved."""
+"""Pairing requests of strangers, invitations of owners, and the senders that were approved."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import hmac
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from channels.messages import ChatAddress
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.rows import ApprovedSender, NewOutbound, PairingRequest, Role
+from gateway.ledger.rows import ApprovedSender, Invitation, NewOutbound, PairingRequest, Role
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import clean, instant, read_conversation, stamp, write_conversation
 
@@ -19,6 +22,9 @@ PENDING_LIMIT: Final = 20
 """The most pending requests of one account. Each has a code of 40 bits."""
 KEPT_AT_LEAST: Final = timedelta(minutes=5)
 """A newcomer to a full list replaces the oldest request, once that is so old."""
+
+INVITATIONS: Final = "invitation:"
+"""Of the names of these rows in ``meta``, one for each account."""
 
 _REQUEST = "channel, account, sender, name, code, target, requested_at, expires"
 _APPROVED = "channel, account, sender, name, role, target, approved_at"
@@ -72,17 +78,48 @@ class SqlitePairing:
             if not found:
                 return None
             request = _request(found[0])
-            values = (
-                *(request.channel, request.account, request.sender, request.name, role),
-                *(write_conversation(request.conversation), stamp(now)),
+            who = (request.channel, request.account, request.sender, request.name)
+            return _approve(db, who, role, request.conversation, now=now, welcome=welcome, token=self._connection.new_id)
+
+        self._forget()
+        return await self._connection.run(work, self._connection.notify_outbound)
+
+    async def invite(self, channel: str, account: str, digest: str) -> datetime:
+        expires = self._connection.now() + PAIRING_TTL
+        value = json.dumps({"digest": digest, "expires": stamp(expires), "by": None})
+
+        def work(db: apsw.Connection) -> None:
+            query = "INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+            db.execute(query, (_meta_name(channel, account), value))
+
+        await self._connection.run(work)
+        return expires
+
+    async def invitation(self, channel: str, account: str) -> Invitation | None:
+        now = self._connection.now()
+        return await self._connection.run(lambda db: _invitation(db, channel, account, now))
+
+    async def redeem(
+        self, conversation: ChatAddress, sender: str, name: str, digest: str, welcome: str
+    ) -> ApprovedSender | None:
+        now = self._connection.now()
+        channel, account = conversation.channel, conversation.account
+
+        def work(db: apsw.Connection) -> ApprovedSender | None:
+            found = _invitation(db, channel, account, now)
+            if found is None or not hmac.compare_digest(found.digest, digest) or found.by not in {None, clean(sender)}:
+                return None
+            where = (clean(channel), clean(account), clean(sender))
+            if found.by is not None:
+                query = f"SELECT {_APPROVED} FROM approved WHERE channel = ? AND account = ? AND sender = ?"
+                known = db.execute(query, where).fetchone()
+                return _approved(known) if known else None
+            used = json.dumps({"digest": digest, "expires": stamp(found.expires), "by": clean(sender)})
+            db.execute("UPDATE meta SET value = ? WHERE name = ?", (used, _meta_name(channel, account)))
+            db.execute("DELETE FROM pairing WHERE channel = ? AND account = ? AND sender = ?", where)
+            return _approve(
+                db, (*where, clean(name)[:100]), "owner", conversation, now=now, welcome=welcome, token=self._connection.new_id
             )
-            insert = (
-                f"INSERT INTO approved ({_APPROVED}) VALUES (?, ?, ?, ?, ?, ?, ?) "
-                f"ON CONFLICT DO UPDATE SET name = excluded.name, role = excluded.role, target = excluded.target RETURNING {_APPROVED}"
-            )
-            approved = _approved(db.execute(insert, values).fetchone())
-            enqueue(db, [NewOutbound(conversation=request.conversation, text=welcome)], now=now, token=self._connection.new_id)
-            return approved
 
         self._forget()
         return await self._connection.run(work, self._connection.notify_outbound)
@@ -107,6 +144,43 @@ class SqlitePairing:
         """Forget the approved senders before they change: what is read after the change began is read from the file."""
         self._changes += 1
         self._approved = None
+
+
+def _approve(
+    db: apsw.Connection,
+    who: tuple[str, str, str, str],
+    role: Role,
+    conversation: ChatAddress,
+    *,
+    now: datetime,
+    welcome: str,
+    token: Callable[[], str],
+) -> ApprovedSender:
+    """Store the approval of a person (channel, account, sender, name) and queue the welcome."""
+    query = (
+        f"INSERT INTO approved ({_APPROVED}) VALUES (?, ?, ?, ?, ?, ?, ?) "
+        f"ON CONFLICT DO UPDATE SET name = excluded.name, role = excluded.role, target = excluded.target RETURNING {_APPROVED}"
+    )
+    approved = _approved(db.execute(query, (*who, role, write_conversation(conversation), stamp(now))).fetchone())
+    enqueue(db, [NewOutbound(conversation=conversation, text=welcome)], now=now, token=token)
+    return approved
+
+
+def _meta_name(channel: str, account: str) -> str:
+    return f"{INVITATIONS}{clean(channel)}:{clean(account)}"
+
+
+def _invitation(db: apsw.Connection, channel: str, account: str, now: datetime) -> Invitation | None:
+    """Read an invitation; one that expired or cannot be read counts as none."""
+    found = db.execute("SELECT value FROM meta WHERE name = ?", (_meta_name(channel, account),)).fetchone()
+    try:
+        raw = json.loads(str(found[0])) if found else {}
+        one = Invitation(
+            channel=channel, account=account, digest=str(raw["digest"]), expires=instant(int(raw["expires"])), by=raw["by"]
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+    return one if one.expires > now else None
 
 
 def _request(found: Any) -> PairingRequest:

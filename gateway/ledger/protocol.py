@@ -31,6 +31,7 @@ from gateway.ledger.rows import (
     InboxEnd,
     InboxRow,
     InboxState,
+    Invitation,
     KeptMessages,
     NewApproval,
     NewEvent,
@@ -403,6 +404,23 @@ class PairingLedger(Protocol):
 
     async def approve(self, channel: str, code: str, role: Role, welcome: str) -> ApprovedSender | None:
         """Approve the sender with this code and queue ``welcome`` for them; None when no such request is pending."""
+        ...
+
+    async def invite(self, channel: str, account: str, digest: str) -> datetime:
+        """Store the hash of a one-time code for an owner of this account; a former one is void. Returns when it expires."""
+        ...
+
+    async def invitation(self, channel: str, account: str) -> Invitation | None:
+        """Return the invitation of an account that has not expired, used or not."""
+        ...
+
+    async def redeem(
+        self, conversation: ChatAddress, sender: str, name: str, digest: str, welcome: str
+    ) -> ApprovedSender | None:
+        """Make the sender of an invitation's code an owner and queue ``welcome``, once; None for another code, or one that was used.
+
+        The one who used it gets the same result again, and nothing is queued.
+        """
         ...
 
     async def revoke(self, channel: str, sender: str) -> list[ApprovedSender]:

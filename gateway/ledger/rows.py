@@ -324,6 +324,17 @@ class PairingRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Invitation:
+    """A one-time code that makes its sender an owner. Only its hash is stored. ``by`` is the sender who used it."""
+
+    channel: str
+    account: str
+    digest: str
+    expires: datetime
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovedSender:
     """A sender approved by the owner. ``conversation`` is where they asked."""
 

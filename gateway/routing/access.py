@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ CODE_ALPHABET: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """No 0, O, 1 or I: the code is read off one screen and typed on another."""
 
 CODE_LENGTH: Final = 8
+INVITATION_LENGTH: Final = 24
+WELCOME_OWNER: Final = "We are paired: I take you for my owner here. What can I do for you?"
 LOCAL_PERSON: Final = "owner"
 
 
@@ -115,6 +118,14 @@ class Access:
         lacking = ', which accepts everybody only if it contains "*"' if policy.dm_policy == "open" else ""
         return Ignored(f"the sender is not in allowFrom{lacking}")
 
+    async def accept_invitation(self, conversation: ChatAddress, sender: Sender, text: str) -> ApprovedSender | None:
+        """Make the sender an owner if ``text`` is the code of this account's invitation; see ``PairingLedger.redeem``."""
+        code = invitation_in(text)
+        policy = self._policies().get((conversation.channel, conversation.account), Policy())
+        if code is None or conversation.kind != "direct" or policy.dm_policy != "pairing":
+            return None
+        return await self._pairing.redeem(conversation, sender.id, sender.name, digest_of(code), WELCOME_OWNER)
+
     async def who(self, channel: str, sender: str) -> Actor:
         """Return the person with an id, whether they have access or not."""
         return self._actor(channel, sender, await self._pairing.approved())
@@ -192,6 +203,22 @@ def pairing_text(channel: str, code: str) -> str:
     """The reply to an unknown person: their pairing code and the owner's command."""
     command = f"homebody pairing approve {channel} {code}"
     return f"I do not know you yet. Your pairing code is {code}. The owner of this agent can approve you with:\n`{command}`"
+
+
+def new_invitation() -> str:
+    """Return the code of an invitation. It fits into a link of Telegram, and is too long to be guessed."""
+    return "".join(secrets.choice(CODE_ALPHABET) for _ in range(INVITATION_LENGTH))
+
+
+def invitation_in(text: str) -> str | None:
+    """Return the code that a message consists of, as Telegram writes it for a link (``/start CODE``) or alone; else None."""
+    code = text.strip().removeprefix("/start").strip().upper()
+    return code if len(code) == INVITATION_LENGTH and set(code) <= set(CODE_ALPHABET) else None
+
+
+def digest_of(code: str) -> str:
+    """Return the hash by which an invitation is stored. The code has 120 bits, so that no salt is needed."""
+    return hashlib.sha256(code.encode()).hexdigest()
 
 
 def new_code() -> str:

@@ -9,10 +9,10 @@ from typing import Any
 from gateway.base.errors import UsageError
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import ApprovedSender, NewOutbound, PairingRequest, Role
-from gateway.routing.access import Access
+from gateway.routing.access import WELCOME_OWNER, Access, digest_of, new_invitation
 
 _WELCOME: Mapping[Role, str] = {
-    "owner": "We are paired: I take you for my owner here. What can I do for you?",
+    "owner": WELCOME_OWNER,
     "peer": "You may talk to me now.",
 }
 
@@ -26,7 +26,13 @@ class PairingHandlers:
 
     def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
         """The calls by name, for ``POST /admin/CALL``."""
-        return {"pairing.list": self.list, "pairing.approve": self.approve, "pairing.revoke": self.revoke}
+        return {
+            "pairing.list": self.list,
+            "pairing.approve": self.approve,
+            "pairing.revoke": self.revoke,
+            "pairing.invite": self.invite,
+            "pairing.invitation": self.invitation,
+        }
 
     async def list(self, channel: str | None = None) -> dict[str, Any]:
         """Tell who asks to be let in and who was, on one channel or all."""
@@ -59,6 +65,21 @@ class PairingHandlers:
         if role == "peer":
             await self._tell_owner(found, before)
         return {"approved": self._guest(found, await self._ledger.pairing.approved())}
+
+    async def invite(self, channel: str, account: str = "default") -> dict[str, Any]:
+        """Make a code for the owner: whoever sends it to the bot in private within the hour is the owner there, once."""
+        code = new_invitation()
+        expires = await self._ledger.pairing.invite(channel, account, digest_of(code))
+        return {"channel": channel, "account": account, "code": code, "expiresAt": expires.isoformat(timespec="seconds")}
+
+    async def invitation(self, channel: str, account: str = "default") -> dict[str, Any]:
+        """Tell whether the code of an account was used, and by whom."""
+        found = await self._ledger.pairing.invitation(channel, account)
+        approved = await self._ledger.pairing.approved()
+        by = next(
+            (one for one in approved if found and (one.channel, one.account, one.sender) == (channel, account, found.by)), None
+        )
+        return {"open": found is not None and found.by is None, "owner": self._guest(by, approved) if by else None}
 
     async def revoke(self, channel: str, sender: str) -> dict[str, Any]:
         """Shut a person out again. Raises UsageError for one who was never let in by a code."""
