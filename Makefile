@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat install extras test lint fire story live engines bench bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
+.PHONY: chat setup install extras test lint fire story live engines bench bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -41,6 +41,9 @@ help: ## list the targets
 
 chat: $(RUNTIME) ## talk to Homebody here (installs it on first use)
 	@exec $(BIN)/homebody chat
+
+setup: install ## install, then set up model, chat, notes and service, step by step
+	@exec $(BIN)/homebody setup
 
 install: $(RUNTIME) ## put `homebody` on your PATH (a link in ~/.local/bin; LINKS=FOLDER for another)
 	@sh requirements/link "$(CURDIR)/$(BIN)/homebody" "$(LINKS)"

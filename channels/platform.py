@@ -70,6 +70,22 @@ class ChannelFactory(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetupGuide:
+    """How a person sets up the bot of a platform: `homebody setup` shows it and asks for the secrets.
+
+    ``steps`` are what to do on the platform, one sentence each. ``secrets`` are keys of the platform's section with the words that ask
+    for them. ``invite`` makes the address that opens a chat with the bot and sends it a one-time code, given the name under which it
+    signs in and the code; without it the person sends the code by hand, ``where`` the guide says.
+    """
+
+    title: str
+    steps: tuple[str, ...]
+    secrets: tuple[tuple[str, str], ...]
+    where: str = "in a private message"
+    invite: Callable[[str, str], str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
     """A chat platform. A package of its own offers one under the entry point group ``homebody.channels``.
 
@@ -78,6 +94,7 @@ class Platform:
     from the settings of one account; without it the keys of ``channels.plugins.<name>`` say so. ``env`` gives the environment
     variables that may hold the secrets of the account `default`, by field of the section; the first field identifies the bot.
     ``chat_ids`` are regular expressions of the ids of private chats and groups (``ChatAddress.id``); without one any id is possible.
+    ``guide`` tells a person how to get a bot.
     """
 
     name: str
@@ -86,6 +103,7 @@ class Platform:
     policy: Callable[[Any], Policy] | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     chat_ids: Mapping[ChatKind, str] = field(default_factory=dict)
+    guide: SetupGuide | None = None
 
 
 def people(listed: list[str] | None) -> tuple[str, ...] | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from channels.common.log import Log
 from channels.discord.settings import DiscordSettings
-from channels.platform import ANYBODY, GroupRule, Platform, Policy, people, tool_rules
+from channels.platform import ANYBODY, GroupRule, Platform, Policy, SetupGuide, people, tool_rules
 from channels.protocol import Channel, Clock
 
 if TYPE_CHECKING:
@@ -47,6 +47,16 @@ def policy(account: DiscordAccount) -> Policy:
     return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules=rules, bots=account.allow_bots)
 
 
+GUIDE = SetupGuide(
+    title="Discord",
+    steps=(
+        "Open https://discord.com/developers/applications, New Application, then the page Bot.",
+        "Switch on “Message Content Intent” there, then Reset Token, and copy the token.",
+        "Add the bot to a server of yours (step 3 of docs/discord.md); only people who share one with it can write to it.",
+    ),
+    secrets=(("token", "Token of the bot"),),
+)
+
 PLATFORM = Platform(
     name="discord",
     settings=DiscordSettings,
@@ -54,4 +64,5 @@ PLATFORM = Platform(
     policy=policy,
     env={"token": "DISCORD_BOT_TOKEN"},
     chat_ids={"direct": r"[0-9]{1,20}", "group": r"[0-9]{1,20}"},
+    guide=GUIDE,
 )

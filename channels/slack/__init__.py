@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from channels.common.log import Log
-from channels.platform import ANYBODY, GroupRule, Platform, Policy, people, tool_rules
+from channels.platform import ANYBODY, GroupRule, Platform, Policy, SetupGuide, people, tool_rules
 from channels.protocol import Channel, Clock
 from channels.slack.settings import SlackSettings
 
@@ -40,6 +40,17 @@ def policy(account: SlackAccount) -> Policy:
     return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules={ANYBODY: rules}, bots=bots)
 
 
+GUIDE = SetupGuide(
+    title="Slack",
+    steps=(
+        "Open https://api.slack.com/apps, Create New App, From a manifest, and paste the one in docs/slack.md.",
+        "Install it into your workspace (OAuth & Permissions) and copy the Bot User OAuth Token (xoxb-...).",
+        "Basic Information, App-Level Tokens: make one with the scope connections:write (xapp-...).",
+    ),
+    secrets=(("botToken", "Bot token (xoxb-...)"), ("appToken", "App-level token (xapp-...)")),
+    where="in a direct message to the app",
+)
+
 PLATFORM = Platform(
     name="slack",
     settings=SlackSettings,
@@ -47,4 +58,5 @@ PLATFORM = Platform(
     policy=policy,
     env={"bot_token": "SLACK_BOT_TOKEN", "app_token": "SLACK_APP_TOKEN", "signing_secret": "SLACK_SIGNING_SECRET"},
     chat_ids={"direct": r"[UW][A-Z0-9]{2,20}", "group": r"[CG][A-Z0-9]{2,20}"},
+    guide=GUIDE,
 )

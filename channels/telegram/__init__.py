@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from channels.common.log import Log
-from channels.platform import ANYBODY, GroupRule, Platform, Policy, people, tool_rules
+from channels.platform import ANYBODY, GroupRule, Platform, Policy, SetupGuide, people, tool_rules
 from channels.protocol import Channel, Clock
 from channels.telegram.settings import TelegramSettings
 
@@ -48,6 +48,17 @@ def policy(account: TelegramAccount) -> Policy:
     )
 
 
+GUIDE = SetupGuide(
+    title="Telegram",
+    steps=(
+        "Open https://t.me/BotFather in Telegram and send it: /newbot",
+        "Choose a name for your bot, and a user name that ends in “bot”.",
+        "Copy the token that it answers with: a number, a colon and some 35 letters and digits.",
+    ),
+    secrets=(("botToken", "Token of the bot"),),
+    invite=lambda bot, code: f"https://t.me/{bot.removeprefix('@')}?start={code}",
+)
+
 PLATFORM = Platform(
     name="telegram",
     settings=TelegramSettings,
@@ -55,4 +66,5 @@ PLATFORM = Platform(
     policy=policy,
     env={"bot_token": "TELEGRAM_BOT_TOKEN"},
     chat_ids={"direct": r"[1-9]\d{0,18}", "group": r"-[1-9]\d{0,18}"},
+    guide=GUIDE,
 )

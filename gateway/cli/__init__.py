@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMANDS = {
+    "setup": ("gateway.cli.setup:setup", "Set up model, chat, notes and service, step by step."),
     "chat": ("gateway.cli.chat:chat", "Talk to your agent in this terminal."),
     "agent": ("gateway.cli.agent:agent", "Send one message and print the reply."),
     "gateway": ("gateway.cli.run_gateway:gateway", "Run the gateway: channels, sessions and schedules."),
@@ -70,9 +71,8 @@ COMMANDS = {
 
 INSTEAD = {
     "upgrade": "Update Homebody with: homebody update",
-    "setup": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
-    "init": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
-    "onboard": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
+    "init": "Set it up, step by step: homebody setup",
+    "onboard": "Set it up, step by step: homebody setup",
     "help": "homebody --help lists the commands.",
     "version": "The version is shown by: homebody --version",
     "send": 'Send one message: homebody agent -m "..."',

@@ -19,7 +19,7 @@ CODE_ALPHABET: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """No 0, O, 1 or I: the code is read off one screen and typed on another."""
 
 CODE_LENGTH: Final = 8
-INVITATION_LENGTH: Final = 24
+INVITATION_LENGTH: Final = 16
 WELCOME_OWNER: Final = "We are paired: I take you for my owner here. What can I do for you?"
 LOCAL_PERSON: Final = "owner"
 
@@ -217,7 +217,7 @@ def invitation_in(text: str) -> str | None:
 
 
 def digest_of(code: str) -> str:
-    """Return the hash by which an invitation is stored. The code has 120 bits, so that no salt is needed."""
+    """Return the hash by which an invitation is stored. The code has 80 bits, is good once and for an hour, so that no salt is needed."""
     return hashlib.sha256(code.encode()).hexdigest()
 
 

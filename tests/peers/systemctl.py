@@ -1,7 +1,7 @@
 """A small user manager of systemd: a program `systemctl` that takes the commands we use, as strictly as the real one.
 
 It really starts what a unit says, with its environment, and waits for READY=1 on the notification socket, as for ``Type=notify``.
-What runs is remembered in files of SYSTEMCTL_STATE; the units are those of XDG_CONFIG_HOME/systemd/user.
+What runs is remembered in files of XDG_RUNTIME_DIR; the units are those of XDG_CONFIG_HOME/systemd/user.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-STATE = Path(os.environ.get("SYSTEMCTL_STATE", "."))
+STATE = Path(os.environ.get("XDG_RUNTIME_DIR", "."))
 UNITS = Path(os.environ.get("XDG_CONFIG_HOME", ".")) / "systemd" / "user"
 START_SECONDS, STOP_SECONDS = 120.0, 60.0
 

@@ -44,6 +44,7 @@ STARTERS = {
     "gateway/sandbox/restrict.py",
     "gateway/service/actions.py",
     "gateway/service/background.py",
+    "gateway/setup/wizard.py",
 }
 """The modules that start programs. Commands of agents are started by the runner alone, MCP servers of the settings by their
 transport; the chat asks the desktop for the picture in the clipboard; `homebody update`, `start` and `service` start git, make, the

@@ -56,7 +56,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         "PATH": f"{programs}:{os.environ['PATH']}",
         "XDG_CONFIG_HOME": str(home / ".config"),
         "XDG_DATA_HOME": str(home / ".local/share"),
-        "SYSTEMCTL_STATE": str(state),
+        "XDG_RUNTIME_DIR": str(state),
     }
     for name, value in env.items():
         monkeypatch.setenv(name, value)

@@ -99,7 +99,7 @@ def test_the_service_is_installed_started_stopped_renewed_and_removed(machine: M
     state = json.loads(machine.run("service", "status", "--json").stdout)
     assert state["pid"] == holder.pid
     assert (state["active"], state["startsWithMachine"]) == ("active", True)
-    heard = (Path(machine.env["SYSTEMCTL_STATE"]) / "homebody.service.heard").read_text()
+    heard = (Path(machine.env["XDG_RUNTIME_DIR"]) / "homebody.service.heard").read_text()
     assert "WATCHDOG=1" in heard
     assert "STATUS=Serving terminal:default" in heard
     again = json.loads(machine.run("restart", "--json").stdout)

@@ -1,0 +1,39 @@
+"""The commands that do by hand what setup would do, for a machine without a terminal to ask in."""
+
+from __future__ import annotations
+
+from gateway.setup.channel_step import guided
+from gateway.setup.found import Found
+
+
+def commands(found: Found) -> str:
+    """Return the commands for what was found, with a line of comment before each."""
+    lines = ["There is no terminal to ask in. What setup would do:", ""]
+    lines += _for_the_model(found)
+    for name, (platform, guide) in guided().items():
+        if name in found.configured:
+            continue
+        lines.append(f"# {guide.title}: {guide.steps[0]}")
+        for key, words in guide.secrets:
+            variable = next((one for one in found.tokens.get(name, ())), "")
+            given = f" < FILE   # or from ${variable}, which is set" if variable and len(guide.secrets) == 1 else " < FILE"
+            lines.append(f"homebody config set channels.{platform.name}.{key}{given}   # {words}")
+        lines.append(f"homebody setup {name} --yes   # tests it, and prints a link or code that makes you the owner")
+    lines += ["# Keep it running", f"homebody {'service install' if found.service_manager else 'start'}"]
+    if found.free_port:
+        lines.append(f"homebody config set gateway.port {found.free_port}   # the present one is taken")
+    lines += ["# All of it with the defaults, from what was found", "homebody setup --yes"]
+    return "\n".join(lines)
+
+
+def _for_the_model(found: Found) -> list[str]:
+    if found.models:
+        one = found.models[0]
+        save = f"printenv {one.variable} | homebody models auth add {one.provider}" if one.variable else ""
+        test = f"homebody models probe {one.name}"
+        return [f"# Language model: {one.label}", *([save] if save else []), test]
+    return [
+        "# Language model: a key from a file, or start Ollama, which is found by itself",
+        "homebody models auth add anthropic < FILE",
+        "homebody models probe",
+    ]

@@ -1,0 +1,152 @@
+"""Setup's question about the language model: what was found, a key, a server, or none; each is tried by a real call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from agent.errors import AgentError
+from agent.models.catalog.discovery import served
+from agent.models.catalog.known_models import PROVIDERS
+from gateway.base.errors import HomebodyError, SettingsError
+from gateway.models import model_probe
+from gateway.setup.found import FoundModel
+from gateway.setup.pasted import cleaned
+from gateway.setup.screen import Screen
+
+TRIAL_SECONDS = 90.0
+"""A local model may have to be loaded first."""
+WITH_KEY = ("anthropic", "openai", "google", "openrouter")
+OTHER_SERVER = "server"
+NONE = "none"
+_KEY = "key:"
+_SERVER_NAME = "box"
+_MODEL_KEY = "agents.defaults.model"
+
+
+def ask_for_model(screen: Screen) -> None:
+    """Let the person choose a model until one answers, or they go on without."""
+    while True:
+        choice = screen.questions.choose("Which language model should your agent use?", _options(screen), _default(screen))
+        if choice == NONE:
+            screen.tell("  Without a model it is a notebook: it files what you tell it, and finds it again.")
+            return
+        try:
+            found = next((one for one in screen.found.models if one.name == choice), None)
+            if found is not None:
+                use_found(screen, found)
+            elif choice == OTHER_SERVER:
+                _use_server(screen)
+            else:
+                _use_key(screen, choice.removeprefix(_KEY))
+        except HomebodyError as error:
+            screen.complain(error)
+            if not screen.interactive:
+                raise
+            continue
+        return
+
+
+def use_found(screen: Screen, found: FoundModel) -> None:
+    """Use a model that was found, after a trial. What the environment says of it is saved, so that a service has it too."""
+    address = f"models.providers.{found.provider}.baseUrl"
+    if found.variable:
+        screen.draft.put_key(found.provider, screen.draft.env[found.variable].strip())
+    if found.address:
+        screen.draft.put(address, found.address)
+    try:
+        _try_and_keep(screen, found.name)
+    except HomebodyError:
+        screen.draft.drop_key(found.provider)
+        screen.draft.drop(address)
+        raise
+
+
+def _options(screen: Screen) -> list[tuple[str, str]]:
+    found = [(one.name, one.label) for one in screen.found.models]
+    keys = [(f"{_KEY}{name}", f"{PROVIDERS[name].label}: I have a key") for name in WITH_KEY]
+    return [
+        *found,
+        *keys,
+        (OTHER_SERVER, "Another server (with OpenAI's API)"),
+        (NONE, "None for now: a notebook, without a model"),
+    ]
+
+
+def _default(screen: Screen) -> str:
+    return screen.found.models[0].name if screen.found.models else NONE if not screen.interactive else f"{_KEY}{WITH_KEY[0]}"
+
+
+def _use_key(screen: Screen, provider: str) -> None:
+    known = PROVIDERS[provider]
+    pasted = cleaned(screen.questions.secret(f"Key of {known.label} (it is not shown):"))
+    if pasted.remark:
+        screen.tell(f"  {pasted.remark}")
+    screen.draft.put_key(provider, pasted.secret)
+    try:
+        _try_and_keep(screen, f"{provider}/{known.default_model}")
+    except HomebodyError:
+        screen.draft.drop_key(provider)
+        raise
+
+
+def _use_server(screen: Screen) -> None:
+    address = screen.questions.text("Address of the server:", "http://127.0.0.1:8080/v1").strip().rstrip("/")
+    address = address if "://" in address else f"http://{address}"
+    key = screen.questions.secret("Its key (leave empty if it needs none):").strip()
+    places = [f"models.providers.{_SERVER_NAME}.baseUrl", f"models.providers.{_SERVER_NAME}.apiKey"]
+    try:
+        screen.draft.put(places[0], address)
+        if key:
+            screen.draft.put(places[1], cleaned(key).secret, secret=True)
+        settings = screen.draft.settings.models
+        names = _models_of(asyncio.run(served(settings, screen.draft.env, only=_SERVER_NAME)), address)
+        model = screen.questions.choose("Which of its models?", [(name, name) for name in names], names[0])
+        _try_and_keep(screen, f"{_SERVER_NAME}/{model}", pin=True)
+    except HomebodyError:
+        screen.draft.drop(*places)
+        raise
+
+
+def _models_of(answers: Mapping[str, tuple[str, ...]], address: str) -> tuple[str, ...]:
+    names = answers.get(_SERVER_NAME, ())
+    if not names:
+        hint = "Check the address (most end in /v1), the key, and that the server runs."
+        raise HomebodyError("the server names no model", where=address, hint=hint)
+    return names
+
+
+def _try_and_keep(screen: Screen, name: str, *, pin: bool = False) -> None:
+    """Ask the model, and name it in the settings unless it would be chosen without."""
+    screen.tell(f"  Asking {name} ...")
+    facts = asyncio.run(_tried(screen, name))
+    screen.tell(f"✓ {facts['model']} answered in {facts['ms'] / 1000:.1f} s.")
+    if facts["window"] < _SMALLEST_WINDOW:
+        screen.tell(f"  Its context window of {facts['window']:,} tokens is small; at least {_SMALLEST_WINDOW:,} are needed.")
+    before = model_probe.wanted_model(screen.draft.settings, screen.draft.settings.default_agent)
+    chosen = asyncio.run(_automatic(screen)) if before is None else before
+    if pin or chosen != name:
+        screen.draft.put(_MODEL_KEY, name)
+
+
+_SMALLEST_WINDOW = 8192
+
+
+async def _tried(screen: Screen, name: str) -> dict[str, Any]:
+    draft = screen.draft
+    try:
+        return await asyncio.wait_for(model_probe.probed(draft.settings, name, None, draft.profiles), TRIAL_SECONDS)
+    except TimeoutError as error:
+        hint = "Try again, since a local model may have to be loaded first, or choose another."
+        raise HomebodyError(f"{name} did not answer within {TRIAL_SECONDS:.0f} seconds", hint=hint) from error
+
+
+async def _automatic(screen: Screen) -> str | None:
+    """Return the model that would be used if the settings named none."""
+    draft = screen.draft
+    try:
+        place = await model_probe.placed(draft.settings, None, draft.settings.default_agent, draft.profiles)
+    except (AgentError, SettingsError):
+        return None
+    return place.name if place else None

@@ -1,0 +1,80 @@
+"""How setup asks: in a terminal with a list to choose from, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from gateway.base.errors import UsageError
+
+
+class Questions(Protocol):
+    """Asks a person. Each method returns the answer; Ctrl-C raises KeyboardInterrupt."""
+
+    def choose(self, question: str, options: Sequence[tuple[str, str]], default: str) -> str:
+        """Return the value of the option (value, text) that was chosen."""
+        ...
+
+    def text(self, question: str, default: str = "") -> str:
+        """Return a line of text."""
+        ...
+
+    def secret(self, question: str) -> str:
+        """Return a line that is not shown."""
+        ...
+
+    def confirm(self, question: str, *, default: bool = True) -> bool:
+        """Return yes or no."""
+        ...
+
+
+class TerminalQuestions:
+    """Questions in a terminal: arrow keys and Enter."""
+
+    def __init__(self) -> None:
+        import questionary
+
+        self._ask = questionary
+        self._style = questionary.Style([("qmark", ""), ("answer", "bold"), ("pointer", "bold"), ("highlighted", "bold")])
+
+    def choose(self, question: str, options: Sequence[tuple[str, str]], default: str) -> str:
+        """See ``Questions.choose``."""
+        choices = [self._ask.Choice(title=text, value=value) for value, text in options]
+        marked = next((choice for choice in choices if choice.value == default), None)
+        asked = self._ask.select(
+            question, choices=choices, default=marked, qmark="?", instruction="(arrow keys, Enter)", style=self._style
+        )
+        return str(asked.unsafe_ask())
+
+    def text(self, question: str, default: str = "") -> str:
+        """See ``Questions.text``."""
+        return str(self._ask.text(question, default=default, qmark="?", style=self._style).unsafe_ask())
+
+    def secret(self, question: str) -> str:
+        """See ``Questions.secret``."""
+        return str(self._ask.password(question, qmark="?", style=self._style).unsafe_ask())
+
+    def confirm(self, question: str, *, default: bool = True) -> bool:
+        """See ``Questions.confirm``."""
+        answer: Any = self._ask.confirm(question, default=default, qmark="?", style=self._style).unsafe_ask()
+        return bool(answer)
+
+
+class DefaultAnswers:
+    """Takes every default, for ``--yes``."""
+
+    def choose(self, question: str, options: Sequence[tuple[str, str]], default: str) -> str:  # noqa: ARG002 - nobody reads it
+        """Return the default."""
+        return default
+
+    def text(self, question: str, default: str = "") -> str:  # noqa: ARG002 - nobody reads it
+        """Return the default."""
+        return default
+
+    def secret(self, question: str) -> str:
+        """Raise UsageError: a secret has no default."""
+        raise UsageError(f"{question}: this has to be typed in", hint="Run it in a terminal, without --yes: homebody setup")
+
+    def confirm(self, question: str, *, default: bool = True) -> bool:  # noqa: ARG002 - nobody reads it
+        """Return the default."""
+        return default

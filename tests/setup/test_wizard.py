@@ -1,0 +1,277 @@
+"""homebody setup, as a person sees it: in a terminal, with the strict Telegram peer, and without a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gateway.base.paths import Paths
+from gateway.base.state_lock import describe
+from tests.peers.compatible import CompatiblePeer, words
+from tests.peers.telegram import TOKEN, TelegramPeer
+from tests.service.conftest import HOMEBODY
+from tests.stories.terminal import CTRL_C, ENTER, Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+ADA, EVE = 42, 43
+DOWN = "\x1b[B"
+
+
+@dataclass
+class Home:
+    """A home without anything, as `tests.stories.terminal` wants it."""
+
+    folder: Path
+    more: dict[str, str]
+
+    def environ(self) -> dict[str, str]:
+        return {**os.environ, "HOME": str(self.folder), "HOMEBODY_HOME": str(self.state), "TERM": "xterm", **self.more}
+
+    @property
+    def state(self) -> Path:
+        return self.folder / ".homebody"
+
+    async def run(self, *arguments: str) -> tuple[int, str, str]:
+        process = await asyncio.create_subprocess_exec(
+            str(HOMEBODY),
+            *arguments,
+            env=self.environ(),
+            cwd=self.folder,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        return process.returncode or 0, out.decode(), err.decode()
+
+    def holder(self) -> int:
+        found = describe(Paths(self.state).state / "gateway.lock")
+        return found.pid if found else 0
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    made = Home(tmp_path / "home", {})
+    made.folder.mkdir()
+    yield made
+    if pid := made.holder():
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+async def peer(home: Home) -> AsyncIterator[TelegramPeer]:
+    async with TelegramPeer() as made:
+        home.state.mkdir(mode=0o700)
+        (home.state / "homebody.yaml").write_text(
+            f"gateway: {{port: 0}}\nchannels: {{telegram: {{apiRoot: '{made.root}', pollTimeoutSeconds: 1}}}}\n"
+        )
+        yield made
+
+
+@pytest.fixture
+async def window() -> AsyncIterator[Terminal]:
+    made = Terminal()
+    yield made
+    await made.close()
+
+
+async def answered(window: Terminal, question: str, keys: str, *, since: int = 0) -> int:
+    """Wait for a question, press keys and Enter; return how much was shown before."""
+    assert await window.until(question, since=since), f"{question!r} is not asked:\n{window.shown[-1500:]}"
+    await asyncio.sleep(0.3)
+    at = len(window.shown)
+    window.press(keys)
+    await asyncio.sleep(0.3)
+    window.press(ENTER)
+    return at
+
+
+async def test_from_nothing_to_the_first_answer_on_telegram(home: Home, peer: TelegramPeer, window: Terminal) -> None:
+    """No file is edited and no code is copied: a token is pasted, and a link is opened."""
+    before = (home.state / "homebody.yaml").read_text()
+    await window.open(home, "setup")
+    await answered(window, "Which language model", DOWN * 5)
+    at = await answered(window, "Where do you want to talk", "")
+    at = await answered(window, "Token of the bot", "123456:ABC...", since=at)
+    assert await window.until("example of a manual", since=at)
+    at = await answered(window, "Where do you want to talk", "", since=at)
+    at = await answered(window, "Token of the bot", TOKEN[:-1] + "x", since=at)
+    assert await window.until("is not accepted", since=at)
+    at = await answered(window, "Where do you want to talk", "", since=at)
+    at = await answered(window, "Token of the bot", f'"{TOKEN}"', since=at)
+    assert await window.until("The bot is @homebody_test_bot", since=at)
+    await answered(window, "Folder of your agent's notes", "")
+    at = await answered(window, "How should it be kept running", "")
+    assert await window.until("Do it?", since=at)
+    assert (home.state / "homebody.yaml").read_text() == before, "it was written before it was agreed to"
+    assert TOKEN not in window.shown
+    window.press(ENTER)
+    assert await window.until("Waiting for you", since=at), window.shown[-1500:]
+    link = re.search(r"https://t\.me/homebody_test_bot\?start=([A-Z0-9]+)", window.shown)
+    assert link
+    await peer.say(EVE, "/start WRONGCODEWRONGCO")
+    await peer.until(lambda: len(peer.chats.said(EVE)) >= 1)
+    assert "pairing code" in peer.chats.said(EVE)[0]
+    await peer.say(ADA, f"/start {link[1]}")
+    assert await window.until("is the owner", since=at), window.shown[-1500:]
+    assert await window.until_ended(60) == 0
+    assert "Write to @homebody_test_bot" in window.shown
+    await peer.say(ADA, "remember that the spare key is under the blue pot")
+    await peer.until(lambda: len(peer.chats.said(ADA)) >= 2)
+    assert "Noted in" in peer.chats.said(ADA)[1]
+    code, out, _ = await home.run("pairing", "list", "--json")
+    assert code == 0
+    [owner] = json.loads(out)["approved"]
+    assert (owner["sender"], owner["role"]) == (str(ADA), "owner")
+
+
+async def test_left_in_the_middle_nothing_is_written(home: Home, peer: TelegramPeer, window: Terminal) -> None:
+    before = {path: path.read_bytes() for path in home.folder.rglob("*") if path.is_file()}
+    await window.open(home, "setup")
+    await answered(window, "Which language model", DOWN * 5)
+    at = await answered(window, "Where do you want to talk", "")
+    await answered(window, "Token of the bot", TOKEN, since=at)
+    assert await window.until("Folder of your agent's notes")
+    window.press(CTRL_C)
+    assert await window.until_ended(60) == 130
+    assert "Nothing was written." in window.shown
+    assert {path: path.read_bytes() for path in home.folder.rglob("*") if path.is_file()} == before
+
+
+async def test_a_step_is_done_again_alone_and_a_gateway_that_runs_is_used(
+    home: Home, peer: TelegramPeer, window: Terminal
+) -> None:
+    assert (await home.run("start"))[0] == 0
+    pid = home.holder()
+    await window.open(home, "setup", "telegram")
+    await answered(window, "Token of the bot", TOKEN)
+    await answered(window, "Do it?", "")
+    assert await window.until("Waiting for you"), window.shown[-1500:]
+    assert home.holder() == pid
+    window.press(CTRL_C)
+    assert await window.until_ended(60) == 0
+    assert "You are not paired yet" in window.shown
+    assert home.holder() == pid
+
+
+async def test_without_a_service_or_background_the_gateway_runs_for_the_pairing_alone(
+    home: Home, peer: TelegramPeer, window: Terminal
+) -> None:
+    await window.open(home, "setup", "telegram")
+    await answered(window, "Token of the bot", TOKEN)
+    await answered(window, "Do it?", "")
+    assert await window.until("Waiting for you"), window.shown[-1500:]
+    assert home.holder()
+    link = re.search(r"start=([A-Z0-9]+)", window.shown)
+    assert link
+    await peer.say(ADA, f"/start {link[1]}")
+    assert await window.until("is the owner")
+    assert await window.until_ended(90) == 0
+    assert home.holder() == 0
+
+
+async def test_without_a_terminal_the_commands_are_printed_and_nothing_is_changed(home: Home) -> None:
+    home.more["ANTHROPIC_API_KEY"] = "sk-secret-1234"
+    code, out, _ = await home.run("setup")
+    assert code == 0
+    for command in ("models auth add anthropic", "config set channels.telegram.botToken", "setup --yes"):
+        assert command in out
+    assert "sk-secret" not in out
+    assert not home.state.exists()
+    code, out, _ = await home.run("setup", "--json")
+    assert json.loads(out)["found"]["models"][0]["keyFrom"] == "ANTHROPIC_API_KEY"
+
+
+async def test_what_the_environment_says_is_tried_and_saved_for_the_service(
+    home: Home, compatible_peer: CompatiblePeer
+) -> None:
+    compatible_peer.pages = {"/v1/models": {"data": [{"id": "house-7b"}]}}
+    home.more |= {"OPENAI_BASE_URL": compatible_peer.url, "OPENAI_API_KEY": "sk-secret-1234"}
+    compatible_peer.answer(words("here"))
+    code, out, err = await home.run("setup", "model", "--yes", "--dry-run")
+    assert code == 0, err
+    assert "openai/house-7b answered" in out
+    assert "Nothing was written." in out
+    assert not home.state.exists()
+    compatible_peer.answer(words("here"))
+    assert (await home.run("setup", "model", "--yes"))[0] == 0
+    home.more.clear()
+    compatible_peer.answer(words("still here"))
+    code, out, err = await home.run("models", "probe", "--json")
+    assert code == 0, err
+    assert json.loads(out)["model"] == "openai/house-7b"
+
+
+async def test_a_key_that_is_refused_is_not_saved(home: Home, compatible_peer: CompatiblePeer) -> None:
+    from tests.peers.compatible import Refuse
+
+    compatible_peer.pages = {"/v1/models": {"data": [{"id": "house-7b"}]}}
+    compatible_peer.answer(Refuse(401, {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}))
+    home.more |= {"OPENAI_BASE_URL": compatible_peer.url, "OPENAI_API_KEY": "sk-secret-1234"}
+    code, out, err = await home.run("setup", "model", "--yes")
+    assert code == 4
+    assert "does not accept the key" in out + err
+    assert not (home.state / "auth-profiles.json").exists()
+
+
+async def test_a_taken_port_is_replaced_by_a_free_one(home: Home) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert (await home.run("config", "set", "gateway.port", str(port)))[0] == 0
+        code, out, _ = await home.run("setup", "service", "--yes", "--dry-run")
+    assert code == 0
+    assert f"Port {port} is taken" in out
+    assert re.search(r"gateway\.port: \d+", out)
+
+
+async def test_a_workspace_that_cannot_be_written_is_refused(home: Home, window: Terminal) -> None:
+    (home.folder / "file").touch()
+    await window.open(home, "setup", "workspace")
+    at = await answered(window, "Folder of your agent's notes", "\x15" + str(home.folder / "file" / "notes"))
+    assert await window.until("a file of that name exists", since=at)
+    at = await answered(window, "Folder of your agent's notes", "\x15~/diary", since=at + 40)
+    await answered(window, "Do it?", "", since=at)
+    assert await window.until_ended(60) == 0
+    assert "workspace: ~/diary" in (home.state / "homebody.yaml").read_text()
+
+
+async def test_the_search_by_meaning_takes_an_embedder_of_ollama(home: Home, compatible_peer: CompatiblePeer) -> None:
+    compatible_peer.pages = {"/api/tags": {"models": [{"name": "nomic-embed-text:latest"}]}}
+    home.more["OLLAMA_HOST"] = compatible_peer.url.removesuffix("/v1")
+    code, _, err = await home.run("setup", "memory", "--yes")
+    assert code == 0, err
+    told = (await home.run("config", "get", "agents.defaults.memorySearch", "--json"))[1]
+    values: Any = {one["path"].rpartition(".")[2]: one["value"] for one in json.loads(told)}
+    assert (values["provider"], values["model"]) == ("openai", "nomic-embed-text:latest")
+
+
+async def test_without_a_home_the_error_says_what_to_set(home: Home, tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        "setpriv",
+        "--reuid=54321",
+        "--clear-groups",
+        str(HOMEBODY),
+        "setup",
+        env={"PATH": os.environ["PATH"]},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await process.communicate()
+    if os.geteuid() != 0 or b"Permission denied" in err:
+        pytest.skip("only root can become a user without a home, who must be able to read this folder")
+    assert process.returncode == 6
+    assert b"Set HOME, or HOMEBODY_HOME" in err
