@@ -25,6 +25,7 @@ from gateway.api.handlers.sharing import SharingHandlers
 from gateway.app.backups import restored_notice
 from gateway.app.dependencies import Dependencies
 from gateway.app.parts import GatewayParts
+from gateway.backup.versions import refuse_later
 from gateway.base.errors import HomebodyError
 from gateway.base.state_lock import StateLock
 from gateway.ledger.sqlite import SqliteLedger, ledger_gone
@@ -66,6 +67,7 @@ class Gateway(GatewayParts):
             StorageFailed, AgentError: a folder or the ledger cannot be used.
         """
         deps.paths.prepare()
+        await asyncio.to_thread(refuse_later, deps.paths.home)
         lock = StateLock.acquire(deps.paths.state / "gateway.lock", deps.holder())
         try:
             ledger = await SqliteLedger.open(deps.paths.state / "ledger.sqlite", deps.clock, committed=deps.telemetry.committed)

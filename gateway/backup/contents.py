@@ -106,6 +106,7 @@ _LEFT_OUT: Final[tuple[tuple[str, str], ...]] = (
     (r"memory/[^/]*\.sqlite(?:[-.][^/]*)?", "search index: it is built again"),
     (r"state/gateway\.(?:lock|sock)", "it belongs to the running process"),
     (rf"state/{WORK}(?:\.lock)?", "work in progress of a backup"),
+    (r"state/(?:reserve|starts\.json)", "it belongs to this machine"),
     (r"state/ledger\.sqlite(?!$)(?!.*\.bad-)[^/]*", "the ledger is copied as a whole"),
     (r"agents/[^/]+/commands", "commands that run on this machine"),
     (r"(?:.*/)?\.[^/]+\.\d+\.tmp", "work in progress"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from agent.transcript.entries import VERSION as TRANSCRIPT_VERSION
+from gateway.base.errors import StorageFailed
 from gateway.ledger.snapshot import VERSION as LEDGER_VERSION
 from gateway.ledger.snapshot import read_version
 
@@ -22,6 +23,7 @@ _SMALL_FILES: Final = {
     "sessions": ("agents/*/sessions/sessions.json", "v"),
 }
 """Files with one JSON object, and the key of their version, which is 1 in all of them."""
+_LARGEST: Final = 1_000_000
 _LINE: Final = re.compile(rb'\{"v":(\d+),')
 
 
@@ -55,15 +57,46 @@ def versions_in(home: Path, ledger: Path | None = None) -> Iterator[FileVersion]
     database = ledger or home / "state" / "ledger.sqlite"
     if database.exists() and database.stat().st_size:
         yield FileVersion(kind="ledger", path=database, found=read_version(database), known=LEDGER_VERSION)
+    yield from _small_files(home)
+    yield from _transcripts(home)
+
+
+def _small_files(home: Path) -> Iterator[FileVersion]:
     for kind, (pattern, key) in _SMALL_FILES.items():
         for path in sorted(home.glob(pattern)):
             yield FileVersion(kind=kind, path=path, found=_number(path, key), known=1)
-    for path in sorted(home.glob("agents/*/sessions/*.jsonl")):
-        yield FileVersion(kind="transcripts", path=path, found=_latest_line(path), known=TRANSCRIPT_VERSION)
+
+
+def _transcripts(home: Path, *, latest: bool = False) -> Iterator[FileVersion]:
+    for folder in sorted(home.glob("agents/*/sessions")):
+        paths = sorted(folder.glob("*.jsonl"))
+        for path in paths[-1:] if latest else paths:
+            yield FileVersion(kind="transcripts", path=path, found=_latest_line(path), known=TRANSCRIPT_VERSION)
+
+
+def refuse_later(home: Path) -> None:
+    """Refuse a home that a later Homebody wrote to: it would be misread, and what is new in it lost. Blocking.
+
+    Looks at small files and the latest transcript of each agent. The ledger refuses by itself. Raises StorageFailed.
+    """
+    for found in (*_small_files(home), *_transcripts(home, latest=True)):
+        if found.newer:
+            raise StorageFailed(
+                f"this file ({found.kind}) is of version {found.found}, and this homebody knows {found.known} at most",
+                where=str(found.path),
+                hint="Start the newer homebody that wrote it (homebody update), or restore a backup from before: homebody backup list",
+            )
 
 
 def _number(path: Path, key: str) -> int | None:
+    """Return the version in a file of JSON: from its beginning where it stands there, since such a file may be large."""
     try:
+        with path.open("rb") as file:
+            head = file.read(200)
+        if stands := re.match(rb'\s*\{\s*"%s"\s*:\s*(\d+)\s*[,}]' % key.encode(), head):
+            return int(stands[1])
+        if path.stat().st_size > _LARGEST:
+            return None
         found = json.loads(path.read_bytes())[key]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import apsw
 
-from gateway.base.atomic_file import write_atomically
+from gateway.base.atomic_file import sync, write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.ledger.backup import copies_of
 from gateway.ledger.recovery import Ending, recover
@@ -222,6 +222,7 @@ def _open(path: Path, epoch: str, marked: str | None) -> apsw.Connection:
         db.pragma("synchronous", "FULL")
         db.pragma("foreign_keys", "OFF")
         db.pragma("journal_size_limit", 16 * 1024 * 1024)
+        _copy_before_migration(db, path)
         migrate(db, epoch, str(path))
         db.pragma("foreign_keys", "ON")
         db.execute("UPDATE outbox SET state = 'ambiguous', doubts = doubts + 1 WHERE state = 'sending'")
@@ -231,6 +232,19 @@ def _open(path: Path, epoch: str, marked: str | None) -> apsw.Connection:
         db.close()
         raise
     return db
+
+
+def _copy_before_migration(db: apsw.Connection, path: Path) -> None:
+    """Copy a ledger of an earlier version, so that the Homebody that wrote it could go on with it."""
+    version = int(db.pragma("user_version") or 0)
+    copy = path.with_name(f"{path.name}.version-{version}")
+    if 0 < version < len(STEPS) and not copy.exists():
+        unfinished = copy.with_name(f"{copy.name}.part")
+        unfinished.unlink(missing_ok=True)
+        db.execute("VACUUM INTO ?", (str(unfinished),))
+        unfinished.chmod(_OURS_ALONE)
+        sync(unfinished)
+        unfinished.replace(copy)
 
 
 def _check(db: apsw.Connection, marked: str | None) -> None:
