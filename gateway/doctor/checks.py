@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.doctor.backup_check import BACKUPS
 from gateway.doctor.chat_channels import CHANNELS
 from gateway.doctor.clock_check import CLOCK
 from gateway.doctor.confinement_check import SANDBOX
@@ -29,6 +30,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     DISK,
     STATE_FILES,
     LEDGER_CHECK,
+    BACKUPS,
     TRANSCRIPTS,
     MEMORY,
     CRASHES,

@@ -18,7 +18,7 @@ from gateway.agents.memory_stores import NOBODY, OURS, index_file, open_memory
 from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError, access_hint
 from gateway.doctor.checked_installation import Installation, in_thread
-from gateway.doctor.finding import Check, Finding, NotChecked, ok
+from gateway.doctor.finding import Check, Finding, ok
 from gateway.settings.root import AgentProfile
 from memory.notes.sources import UNREADABLE, NoteSources
 from memory.store.database import AllowedFeatures, detect_features
@@ -59,7 +59,8 @@ def _features(profile: AgentProfile) -> list[Finding]:
 
 async def _of_agent(installation: Installation, profile: AgentProfile) -> list[Finding]:
     if not profile.workspace.is_dir():
-        raise NotChecked(f"the workspace {profile.workspace} is not there")
+        made = "the first start makes it" if not installation.paths.agents.is_dir() else "see the check of permissions"
+        return [ok(f"{profile.id}: the workspace {profile.workspace} is not there; {made}")]
     try:
         facts = await _status(installation, profile)
     except UsageError as error:

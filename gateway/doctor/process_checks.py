@@ -25,7 +25,7 @@ async def _look(installation: Installation) -> list[Finding]:
     holder = installation.holder
     found = await in_thread(_leftovers, installation)
     if holder is None:
-        return [Finding(level="note", what="no gateway is running", mend="homebody gateway"), *found]
+        return [Finding(level="note", what="no gateway is running", mend="homebody start"), *found]
     if not holder.socket:
         return [ok(f"a conversation in a terminal (process {holder.pid}) uses this folder; no gateway is running"), *found]
     try:

@@ -15,7 +15,7 @@ from gateway.approvals.stored_rules import StoredRule, StoredRules
 from gateway.base.clock import SystemClock
 from gateway.doctor.finding import worst
 from gateway.doctor.security.audit import AUDIT
-from gateway.doctor.security.listeners import LISTENERS, TOKEN, WEBHOOKS, address_of
+from gateway.doctor.security.listeners import API, LISTENERS, TOKEN, WEBHOOKS, address_of
 from gateway.doctor.security.people import GUESTS, PEOPLE
 from gateway.doctor.security.powers import COMMANDS, MCP, OTHER_PACKAGES, RULES, SKILLS
 from gateway.doctor.security.secret_places import FILES, INLINE, inline_secrets
@@ -230,6 +230,20 @@ async def test_a_signed_webhook_is_well(house: House) -> None:
     add_hook(house, "--signed")
     house.set(gateway={"bind": "lan"})
     assert [one.level for one in await house.found(WEBHOOKS)] == ["ok"]
+
+
+async def test_programs_that_speak_as_the_owner_are_found(house: House) -> None:
+    assert [one.level for one in await house.found(API)] == ["ok"]
+    run = program("api", "tokens", "add", "editor", "--owner", home=house.person)
+    assert run.returncode == 0, run.stderr
+    assert "though the API is off: editor" in said(await house.found(API))
+    house.set(gateway={"openai": {"enabled": True}})
+    assert [one.level for one in await house.found(API)] == ["note"]
+    house.set(gateway={"openai": {"enabled": True}, "bind": "lan"})
+    (found,) = await house.wrong(API)
+    assert "speak to your agent as you: editor" in found.what
+    house.set(gateway={"metrics": {"enabled": True, "access": "loopback"}})
+    assert "may read the measurements" in said(await house.found(API))
 
 
 async def test_guests_with_rules_are_found(house: House) -> None:

@@ -16,8 +16,10 @@ import apsw
 import pytest
 
 from channels.messages import ChatAddress
+from gateway.backup.schedule import LastBackup, write_last
 from gateway.base.clock import SystemClock
 from gateway.base.state_lock import StateLock, describe
+from gateway.doctor.backup_check import BACKUPS
 from gateway.doctor.chat_channels import CHANNELS
 from gateway.doctor.ledger_checks import CRASHES, LEDGER_CHECK
 from gateway.doctor.model_keys import KEYS
@@ -284,3 +286,54 @@ def test_what_a_person_sees(house: House) -> None:
     assert "WARNING" not in fixed.stdout
     wrong = program("doctor", "--only", "nothing", home=house.person)
     assert (wrong.returncode, "there is no check 'nothing'" in wrong.stderr, "permissions" in wrong.stderr) == (2, True, True)
+
+
+def backed_up(house: House, days_ago: float, data: bytes = b"\x1f\x8b" + bytes(200)) -> Path:
+    folder = house.home / "backups"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    made = datetime.now(UTC) - timedelta(days=days_ago)
+    path = folder / f"homebody-{made:%Y%m%dT%H%M%SZ}.tar.gz"
+    path.write_bytes(data)
+    path.chmod(0o600)
+    return path
+
+
+async def test_a_real_backup_is_well_and_that_it_is_on_the_same_disk_is_told(house: House) -> None:
+    assert "no backups are made" in said(await house.found(BACKUPS))
+    run = program("backup", "create", "--no-secrets", home=house.person)
+    assert run.returncode == 0, run.stderr
+    (found,) = await house.found(BACKUPS)
+    assert (found.level, "on the disk of what they are copies of" in found.what) == ("note", True)
+    house.set(backup={"command": "true"})
+    (found,) = await house.found(BACKUPS)
+    assert (found.level, "the newest of 1 backups" in found.what) == ("ok", True)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "days", "level", "words"),
+    [
+        ("off", 40, "note", "40 days old"),
+        ("off", 20, "ok", "the newest of 1"),
+        ("03:30", 4, "warning", "though the schedule is 03:30"),
+        ("03:30", 2, "ok", ""),
+        ("sun 03:30", 8, "ok", ""),
+        ("sun 03:30", 10, "warning", "though the schedule is sun 03:30"),
+    ],
+)
+async def test_the_age_of_the_newest_backup_is_judged_by_the_schedule(
+    house: House, schedule: str, days: float, level: str, words: str
+) -> None:
+    house.set(backup={"command": "true", "schedule": schedule})
+    backed_up(house, days)
+    (found,) = await house.found(BACKUPS)
+    assert (found.level, words in found.what) == (level, True), found
+
+
+async def test_a_backup_that_failed_or_is_damaged_is_told(house: House) -> None:
+    house.set(backup={"command": "true"})
+    write_last(house.state, LastBackup(tried=datetime.now(UTC).isoformat(), failed="the disk is full"))
+    path = backed_up(house, 1, bytes(300))
+    found = await house.wrong(BACKUPS)
+    assert [one.level for one in found] == ["error", "error"]
+    assert "the last backup failed" in found[0].what
+    assert found[1].where == str(path)

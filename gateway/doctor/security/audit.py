@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.doctor.finding import Check
-from gateway.doctor.security.listeners import LISTENERS, TOKEN, WEBHOOKS
+from gateway.doctor.security.listeners import API, LISTENERS, TOKEN, WEBHOOKS
 from gateway.doctor.security.people import GUESTS, PEOPLE
 from gateway.doctor.security.powers import COMMANDS, CONFINEMENT, MCP, OTHER_PACKAGES, RULES, SKILLS
 from gateway.doctor.security.secret_places import FILES, INLINE, OWN_FILES
@@ -16,6 +16,7 @@ AUDIT: Final[tuple[Check, ...]] = (
     SETTINGS,
     LISTENERS,
     TOKEN,
+    API,
     WEBHOOKS,
     PEOPLE,
     GUESTS,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from gateway.base.api_token import FILE_NAME, token_from_file
+from gateway.base.client_tokens import ClientTokens
 from gateway.base.errors import HomebodyError
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Check, Finding, ok
@@ -17,6 +19,7 @@ from gateway.doctor.network_checks import inodes_of, sockets
 from gateway.settings.http import BIND_VARIABLE, GatewaySettings
 
 OLD_TOKEN_DAYS: Final = 365
+_COPIED: Final = "The longer a token is used, the more places it was copied to."
 WIDE: Final = {4: 24, 6: 64}
 """A network of proxies with fewer bits than these is more than a home network."""
 
@@ -106,13 +109,43 @@ def _look_token(installation: Installation) -> Iterator[Finding]:
         return
     days = (time.time() - file.stat().st_mtime) / 86_400
     if days > OLD_TOKEN_DAYS:
-        why = "The longer a token is used, the more places it was copied to."
         mend = f"rm {file}, restart the gateway, and give the new one to the programs that use it"
         yield Finding(
-            level="note", what=f"the token of the API is {days / 365:.0f} years old", where=str(file), why=why, mend=mend
+            level="note", what=f"the token of the API is {days / 365:.0f} years old", where=str(file), why=_COPIED, mend=mend
         )
     else:
         yield ok("the token of the API is strong, and only you can read it")
+
+
+def _look_api(installation: Installation) -> Iterator[Finding]:
+    gateway = installation.settings.gateway.under(installation.env)
+    reachable = gateway.bind == "lan" or bool(gateway.allowed_hosts)
+    tokens = ClientTokens(installation.paths.state).all()
+    owners = [one.name for one in tokens if one.role == "owner"]
+    found = []
+    if owners and not gateway.openai.enabled:
+        what = f"tokens of programs that are you are kept, though the API is off: {', '.join(owners)}"
+        found.append(
+            Finding(level="note", what=what, why="They work as soon as it is on.", mend="homebody api tokens revoke NAME")
+        )
+    elif owners:
+        what = f"these programs speak to your agent as you: {', '.join(owners)}"
+        why = "Whoever has such a token reads your notes, and asks for commands. Over plain HTTP it can be read on the way."
+        mend = "homebody api tokens list; for each program that need not be you, a token of a guest"
+        found.append(Finding(level="warning" if reachable else "note", what=what, why=why, mend=mend))
+    old = [one.name for one in tokens if _days_since(one.created_at) > OLD_TOKEN_DAYS]
+    if old:
+        mend = "homebody api tokens rotate NAME"
+        found.append(Finding(level="note", what=f"tokens are older than a year: {', '.join(old)}", why=_COPIED, mend=mend))
+    if gateway.metrics.enabled and gateway.metrics.access == "loopback":
+        why = "They tell how much you write and what it costs, and no words."
+        mend = "homebody config set gateway.metrics.access token"
+        found.append(Finding(level="note", what="every program on this machine may read the measurements", why=why, mend=mend))
+    yield from found or [ok("no other program speaks to your agents as you")]
+
+
+def _days_since(moment: str) -> float:
+    return (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds() / 86_400
 
 
 async def _look_hooks(installation: Installation) -> list[Finding]:
@@ -136,4 +169,5 @@ async def _look_hooks(installation: Installation) -> list[Finding]:
 
 LISTENERS = Check(name="listeners", look=_look)
 TOKEN = Check(name="token", look=_look_token)
+API = Check(name="api", look=_look_api)
 WEBHOOKS = Check(name="webhooks", look=_look_hooks)
