@@ -33,8 +33,16 @@ class _Seen:
 
 def _look(installation: Installation) -> Iterator[Finding]:
     home = installation.paths.home
-    if not os.path.lexists(home):
+    try:
+        home.lstat()
+    except FileNotFoundError:
         yield ok(f"{home} does not exist yet; the first command makes it")
+        return
+    except OSError as error:
+        what, why = f"cannot be looked at: {error.strerror}", "A folder above it is closed to you, or its disk does not answer."
+        yield Finding(
+            level="error", what=what, where=str(home), why=why, mend=access_hint(home, "u+rwx") or f"ls -ld {home.parent}"
+        )
         return
     if home.is_symlink():
         hint = f"Set HOMEBODY_HOME to the real place ({os.path.realpath(home)}), or replace the link by a folder."

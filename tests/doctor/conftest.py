@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from gateway.doctor.examination import examine, examine_and_mend
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gateway.doctor.examination import Mended
     from gateway.doctor.finding import Check, Finding
 
@@ -99,6 +102,24 @@ class House:
 def house(lived_in: Path, home_of_the_test: Path) -> House:
     shutil.copytree(lived_in, home_of_the_test, dirs_exist_ok=True, symlinks=True)
     return House(home_of_the_test)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody can enter, as pytest's own are closed."""
+    made = Path(tempfile.mkdtemp(prefix="open-", dir="/tmp"))
+    made.chmod(0o755)
+    (made / "notes").mkdir(mode=0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def house_in_the_open(lived_in: Path, open_folder: Path) -> House:
+    """A copy in a folder that other users can reach."""
+    person = open_folder / "person"
+    shutil.copytree(lived_in, person, symlinks=True)
+    return House(person)
 
 
 def said(findings: list[Finding]) -> str:

@@ -336,20 +336,6 @@ async def test_notes_that_everybody_can_read_are_told_and_left(house: House, ope
     assert await house.wrong(FILES) == []
 
 
-@pytest.fixture
-def open_folder() -> Any:
-    """A folder that everybody can enter, as pytest's own are closed."""
-    import shutil
-    import tempfile
-    from pathlib import Path
-
-    made = Path(tempfile.mkdtemp(prefix="open-", dir="/tmp"))
-    made.chmod(0o755)
-    (made / "notes").mkdir(mode=0o755)
-    yield made
-    shutil.rmtree(made)
-
-
 def test_secrets_are_found_wherever_they_stand() -> None:
     given = {
         "channels": {"telegram": {"botToken": TOKEN_A, "accounts": {"work": {"botToken": "env:WORK"}}}},

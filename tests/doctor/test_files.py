@@ -68,24 +68,9 @@ def as_stranger(house: House, *arguments: str) -> subprocess.CompletedProcess[st
         f"os.setgroups([]); os.setresgid(*[{STRANGER}] * 3); os.setresuid(*[{STRANGER}] * 3)\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    above = [folder for folder in house.person.parents if folder != Path("/")]
-    modes = {folder: folder.stat().st_mode & 0o7777 for folder in above}
-    for folder in above:
-        folder.chmod(modes[folder] | 0o001)
     env = {"PATH": os.environ["PATH"], "HOME": str(house.person), "PYTHONPATH": str(ROOT)}
-    try:
-        return subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            env=env,
-            cwd=house.person,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
-    finally:
-        for folder, mode in modes.items():
-            folder.chmod(mode)
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, env=env, cwd=house.person, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def given_away(house: House) -> None:
@@ -95,8 +80,9 @@ def given_away(house: House) -> None:
 
 
 @needs_root
-def test_one_who_is_not_root_is_told_the_same(house: House) -> None:
+def test_one_who_is_not_root_is_told_the_same(house_in_the_open: House) -> None:
     """A run with sudo left the settings and the ledger to root; the owner runs the doctor."""
+    house = house_in_the_open
     given_away(house)
     os.chown(house.home / "homebody.yaml", 0, 0)
     os.chown(house.state, 0, 0)
@@ -104,6 +90,16 @@ def test_one_who_is_not_root_is_told_the_same(house: House) -> None:
     assert run.returncode == 1, run.stderr
     assert f'Run: sudo chown -R "$USER" {house.state}' in run.stdout
     assert f'Run: sudo chown -R "$USER" {house.home / "homebody.yaml"}' in run.stdout
+
+
+@needs_root
+def test_a_home_behind_a_closed_folder_is_an_error(house_in_the_open: House) -> None:
+    house = house_in_the_open
+    given_away(house)
+    house.person.chmod(0o700)
+    os.chown(house.person, 0, 0)
+    run = as_stranger(house, "doctor", "--offline", "--only", "permissions")
+    assert (run.returncode, "cannot be looked at" in run.stdout, "sudo chown" in run.stdout) == (1, True, True), run.stdout
 
 
 @pytest.mark.parametrize("place", ["state", "homebody.yaml", "logs/homebody.jsonl", "agents/main"])
@@ -270,7 +266,8 @@ async def test_a_note_that_is_no_text_is_named(house: House) -> None:
 
 
 @needs_root
-def test_a_note_of_a_foreign_owner_is_named_with_chown(house: House) -> None:
+def test_a_note_of_a_foreign_owner_is_named_with_chown(house_in_the_open: House) -> None:
+    house = house_in_the_open
     given_away(house)
     note = next((house.workspace / "memory").glob("2*.md"))
     note.chmod(0o600)
