@@ -242,6 +242,10 @@ def as_started(text: str, name: str | None = None) -> str:
     return _COMMAND.sub(lambda found: found[0] if _NOT_A_COMMAND.match(text, found.end()) else called, text)
 
 
+IN_CONTAINER = "HOMEBODY_CONTAINER"
+"""The variable that the container image sets."""
+
+
 def access_hint(path: Path, rights: str = "u+rw", *, uid: int | None = None) -> str:
     """Return the command that gives this user access to ``path``, which need not exist; "" if no safe one is known.
 
@@ -250,6 +254,11 @@ def access_hint(path: Path, rights: str = "u+rw", *, uid: int | None = None) -> 
     that of the process.
     """
     us = os.geteuid() if uid is None else uid
+    if os.environ.get(IN_CONTAINER):
+        return (
+            f"The container runs as user {us}. On the machine itself, run: sudo chown -R {us}:{os.getegid()} FOLDER   "
+            f"(the folder that compose.yaml mounts at {path})"
+        )
     there = [one for one in (path.absolute(), *path.absolute().parents) if _owner(one) is not None]
     if not there or len(there[0].parts) <= 2:  # noqa: PLR2004 - "/" and what lies right below it are the system's
         return ""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import gateway
+from gateway.base.errors import IN_CONTAINER
 
 Way = Literal["checkout", "pipx", "uv", "container", "pip"]
 LINKS = Path(".local/bin")
@@ -56,7 +57,7 @@ def find_installation(
     """Return how this program was installed, by what lies around it."""
     place = prefix or Path(sys.prefix)
     code = (package or Path(gateway.__file__)).resolve().parent.parent
-    if env.get("HOMEBODY_CONTAINER"):
+    if env.get(IN_CONTAINER):
         return Installation("container", place)
     if (code / "pyproject.toml").is_file() and (code / "Makefile").is_file():
         return Installation("checkout", code)

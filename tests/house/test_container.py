@@ -7,10 +7,13 @@ import contextlib
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import structlog
 import yaml
 
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "docker/Dockerfile").read_text()
-SERVICE = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())["services"]["homebody"]
+COMPOSE = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())
+SERVICE = COMPOSE["services"]["homebody"]
+TMP = "/tmp"  # noqa: S108 -- inside the container
+HOMEBODY = Path(sys.executable).with_name("homebody")
 
 
 def variables() -> dict[str, str]:
@@ -94,3 +100,54 @@ def test_the_port_is_published_to_this_machine_alone() -> None:
     exposed = re.findall(r"^EXPOSE (\d+)$", DOCKERFILE, re.MULTILINE)
     assert exposed == [str(GatewaySettings().port)]
     assert SERVICE["ports"] == [f"127.0.0.1:{exposed[0]}:{exposed[0]}"]
+
+
+def test_the_profiles_bring_what_homebody_asks_and_publish_nothing() -> None:
+    others = {name: one for name, one in COMPOSE["services"].items() if name != "homebody"}
+    assert {name: one["profiles"] for name, one in others.items()} == {"ollama": ["ollama"], "searxng": ["search"]}
+    assert "profiles" not in SERVICE
+    assert not any("ports" in one or "privileged" in one for one in others.values())
+    named = {volume.partition(":")[0] for one in COMPOSE["services"].values() for volume in one["volumes"]}
+    assert {volume for volume in named if "/" not in volume} == set(COMPOSE["volumes"])
+
+
+def test_searxng_answers_in_the_format_that_the_search_reads() -> None:
+    [mounted] = [one for one in COMPOSE["services"]["searxng"]["volumes"] if one.startswith("./")]
+    settings = yaml.safe_load((ROOT / "docker" / mounted.split(":")[0]).read_text())
+    assert "json" in settings["search"]["formats"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user")
+def test_a_volume_of_another_user_is_told_with_the_command_for_the_machine_itself(tmp_path: Path) -> None:
+    for parent in (tmp_path, *tmp_path.parents[:3]):
+        parent.chmod(0o755)
+    state = tmp_path / "state"
+    state.mkdir(mode=0o755)
+    given = {**os.environ, **variables(), "HOMEBODY_HOME": str(state), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    command = ["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", str(HOMEBODY), "gateway"]
+    done = subprocess.run(command, env=given, capture_output=True, text=True, check=False, cwd="/")
+    if "Permission denied" in done.stderr and "homebody:" not in done.stderr:
+        pytest.skip("this folder is not open to other users")
+    assert done.returncode == 6
+    assert "belongs to another user" in done.stderr
+    assert "sudo chown -R 1000:1000 FOLDER" in done.stderr
+    assert str(state) in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
+def test_it_runs_with_a_read_only_root_and_its_two_volumes_alone(tmp_path: Path) -> None:
+    """As `read_only: true` and the tmpfs of compose.yaml have it."""
+    state, workspace = tmp_path / "state", tmp_path / "workspace"
+    for folder in (state, workspace):
+        folder.mkdir()
+    given = {**os.environ, **variables(), "HOMEBODY_HOME": str(state), "HOME": str(workspace), "PATH": os.environ["PATH"]}
+    command = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", TMP]
+    here = [part for folder in (state, workspace) for part in ("--bind", str(folder), str(folder))]
+    tree = ["--ro-bind", str(ROOT), str(ROOT)] if str(ROOT).startswith(TMP) else []
+    said = [str(HOMEBODY), "agent", "-m", "remember that the key is under the pot"]
+    done = subprocess.run([*command, *tree, *here, *said], env=given, capture_output=True, text=True, check=False, cwd="/")
+    if "bwrap:" in done.stderr:
+        pytest.skip(f"bubblewrap cannot work here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    assert "Noted in" in done.stdout
+    assert (workspace / "homebody" / "MEMORY.md").exists()
