@@ -317,6 +317,7 @@ class GatewayParts:
             archive=self.backups.tick,
             expire=self.approvals.decisions.expire,
             automation=self.automation.tick,
+            automation_due=lambda: self.automation.heartbeats.next_due,
             jobs=self.automation.jobs,
         )
         self.agent_supervisor = AgentSupervisor(

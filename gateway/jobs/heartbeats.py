@@ -87,10 +87,23 @@ class Heartbeats:
         self._local = local
         self._known: dict[str, _Known] = {}
         self._ticking = asyncio.Lock()
+        self._looked_at: datetime | None = None
+
+    @property
+    def next_due(self) -> datetime | None:
+        """The next instant of all agents. One that had to wait at the last look is left to the scheduler's regular ones."""
+        dues = [
+            known.state.last + self._interval(agent, known.state)
+            for agent in list(self._agents.values())
+            if agent.profile.heartbeat.every and (known := self._known.get(agent.id)) is not None
+        ]
+        looked = self._looked_at
+        return min((due for due in dues if looked is None or due > looked), default=None)
 
     async def tick(self) -> None:
         """Send the heartbeats that are due."""
         async with self._ticking:
+            self._looked_at = self._clock.now()
             for agent in list(self._agents.values()):
                 try:
                     await self._tick(agent)

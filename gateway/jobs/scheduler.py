@@ -59,6 +59,8 @@ class Scheduler:
     At every tick, ``archive`` begins a backup of everything if one is due, ``expire`` closes questions whose time is over, and
     ``automation`` does what is due of heartbeats and held messages.
 
+    ``automation`` runs at the instant that ``automation_due`` returns, too.
+
     Only sessions whose time may have come are looked at, however many there are. A session that cannot be reset now, because
     it is busy, is looked at again with the next tick.
     """
@@ -74,6 +76,7 @@ class Scheduler:
         archive: Callable[[], Awaitable[object]] = _nothing,
         expire: Callable[[], Awaitable[object]] = _nothing,
         automation: Callable[[], Awaitable[object]] = _nothing,
+        automation_due: Callable[[], datetime | None] = lambda: None,
         jobs: DueJobs | None = None,
         every: float = TICK_SECONDS,
     ) -> None:
@@ -85,6 +88,7 @@ class Scheduler:
         self._archive = archive
         self._expire = expire
         self._automation = automation
+        self._automation_due = automation_due
         self._every = every
         self._jobs = jobs
         if jobs is not None:
@@ -133,6 +137,8 @@ class Scheduler:
             if due and keeping.done():
                 self._kept_at = loop.time()
                 keeping = self._do(self._safely(self._keep_house))
+            elif keeping.done() and (at := self._automation_due()) is not None and at <= self._clock.now():
+                keeping = self._do(self._safely(self._automate))
 
     async def _safely(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Return whether it worked. What fails is tried again at a later wake-up."""
@@ -158,6 +164,7 @@ class Scheduler:
 
     async def _automate(self) -> None:
         await self._automation()
+        self._wake_earlier()
 
     async def _keep_house(self) -> None:
         now = self._clock.now()
@@ -177,7 +184,8 @@ class Scheduler:
             await self._maintain()
 
     def _next_due(self) -> datetime | None:
-        return self._jobs.next_due if self._jobs is not None else None
+        dues = (self._jobs.next_due if self._jobs is not None else None, self._automation_due())
+        return min((due for due in dues if due is not None), default=None)
 
     def _wake_earlier(self) -> None:
         if self._waker is not None:

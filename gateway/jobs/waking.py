@@ -16,8 +16,8 @@ _SOONEST: Final = timedelta(milliseconds=200)
 """The soonest wake-up for what is due already."""
 _SET: Final = 1.0
 """Seconds by which the clock must have been set: less is the clock being corrected, and late by no more."""
-_LOOKS: Final = 6
-"""How often the guard looks in the time between two wake-ups."""
+_LOOKS: Final = 30
+"""How often the guard looks in the time between two wake-ups: what is due after the clock was set is late by no more than that."""
 
 
 class NextDue(BaseTrigger):  # type: ignore[misc]  # it ships no types
@@ -40,7 +40,7 @@ class NextDue(BaseTrigger):  # type: ignore[misc]  # it ships no types
 
 
 class Waker:
-    """Sets an event whenever something may be due: at the latest ``look`` seconds after the clock was set (unset: a sixth of ``every``)."""
+    """Sets an event whenever something may be due: at the latest ``look`` seconds after the clock was set (by default ``every`` / 30)."""
 
     def __init__(self, next_due: Callable[[], datetime | None], clock: Clock, every: float, look: float | None = None) -> None:
         self._clock = clock

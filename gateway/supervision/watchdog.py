@@ -18,9 +18,10 @@ from typing import Self
 
 log = logging.getLogger(__name__)
 
-TICK = 0.25
+TICK = 1.0
+"""Seconds between two looks. Each wakes the loop, too, so that fewer of them cost an idle gateway less."""
 STALLED = 1.0
-"""Seconds of a blocked loop after which the stack is logged."""
+"""Seconds of a blocked loop, counted from a look, after which the stack is logged."""
 HOPELESS = 30.0
 """Seconds of a blocked loop after which the process ends, if it is restarted by a service manager."""
 STOOD_STILL = 75
@@ -58,7 +59,7 @@ class Watchdog:
         self._end = end
         self._loop = asyncio.get_running_loop()
         self._watched = threading.get_ident()
-        self._beat = time.monotonic()
+        self._asked: float | None = None
         self._looks = 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
@@ -75,7 +76,9 @@ class Watchdog:
     def _watch(self) -> None:
         told = False
         while not self._over.wait(self._tick):
-            still = time.monotonic() - self._beat
+            now = time.monotonic()
+            asked = self._asked
+            still = 0.0 if asked is None else now - asked
             self._looks += 1
             if still < self._stalled:
                 told = False
@@ -86,10 +89,12 @@ class Watchdog:
             if self._end is not None and self._looks * self._tick >= self._hopeless:
                 self._give_up(self._end)
                 return
-            try:
-                self._loop.call_soon_threadsafe(self._note)
-            except RuntimeError:  # the loop is closed
-                return
+            if asked is None:
+                self._asked = now
+                try:
+                    self._loop.call_soon_threadsafe(self._note)
+                except RuntimeError:  # the loop is closed
+                    return
 
     def _give_up(self, end: Callable[[], None]) -> None:
         """Log the reason, unless the blocked thread holds the log's lock, and end the process."""
@@ -100,7 +105,7 @@ class Watchdog:
         end()
 
     def _note(self) -> None:
-        self._beat = time.monotonic()
+        self._asked = None
         self._looks = 0
 
     def _where(self) -> str:

@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 _LOOK_AGAIN_SECONDS = 30.0
 """How often files are checked while watching fails; also the longest back-off before the watch is restarted."""
 _FIRST_BACK_OFF_SECONDS = 1.0
+_STEP = 500
+"""Milliseconds between two looks at what the kernel reported, which wake a thread, at rest too."""
 _STEADY_SECONDS = 60.0
 """The back-off is reset after a watch that lasted this long."""
 
@@ -115,7 +117,7 @@ class NoteWatcher:
         quiet = self._settings.watch_debounce_ms
         if look_first:  # runs after the watch below has started, so that no change is missed in between
             asyncio.get_running_loop().call_soon(changed)
-        async for _ in awatch(*folders, watch_filter=wanted, debounce=max(quiet, 50), step=min(max(quiet, 50), 100)):
+        async for _ in awatch(*folders, watch_filter=wanted, debounce=max(quiet, 50), step=min(max(quiet, 50), _STEP)):
             changed()
 
     def _tell_failure(self, error: BaseException) -> None:

@@ -82,3 +82,27 @@ async def test_a_clock_that_is_set_either_way_wakes_it_long_before_the_next_tick
             waker.plan()
     finally:
         waker.stop()
+
+
+async def test_what_is_due_beside_jobs_runs_at_its_instant() -> None:
+    clock = SetClock()
+    ran: list[datetime] = []
+    due = clock.now() + timedelta(seconds=1)
+
+    async def automation() -> None:
+        ran.append(clock.now())
+
+    def next_due() -> datetime | None:
+        return due if not ran or ran[-1] < due else None
+
+    scheduler = Scheduler(
+        {}, clock, reset=lambda *_: None, sweep=automation, automation=automation, automation_due=next_due, every=PATIENCE * 10
+    )
+    await scheduler.start()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while len(ran) < 2:  # noqa: ASYNC110  (nobody announces it; the first is that of the start)
+                await asyncio.sleep(0.02)
+        assert ran[1] >= due, "not before its instant, and long before the next tick"
+    finally:
+        scheduler.stop()
