@@ -1,0 +1,96 @@
+"""A gateway whose system clock is set, forward and back: by libfaketime, because the machine's own clock is everybody's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gateway.base.state_lock import describe
+from tests.patience import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LIBRARY = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+pytestmark = pytest.mark.skipif(LIBRARY is None, reason="libfaketime is not installed (Debian's package: faketime)")
+
+
+class SetClocks:
+    """A gateway and its command line, whose wall clock is ahead of the machine's by what a file says. The monotonic one goes as ever."""
+
+    def __init__(self, root: Path) -> None:
+        self.clock = root / "clock"
+        self.home = root / "home"
+        self.home.mkdir()
+        (self.home / "homebody.yaml").write_text("gateway: {port: 0}\n")
+        self.set("+0")
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(root),
+            "HOMEBODY_HOME": str(self.home),
+            "LD_PRELOAD": str(LIBRARY),
+            "FAKETIME_TIMESTAMP_FILE": str(self.clock),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+        self.process: subprocess.Popen[bytes]
+
+    def set(self, ahead: str) -> None:
+        new = self.clock.with_suffix(".new")
+        new.write_text(f"{ahead}\n")
+        new.replace(self.clock)
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "gateway", "gateway"]
+        self.process = subprocess.Popen(command, env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.until(lambda: (holder := describe(self.home / "state" / "gateway.lock")) is not None and holder.http_port)
+
+    def cron(self, *arguments: str) -> Any:
+        command = [sys.executable, "-m", "gateway", "cron", *arguments, "--json"]
+        done = subprocess.run(command, env=self.env, check=True, capture_output=True, timeout=PATIENCE)
+        return json.loads(done.stdout)
+
+    def runs(self, job: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.cron("log", job)["runs"]
+        return found
+
+    def until(self, wanted: Callable[[], Any]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not wanted():
+            assert self.process.poll() is None, "the gateway ended"
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def clocks(tmp_path: Path) -> Iterator[SetClocks]:
+    found = SetClocks(tmp_path)
+    found.start()
+    yield found
+    found.process.terminate()
+    assert found.process.wait(PATIENCE) == 0
+
+
+def test_what_is_due_after_the_clock_was_set_forward_fires_and_once_also_when_it_is_set_back(clocks: SetClocks) -> None:
+    clocks.cron("add", "in 2 hours", "tea", "--name", "tea")
+    clocks.cron("add", "every 30 minutes", "stretch", "--name", "stretch")
+    assert clocks.runs("tea") == []
+    clocks.set("+3h")
+    clocks.until(lambda: clocks.runs("tea") and clocks.runs("stretch"))
+    (tea,) = clocks.runs("tea")
+    assert tea["state"] == "fired"
+    before = clocks.runs("stretch")
+    assert [run["state"] for run in before].count("fired") == 1, "of several missed times the last one is made up"
+    clocks.set("+2h30m")
+    clocks.cron("add", "in 3 seconds", "now", "--name", "now")
+    clocks.until(lambda: clocks.runs("now"))
+    assert len(clocks.runs("tea")) == 1, "an instant that has fired does not fire again"
+    fired = [run["instant"] for run in clocks.runs("stretch") if run["state"] == "fired"]
+    assert len(fired) == len(set(fired))
