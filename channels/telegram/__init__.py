@@ -53,7 +53,7 @@ GUIDE = SetupGuide(
     steps=(
         "Open https://t.me/BotFather in Telegram and send it: /newbot",
         "Choose a name for your bot, and a user name that ends in “bot”.",
-        "Copy the token that it answers with: a number, a colon and some 35 letters and digits.",
+        "Copy the token that it answers with: a number, a colon, some 35 letters.",
     ),
     secrets=(("botToken", "Token of the bot"),),
     invite=lambda bot, code: f"https://t.me/{bot.removeprefix('@')}?start={code}",

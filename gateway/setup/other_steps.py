@@ -45,8 +45,8 @@ def ask_for_running(screen: Screen) -> Running:
     elif screen.found.service_manager:
         screen.tell("  Root's gateway is no service; for one with a user of its own: homebody service install --system")
     options += [
-        ("background", "In the background, until the machine is shut down"),
-        ("none", "I start it myself: homebody gateway, or homebody start"),
+        ("background", "In the background, until shutdown"),
+        ("none", "I start it myself (homebody start)"),
     ]
     chosen = screen.questions.choose("How should it be kept running?", options, options[0][0])
     return "service" if chosen == "service" else "background" if chosen == "background" else "none"

@@ -236,8 +236,7 @@ async def test_forgetting_shows_where_the_note_stands_and_takes_nothing_out(talk
 async def test_that_no_model_is_there_is_said_once_with_the_commands_that_add_one(talk: Talk) -> None:
     replies = [await talk.say(text) for text in ("remember that A is one", "where is A?", "thanks")]
     assert [NOTICE in reply for reply in replies] == [True, False, False]
-    assert "export ANTHROPIC_API_KEY=" in NOTICE
-    assert "found by itself" in NOTICE
+    assert "homebody setup model" in NOTICE
     assert NOTICE in await talk.say("help")
 
 

@@ -44,12 +44,12 @@ _PERHAPS = 0.5
 _DATED = re.compile(r"(\d{4}-\d{2}-\d{2})[^/]*\.md$")
 
 HOW_TO_ADD_A_MODEL = """\
-To talk to a language model, set a key and start again:
+To talk to a language model, run this on my machine:
 
-    export ANTHROPIC_API_KEY=...
+    homebody setup model
 
-(`OPENAI_API_KEY`, `GEMINI_API_KEY` or `OPENROUTER_API_KEY` do as well). Or start Ollama, LM Studio or another local server on \
-this machine, with a model in it: it is found by itself."""
+(or `make setup` in the folder that you cloned). It takes a key of Anthropic, OpenAI, Gemini or OpenRouter, or finds Ollama, \
+LM Studio or another server there."""
 
 NO_MODEL = "No language model is configured"
 
