@@ -30,7 +30,7 @@ async def _look(installation: Installation) -> list[Finding]:
     return [
         finding
         for (channel, policy), answer in zip(found, answers, strict=True)
-        for finding in _of(f"{channel.name}:{channel.account}", policy, states, answer, running=status is not None)
+        for finding in _of(installation, f"{channel.name}:{channel.account}", policy, states, answer)
     ]
 
 
@@ -41,7 +41,10 @@ async def _probe(channel: Channel, installation: Installation) -> dict[str, Any]
     return await probe_channel(channel)
 
 
-def _of(name: str, policy: Policy, states: dict[str, Any], answer: dict[str, Any], *, running: bool) -> Iterator[Finding]:
+def _of(
+    installation: Installation, name: str, policy: Policy, states: dict[str, Any], answer: dict[str, Any]
+) -> Iterator[Finding]:
+    running = installation.gateway_runs
     state = states.get(name, {})
     trouble = str(state.get("trouble") or "")
     if answer["ok"] is False:
@@ -58,7 +61,7 @@ def _of(name: str, policy: Policy, states: dict[str, Any], answer: dict[str, Any
             mend=str(state.get("mend") or f"homebody channels restart {name}"),
         )
     else:
-        heard = f", last heard {state['heard']}" if state.get("heard") else ""
+        heard = f", last heard {installation.local_time(state['heard'])}" if state.get("heard") else ""
         said = f"answers as {answer['name']}" if answer["ok"] else "is set up"
         yield ok(f"{name} {said}{heard}" + ("" if running else "; no gateway runs"))
     if state.get("sending"):

@@ -8,10 +8,12 @@ import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
+from gateway.agents.memory_stores import owner_zone
 from gateway.api import client
 from gateway.base.errors import AlreadyRunning, GatewayNotResponding, SettingsError
 from gateway.base.paths import Paths
@@ -121,6 +123,14 @@ class Installation:
     def gateway_runs(self) -> bool:
         """Whether a gateway runs that can be asked."""
         return self.holder is not None and bool(self.holder.socket)
+
+    def local_time(self, moment: str) -> str:
+        """Return an ISO 8601 timestamp as date and time in the owner's time zone; as it is where it cannot be read."""
+        try:
+            zone = owner_zone(self.settings.agent(self.settings.default_agent))
+            return f"{datetime.fromisoformat(moment).astimezone(zone):%Y-%m-%d %H:%M}"
+        except (ValueError, LookupError, NotChecked):
+            return moment
 
     async def ask(self, call: str, **arguments: Any) -> Any:
         """Make a call to the running gateway. One that is starting is waited for. Raises HomebodyError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shlex
 import stat
 from collections.abc import Iterator
@@ -71,7 +72,7 @@ def _in_home(installation: Installation, home: Path) -> Iterator[Finding]:
     seen = _seen(home, installation.owner, private=True)
     named = installation.paths.chosen_config
     if named is not None and named.exists() and not named.is_relative_to(home):
-        _judge(seen, named, named.lstat(), installation.owner, private=False)
+        _judge(seen, named, named.lstat(), installation.owner, frozenset(), private=False, reach=0)
     yield from _findings(seen, installation.owner)
     if seen.open:
         yield Finding(
@@ -99,12 +100,16 @@ def _in_workspace(installation: Installation, workspace: Path) -> Iterator[Findi
 
 
 def _seen(place: Path, owner: int, *, private: bool) -> _Seen:
-    """Look at a folder and all below it. Links are not followed."""
-    seen = _Seen()
-    waiting = [place]
-    _judge(seen, place, place.lstat(), owner, private=private)
+    """Look at a folder and all below it. Links are not followed.
+
+    What others may do with something counts as far as they can get to it: ``reach`` are the bits with which they can enter the folder.
+    """
+    seen, groups = _Seen(), _groups_of(owner)
+    top = place.lstat()
+    waiting = [(place, top.st_mode & 0o011)]
+    _judge(seen, place, top, owner, groups, private=private, reach=0o011)
     while waiting and seen.count < MOST:
-        folder = waiting.pop()
+        folder, reach = waiting.pop()
         try:
             with os.scandir(folder) as listing:
                 entries = [Path(entry.path) for entry in listing]
@@ -116,32 +121,54 @@ def _seen(place: Path, owner: int, *, private: bool) -> _Seen:
                 found = path.lstat()
             except OSError:
                 continue
-            _judge(seen, path, found, owner, private=private)
+            _judge(seen, path, found, owner, groups, private=private and _is_ours(path, place), reach=reach)
             if stat.S_ISDIR(found.st_mode):
-                waiting.append(path)
+                waiting.append((path, reach & found.st_mode))
     return seen
 
 
-def _judge(seen: _Seen, path: Path, found: os.stat_result, owner: int, *, private: bool) -> None:
+def _is_ours(path: Path, home: Path) -> bool:
+    """Whether the gateway writes it: what the owner put into the home, such as skills, may be read-only."""
+    return path.relative_to(home).parts[0] in _FOLDERS or path.parent == home
+
+
+def _groups_of(owner: int) -> frozenset[int]:
+    if owner == os.geteuid() != 0:
+        return frozenset(os.getgroups())
+    try:
+        found = pwd.getpwuid(owner)
+    except KeyError:
+        return frozenset()
+    return frozenset(os.getgrouplist(found.pw_name, found.pw_gid))
+
+
+def _judge(
+    seen: _Seen, path: Path, found: os.stat_result, owner: int, groups: frozenset[int], *, private: bool, reach: int
+) -> None:
     mode = found.st_mode
     if stat.S_ISLNK(mode):
         return
     needed = 0o700 if stat.S_ISDIR(mode) else 0o600 if private else 0o400
     if found.st_uid != owner:
-        if not any(path.is_relative_to(one) for one in seen.foreign):
+        if (private or not _may_write(found, groups)) and not any(path.is_relative_to(one) for one in seen.foreign):
             seen.foreign.append(path)
     elif mode & needed != needed and not path.name.startswith("."):
         seen.closed.append(path)
-    elif private and mode & 0o077 and not stat.S_ISSOCK(mode) and _matters(path, mode):
+    elif private and not stat.S_ISSOCK(mode) and _is_open(path, mode, reach):
         seen.open.append(path)
 
 
-def _matters(path: Path, mode: int) -> bool:
-    """Whether others' rights on it are rights on something: what stands in a folder that they cannot enter is closed to them."""
-    if path.name in _SECRET or path.suffix in {".yaml", ".json"} and path.name.startswith("homebody"):  # noqa: RUF021
-        return True
-    parent = path.parent.stat().st_mode
-    return bool(mode & 0o070 and parent & 0o010) or bool(mode & 0o007 and parent & 0o001)
+def _may_write(found: os.stat_result, groups: frozenset[int]) -> bool:
+    """Whether one who is not the owner may read and write something, as where people or programs share a workspace."""
+    wanted = 0o7 if stat.S_ISDIR(found.st_mode) else 0o6
+    given = found.st_mode >> (3 if found.st_gid in groups else 0)
+    return given & wanted == wanted
+
+
+def _is_open(path: Path, mode: int, reach: int) -> bool:
+    if path.name in _SECRET:
+        return bool(mode & 0o077)
+    return bool((mode & 0o070 and reach & 0o010) or (mode & 0o007 and reach & 0o001))
 
 
 def _findings(seen: _Seen, owner: int) -> Iterator[Finding]:
@@ -150,7 +177,7 @@ def _findings(seen: _Seen, owner: int) -> Iterator[Finding]:
             level="error",
             what=f"belongs to another user ({_user(path)})",
             where=str(path),
-            why="The gateway cannot read or change it. This happens after a run with sudo.",
+            why="The gateway cannot read and change it. This happens after a run with sudo.",
             mend=access_hint(path, uid=owner) or f'Run: sudo chown -R "$USER" {shlex.quote(str(path))}',
         )
     if (more := len(seen.foreign) - _SHOWN) > 0:

@@ -36,7 +36,11 @@ async def _look(installation: Installation) -> list[Finding]:
         return [Finding(level="error", what=what, where=str(installation.paths.state), why=why, mend=error.hint), *found]
     assert status is not None
     notices = [Finding(level="warning", what=str(notice), mend="homebody status") for notice in status["notices"]]
-    return [ok(f"the gateway has been running since {holder.started[:16]} (process {status['pid']})"), *notices, *found]
+    return [
+        ok(f"the gateway has been running since {installation.local_time(holder.started)} (process {status['pid']})"),
+        *notices,
+        *found,
+    ]
 
 
 def _leftovers(installation: Installation) -> list[Finding]:

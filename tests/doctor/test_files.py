@@ -120,6 +120,24 @@ async def test_a_file_in_a_closed_folder_is_no_finding(house: House) -> None:
     assert await house.wrong(PERMISSIONS) == []
 
 
+async def test_skills_of_the_owner_in_a_closed_home_are_no_finding(house: House) -> None:
+    """A clone has files that everybody may read and that nobody writes."""
+    folder = house.home / "skills" / "plants" / "objects"
+    folder.mkdir(parents=True, mode=0o755)
+    (folder / "ab12").write_text("packed")
+    (folder / "ab12").chmod(0o444)
+    assert await house.wrong(PERMISSIONS) == []
+
+
+@needs_root
+@pytest.mark.parametrize(("mode", "level"), [(0o666, "ok"), (0o644, "error"), (0o600, "error")])
+async def test_a_note_that_is_shared_with_the_owner_is_no_finding(house: House, mode: int, level: str) -> None:
+    note = next((house.workspace / "memory").glob("2*.md"))
+    note.chmod(mode)
+    os.chown(note, STRANGER, STRANGER)
+    assert [one.level for one in await house.found(PERMISSIONS)] == [level]
+
+
 async def test_own_files_without_own_rights_are_opened(house: House) -> None:
     house.transcript.chmod(0o000)
     (found,) = await house.wrong(PERMISSIONS)
