@@ -81,6 +81,11 @@ class ScheduledBackups:
         if is_due(settings.backup.schedule, last, self._deps.clock.now(), ZoneInfo(named) if named else machine_zone()):
             self._task = asyncio.ensure_future(self._make(last))
 
+    async def done(self) -> None:
+        """Wait for a backup that is being made."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
     async def close(self) -> None:
         """End a backup that is being made; what it has written so far is deleted by the next one."""
         if self._task is not None:
