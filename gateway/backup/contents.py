@@ -102,6 +102,7 @@ def walk(sources: Sources, found: Found) -> Iterator[Place]:
 _LEFT_OUT: Final[tuple[tuple[str, str], ...]] = (
     (rf"{re.escape(KEY_NAME)}", "it is the key that opens this backup: keep it elsewhere"),
     (r"logs", "logs"),
+    (r"before-restore-[^/]+", "what was there before a restore"),
     (r"models", "models that are downloaded again"),
     (r"memory/[^/]*\.sqlite(?:[-.][^/]*)?", "search index: it is built again"),
     (r"state/gateway\.(?:lock|sock)", "it belongs to the running process"),

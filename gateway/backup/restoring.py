@@ -7,7 +7,7 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,6 +29,8 @@ from gateway.config.load import load
 from gateway.ledger.restored import Held, hold
 
 _WATCHED: Final = "mail/watched"
+_BEFORE: Final = "before-restore-"
+"""How the name of what was there before goes on; in a mounted folder, which cannot be renamed, it stands inside."""
 _STAYS: Final = (KEY_NAME, folders.DEFAULT)
 """What a home keeps when another one takes its place: it is in no backup."""
 
@@ -90,7 +92,8 @@ def _place(
     stamp = f"{now:%Y%m%dT%H%M%SZ}"
     for place in places.values():
         if _occupied(place):
-            result.moved[str(place)] = _free(place.with_name(f"{place.name}.before-restore-{stamp}"))
+            inside, beside = place / f"{_BEFORE}{stamp}", place.with_name(f"{place.name}.{_BEFORE}{stamp}")
+            result.moved[str(place)] = _free(inside if place.is_mount() else beside)
     if dry_run:
         return result
     if result.moved and not target.force:
@@ -137,26 +140,27 @@ def _name_workspaces(staged: Path, wanted: Mapping[str, Path], env: Mapping[str,
 
 def _swap(stage: Path, result: Restored) -> None:
     """Rename everything into place, the home last. What fails is undone."""
-    undo: list[Callable[[], object]] = []
+    undo: list[tuple[Path, Path]] = []
+    place = result.places["home"]
     try:
         for name, place in result.places.items():
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if (before := result.moved.get(str(place))) is not None:
-                place.rename(before)
-                undo.append(lambda before=before, place=place: before.rename(place))  # type: ignore[misc]
-            elif place.exists():
-                place.rmdir()
+            before = result.moved.get(str(place))
             fault_injection.point("before", "restore_rename")
-            _move(stage / name, place)
-            undo.append(lambda name=name, place=place: _move(place, stage / name))  # type: ignore[misc]
+            if place.is_mount():  # it cannot be renamed: what is in it is
+                _swap_inside(stage / name, place, before, undo)
+            else:
+                if before is not None:
+                    _moved(place, before, undo)
+                elif place.exists():
+                    place.rmdir()
+                _moved(stage / name, place, undo)
             fault_injection.point("after", "restore_rename")
     except OSError as error:
-        for step in reversed(undo):
+        for source, put in reversed(undo):
             with suppress(OSError):
-                step()
-        hint = "A mounted folder cannot be renamed: restore --into a folder inside of it." if error.errno == errno.EBUSY else ""
-        failed = StorageFailed.from_os(error, "put the backup in place (nothing was changed)", place)
-        raise StorageFailed(failed.message, where=failed.where, hint=hint or failed.hint) from error
+                _move(put, source)
+        raise StorageFailed.from_os(error, "put the backup in place (nothing was changed)", place) from error
     home = result.places["home"]
     if (before := result.moved.get(str(home))) is not None:
         for name in _STAYS:
@@ -165,22 +169,47 @@ def _swap(stage: Path, result: Restored) -> None:
     sync(home.parent)
 
 
+def _swap_inside(source: Path, place: Path, before: Path | None, undo: list[tuple[Path, Path]]) -> None:
+    if before is not None:
+        before.mkdir(mode=0o700)
+        for child in sorted(place.iterdir()):
+            if child != before and not child.name.startswith(_BEFORE):
+                _moved(child, before / child.name, undo)
+    for child in sorted(source.iterdir()):
+        _moved(child, place / child.name, undo)
+
+
+def _moved(source: Path, place: Path, undo: list[tuple[Path, Path]]) -> None:
+    _move(source, place)
+    undo.append((source, place))
+
+
 def _move(source: Path, place: Path) -> None:
-    """Rename a folder, or copy it to another disk and then rename it there."""
+    """Rename a file or folder, or copy it to another disk and then rename it there."""
     try:
         source.rename(place)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
         near = place.with_name(f".{place.name}.restoring-{os.getpid()}")
-        shutil.rmtree(near, ignore_errors=True)
+        _delete(near)
         try:
-            shutil.copytree(source, near, symlinks=True)
+            if source.is_dir() and not source.is_symlink():
+                shutil.copytree(source, near, symlinks=True)
+            else:
+                shutil.copy2(source, near, follow_symlinks=False)
             near.rename(place)
         except BaseException:  # also when interrupted
-            shutil.rmtree(near, ignore_errors=True)
+            _delete(near)
             raise
-        shutil.rmtree(source, ignore_errors=True)
+        _delete(source)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -215,7 +244,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 def _occupied(place: Path) -> bool:
     try:
-        return next(place.iterdir(), None) is not None
+        return any(not (place.is_mount() and child.name.startswith(_BEFORE)) for child in place.iterdir())
     except FileNotFoundError:
         return False
     except NotADirectoryError:
