@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from channels.openai_api.channel import OWNER, ApiChannel
 from channels.platform import ANYBODY, Policy
 from channels.protocol import Channel
 from gateway.app.dependencies import Dependencies
-from gateway.base.client_tokens import ClientTokens
 from gateway.ledger.protocol import Ledger
 from gateway.settings.root import SettingsStore
+
+if TYPE_CHECKING:
+    from channels.openai_api.channel import ApiChannel
 
 UPLOADS = "api-files"
 
@@ -28,13 +29,26 @@ class ApiParts:
         agents: Mapping[str, object],
         keep: Callable[[Channel, Policy], None],
     ) -> None:
-        self.channel = ApiChannel(clock=deps.clock, folder=deps.paths.state / UPLOADS)
+        self._channel: ApiChannel | None = None
         self._deps = deps
         self._settings = settings
         self._ledger = ledger
         self._agents = agents
         self._keep = keep
-        self._kept = False
+
+    @property
+    def channel(self) -> ApiChannel:
+        """The channel. Its code is loaded when the API is on for the first time."""
+        if self._channel is None:
+            from channels.openai_api.channel import ApiChannel
+
+            self._channel = ApiChannel(clock=self._deps.clock, folder=self._deps.paths.state / UPLOADS)
+        return self._channel
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for an answer."""
+        return 0 if self._channel is None else self._channel.waiting
 
     @property
     def enabled(self) -> bool:
@@ -43,13 +57,15 @@ class ApiParts:
 
     def begin(self) -> None:
         """Let the channel run, if the API is on. The owner's tokens are the owner's; whoever has another one is a guest."""
-        if self.enabled and not self._kept:
-            self._kept = True
+        if self.enabled and self._channel is None:
+            from channels.openai_api.channel import OWNER
+
             self._keep(self.channel, Policy(dm_policy="open", allow_from=(OWNER, ANYBODY)))
 
     def routes(self) -> Callable[[Any], Awaitable[Any]]:
         """Return what answers requests. It is loaded with the first one."""
         from gateway.api.routes.openai import OpenAiRoutes
+        from gateway.base.client_tokens import ClientTokens
         from gateway.base.structured_log import structlog
 
         answering = OpenAiRoutes(

@@ -368,7 +368,7 @@ class GatewayParts:
             agents=self.agents,
             channels=self.channel_supervisor,
             lanes=self.lanes,
-            requests=lambda: self.api.channel.waiting,
+            requests=lambda: self.api.waiting,
         )
         self.tool_calls = ToolHandlers(self.agents, lambda: self.settings.current, self.rules, self.sandbox.standing)
         self.status = StatusHandlers(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from channels.platform import Policy
 
 LOCAL = "terminal:default"
+API_ACCOUNT = "api:default"
+"""The channel of programs, which no section of the settings makes (docs/api.md)."""
 _WELL = {"connected", "not running"}
 
 
@@ -101,6 +103,8 @@ async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
     for channel, policy in found:
         name = f"{channel.name}:{channel.account}"
         told[name] = {**_policy(name, policy), **((running or {}).get(name) or {"state": "not running", "heard": None})}
+    if API_ACCOUNT in (running or {}):
+        told[API_ACCOUNT] = (running or {})[API_ACCOUNT]
     for name in (running or {}).keys() - told.keys() - {LOCAL}:
         told[name] = {**(running or {})[name], "trouble": "no longer in the settings; restart the gateway to remove it"}
     if probe:
