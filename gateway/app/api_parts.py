@@ -53,11 +53,11 @@ class ApiParts:
     @property
     def enabled(self) -> bool:
         """Whether the API is served."""
-        return self._settings.current.gateway.openai.enabled and self._deps.serving
+        return self._settings.current.gateway.openai.enabled
 
     def begin(self) -> None:
         """Let the channel run, if the API is on. The owner's tokens are the owner's; whoever has another one is a guest."""
-        if self.enabled and self._channel is None:
+        if self.enabled and self._deps.serving and self._channel is None:
             from channels.openai_api.channel import OWNER
 
             self._keep(self.channel, Policy(dm_policy="open", allow_from=(OWNER, ANYBODY)))

@@ -93,6 +93,20 @@ async def test_a_replaced_gateway_token_stops_at_once(tmp_path: Path) -> None:
             assert (await served.raw("GET", "/status", token)).status_code in {401, 403, 404}
 
 
+@pytest.mark.sec(8)
+async def test_a_token_of_the_settings_holds_from_the_change_on_and_the_former_one_no_longer(tmp_path: Path) -> None:
+    village = ApiVillage(tmp_path)
+    async with village.served() as served:
+        former = served.gateway_token
+        for token in ("k3XqvT0b9LrWm5ZsYd8HcN2p", "w7PzrT0b9LrWm5ZsYd8HcN2q"):
+            given = village.settings.model_dump(by_alias=True, exclude_unset=True)
+            given["gateway"]["auth"] = {"token": token}
+            served.house.settings.replace(type(village.settings).model_validate(given))
+            assert (await served.raw("GET", "/v1/models", token)).status_code == 200
+            assert (await served.raw("GET", "/v1/models", former)).status_code in {401, 429}
+            former = token
+
+
 @pytest.mark.sec(6, 15)
 async def test_a_token_for_one_agent_reaches_no_other(tmp_path: Path) -> None:
     village = ApiVillage(tmp_path, agent={})

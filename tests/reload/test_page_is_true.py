@@ -164,6 +164,14 @@ OWNER = Actor(role="owner", person="anna", sender="1")
 TALKED = SessionRecord(session="s", key="agent:main:main", started=NOON, spoken=NOON, turns=1)
 Look = tuple[dict[str, Any], "Callable[[Gateway], Any]", Any, Any]
 HOLDS: dict[str, Look] = {
+    "gateway.auth": (
+        {"gateway": {"auth": {"token": "k3XqvT0b9LrWm5ZsYd8HcN2p"}}},
+        lambda h: h.settings.current.gateway.auth.token.get_secret_value()[:3],  # read for each request: test_rights.py
+        "a-t",
+        "k3X",
+    ),
+    "gateway.openai": ({"gateway": {"openai": {"enabled": True}}}, lambda h: h.api.enabled, False, True),
+    "gateway.metrics": ({"gateway": {"metrics": {"enabled": True}}}, lambda h: h.metrics.enabled, False, True),
     "bindings": ({"bindings": [{"agentId": "main", "match": {"channel": "x"}}]}, lambda h: len(h.router.weighed(PLACE)), 0, 1),
     "broadcast": (
         {"broadcast": {"telegram:1": ["main", "work"]}, "agents": {"list": [{"id": "main"}, {"id": "work"}]}},
