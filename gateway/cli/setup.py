@@ -37,6 +37,8 @@ def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as
     if interactive:
         say(_GREETING if step is None else "Looking around ...")
     found = asyncio.run(look_around(draft))
+    for remark in found.remarks:
+        say(f"homebody: warning: {remark}", err=True)
     if not interactive and not yes:
         from gateway.setup.by_hand import commands
 

@@ -40,7 +40,11 @@ class FoundModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The findings. ``tokens``: environment variables that hold the tokens of a platform, by its name."""
+    """The findings.
+
+    ``tokens``: environment variables that hold the tokens of a platform, by its name. ``free_port``: a free port where the gateway's is
+    taken, 0 if none is. ``remarks``: what was found and cannot be used.
+    """
 
     models: tuple[FoundModel, ...] = ()
     tokens: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -50,6 +54,7 @@ class Found:
     service: str | None = None
     running: bool = False
     free_port: int | None = None
+    remarks: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the findings as JSON values; no secret is among them."""
@@ -62,6 +67,7 @@ class Found:
             "service": self.service,
             "gatewayRuns": self.running,
             "portTaken": self.free_port is not None,
+            "remarks": list(self.remarks),
         }
 
 
@@ -85,6 +91,7 @@ async def look_around(draft: Draft) -> Found:
         service_manager=available(),
         service=service.kind if service else None,
         running=holder is not None and bool(holder.socket),
+        remarks=tuple(_unusable_keys(draft)),
         free_port=None if holder is not None else _other_port(draft.settings.gateway.port),
     )
 
@@ -108,6 +115,16 @@ async def _with_keys(draft: Draft) -> list[FoundModel]:
         in_env = address if provider.address and draft.env.get(provider.address) else ""
         found.append(FoundModel(f"{provider.id}/{name}", f"{provider.label}{where}, with {place}", variable, in_env))
     return found
+
+
+def _unusable_keys(draft: Draft) -> list[str]:
+    """Return a sentence for each key in the environment that cannot be sent, since it would only be missed."""
+    return [
+        f"{key.label} is set, but with {'quotes' if key.is_quoted else 'a blank or a letter that no key has'} in it: set it again without."
+        for provider in PROVIDERS
+        for key in keys_of(provider, draft.settings.models, draft.env)
+        if key.origin == "environment" and not key.is_sendable
+    ]
 
 
 async def _local_models(draft: Draft) -> list[FoundModel]:

@@ -225,6 +225,16 @@ async def test_a_key_that_is_refused_is_not_saved(home: Home, compatible_peer: C
     assert not (home.state / "auth-profiles.json").exists()
 
 
+async def test_a_key_in_quotes_in_the_environment_is_told_and_not_used(home: Home) -> None:
+    home.more |= {"OPENAI_API_KEY": '"sk-secret-1234"', "GEMINI_API_KEY": "sk secret"}
+    code, out, err = await home.run("setup", "--json")
+    assert code == 0
+    assert json.loads(out)["found"]["models"] == []
+    assert "OPENAI_API_KEY is set, but with quotes in it" in err
+    assert "GEMINI_API_KEY is set, but with a blank" in err
+    assert "secret" not in out + err
+
+
 async def test_a_taken_port_is_replaced_by_a_free_one(home: Home) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
