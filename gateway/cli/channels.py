@@ -78,11 +78,14 @@ def _chats(invocation: Invocation) -> list[dict[str, str]]:
     """Return the chats that messages can be sent to, by the sessions that spoke there."""
     from gateway.base.errors import UsageError
     from gateway.cli.sessions import stores_of
+    from gateway.routing.automation import isolated_kind
     from gateway.routing.chat_addresses import checked_address
 
     found: dict[str, dict[str, str]] = {}
     stores = stores_of(invocation, None)
     for record in sorted((one for store in stores.values() for one in store.all()), key=lambda one: one.spoken, reverse=True):
+        if isolated_kind(record.key):
+            continue  # a job's or webhook's own session: who writes there is answered by the chat's
         try:
             address = checked_address(record.address, invocation.loaded.settings).address
         except UsageError:

@@ -13,7 +13,7 @@ from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.model_selection import find
 from agent.tool_settings import ToolRules
 from gateway.base.errors import UsageError, unknown_agent
-from gateway.hooks.template import fields_of
+from gateway.hooks.template import fields_of, stray_brace
 from gateway.ledger.hooks import LATEST, NOWHERE, HookKind, HookRules
 from gateway.routing.chat_addresses import checked_address
 from gateway.settings.root import Settings
@@ -57,6 +57,7 @@ def checked_rules(settings: Settings, instruction: str | None, message: str | No
     _check_tools(rules.allow or (), rules.deny)
     if kind == "message":
         _check_message(rules)
+        _check_template(rules.text)
     if rules.model is not None:
         _check_model(rules.model, settings)
     return rules
@@ -107,6 +108,14 @@ def _check_tools(allow: Sequence[str], deny: Sequence[str]) -> None:
     except ValidationError as error:
         reason = str(error.errors(include_url=False, include_input=False)[0]["msg"])
         raise UsageError(reason.removeprefix("Value error, "), hint="`homebody tools list` shows the tools.") from None
+
+
+def _check_template(text: str) -> None:
+    if stray := stray_brace(text):
+        raise UsageError(
+            f"--message has {stray!r}, which names no field of the body",
+            hint="A field is written like {title} or {alert.labels.name}; for a brace itself write {{ or }}.",
+        )
 
 
 def _check_message(rules: HookRules) -> None:

@@ -16,6 +16,8 @@ LONGEST_TEXT: Final = 1500
 WHOLE: Final = "body"
 """The field that stands for the whole body, unless it has a field of that name."""
 _FIELD: Final = re.compile(r"\{\{|\}\}|\{([^{}\n]{1,200})\}")
+_PYTHON: Final = re.compile(r"![rsa]$|:[<>=^]?\d+[a-z]?$")
+"""What Python's templates have behind a name and these do not."""
 _MARKUP: Final = re.compile(r"([\\`*_~|<>\[\]@#])")
 """What platforms and Markdown read as more than a letter: links, mentions of people, formatting."""
 
@@ -23,6 +25,15 @@ _MARKUP: Final = re.compile(r"([\\`*_~|<>\[\]@#])")
 def fields_of(template: str) -> list[str]:
     """Return the names of the fields in a template, each once."""
     return list(dict.fromkeys(found[1].strip() for found in _FIELD.finditer(template) if found[1] is not None))
+
+
+def stray_brace(template: str) -> str:
+    """Return what of a template has a brace that belongs to no field, or a field of nothing; "" if nothing has."""
+    for found in _FIELD.finditer(template):
+        if found[1] is not None and (not found[1].strip() or _PYTHON.search(found[1])):
+            return found[0]
+    left = _FIELD.sub("", template)
+    return next((brace for brace in "{}" if brace in left), "")
 
 
 def render(template: str, payload: Payload) -> str:

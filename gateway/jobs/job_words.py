@@ -135,7 +135,7 @@ def facts(job: Job, zone: ZoneInfo, now: datetime) -> dict[str, Any]:
         "schedule": job.schedule,
         "words": words_of(job, zone, now),
         "zone": job.zone or zone.key,
-        "next": [one.isoformat() for one in coming(job, zone, now)],
+        "next": [one.isoformat() for one in coming(job, zone, now)] or [one for one in [_local(job.next_at, zone)] if one],
         "nextAt": _local(job.next_at, zone),
         "lastAt": _local(job.last_at, zone),
         "createdAt": _local(job.created_at, zone),

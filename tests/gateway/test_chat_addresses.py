@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
 SPOKEN = [
+    ("agent:main:job:abcde", "telegram:default:direct:42"),
     ("agent:main:main", "telegram:default:direct:42"),
     ("agent:main:telegram:group:-7", "telegram:default:group:-7:thread:3"),
     ("agent:main:slack:group:C1X", "slack:team:group:C1X"),
@@ -51,7 +52,8 @@ def test_the_chats_are_listed_by_addresses_that_are_taken(tmp_path: Path) -> Non
         return done.output
 
     found = json.loads(ran("channels", "chats", "--json"))
-    assert [one["address"] for one in found] == [address for _, address in SPOKEN[:3]]
+    assert [one["address"] for one in found] == [address for _, address in SPOKEN[1:4]]
+    assert found[0]["sessionKey"] == "agent:main:main", "who writes there is not answered by a job's session"
     assert [line.split()[0] for line in ran("channels", "chats").splitlines()] == [one["address"] for one in found]
     for number, one in enumerate(found):
         ran("cron", "add", "in 5 minutes", "x", "--to", one["address"])

@@ -194,6 +194,11 @@ async def test_a_hook_of_an_agent_that_was_removed_says_so_and_is_listed_as_brok
         ({"per_minute": 0}, "--per-minute"),
         ({"burst": 100_000}, "--burst"),
         ({"instruction": None, "message": "x", "deliver": "none"}, "needs a chat"),
+        ({"instruction": None, "message": "{a"}, "names no field of the body"),
+        ({"instruction": None, "message": "a}"}, "names no field of the body"),
+        ({"instruction": None, "message": "{}"}, "names no field of the body"),
+        ({"instruction": None, "message": "{title!r}"}, "names no field of the body"),
+        ({"instruction": None, "message": "{title:>10}"}, "names no field of the body"),
         ({"instruction": None, "message": "x", "model": "openai/gpt-5"}, "--model means nothing"),
     ],
 )

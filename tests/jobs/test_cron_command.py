@@ -35,6 +35,18 @@ def run(tmp_path: Path) -> Run:
     return command
 
 
+@pytest.mark.parametrize("option", [("--model", "openai/gpt-5"), ("--usd", "0.2"), ("--tokens", "100")])
+def test_what_means_nothing_for_a_reminder_is_refused(tmp_path: Path, option: tuple[str, str]) -> None:
+    done = CliRunner().invoke(homebody, ["--home", str(tmp_path), "cron", "add", "in 1 day", "x", *option])
+    assert done.exit_code != 0
+    assert f"{option[0]} does nothing for it" in str(done.exception)
+
+
+def test_the_json_of_a_job_at_one_time_names_its_instant(run: Run) -> None:
+    (job,) = [json.loads(run("add", "in 1 day", "x", "--json"))["job"]]
+    assert job["next"] == [job["nextAt"]]
+
+
 def test_jobs_are_added_listed_changed_and_removed(run: Run) -> None:
     assert run("list").startswith('There are no jobs. Add one: homebody cron add "tomorrow at 9" "Water the plants"')
     told = run(

@@ -20,6 +20,8 @@ from gateway.settings.root import Settings
 from memory.audience import OWNER, Audience
 
 _KINDS: Final[dict[str, JobKind]] = {"reminder": "message", "task": "prompt"}
+_OF_TASKS: Final = {"--model": "model", "--usd": "daily_usd", "--tokens": "daily_tokens"}
+"""Options that mean nothing for a reminder."""
 _CHANGEABLE: Final = (
     *("when", "zone", "text", "kind", "name", "to", "session", "model", "tools"),
     *("daily_usd", "daily_tokens", "urgent", "catch_up_seconds"),
@@ -181,6 +183,12 @@ class JobHandlers:
             fields["urgent"] = given["urgent"]
         if given.get("to") is not None:
             fields["deliver"] = _place(given["to"], self._settings())
+        unused = [option for option, name in _OF_TASKS.items() if given.get(name) not in {None, ""}]
+        if kind == "message" and unused:
+            raise UsageError(
+                f"a reminder is sent without a model, so {unused[0]} does nothing for it",
+                hint="Make it a task: --task (change: --kind task).",
+            )
         if kind == "message" and fields.get("deliver", job.deliver) == "none":
             raise UsageError("a reminder has to be sent somewhere", hint="Use --to owner, or make it a task with --kind task.")
         return fields
