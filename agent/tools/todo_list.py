@@ -114,7 +114,8 @@ class TodoList:
             raise WorkspaceFileError("item: name one by its id")
         by_id = [item for item in self.items if len(wanted) >= _SHORTEST and item.digest.startswith(wanted)]
         alike = [item for item in self.items if " ".join(item.text.split()).casefold() == wanted]
-        found = by_id or alike or [item for item in self.items if wanted in item.text.casefold()]
+        words = re.compile(rf"(?<!\w){re.escape(wanted)}")  # a beginning of words: "-1" is not meant for "2026-10-12"
+        found = by_id or alike or [item for item in self.items if words.search(" ".join(item.text.casefold().split()))]
         found = [item for item in found if done is None or item.done == done] or found
         if not found:
             raise WorkspaceFileError(f"there is no item {which[:60]!r} in the list (any more)", hint="list shows what there is")

@@ -85,7 +85,7 @@ class GatewayParts:
         self.model_registry = model_registry
         self.settings = SettingsStore(deps.settings)
         self.sandbox = CommandSandbox(deps.paths, lambda: self.settings.current)
-        self.skills = SkillParts(deps, self.settings)
+        self.skills = SkillParts(deps, self.settings, self._tell_owner)
         stored = StoredRules(deps.paths.state)
         self.rules = Rules(lambda: self.settings.current, stored, self.sandbox.confined, self.skills.why_asked)
         self.agents: dict[str, RunningAgent] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from agent.tools.protocol import Act
@@ -10,14 +11,17 @@ from gateway.command_handlers.urgent_commands import FurtherCommand
 from gateway.settings.root import Settings, SettingsStore
 from gateway.skills.agent_skills import AgentSkills
 from gateway.skills.catalog import SkillCatalog
+from gateway.skills.questions import SkillQuestions
 from gateway.skills.skills_command import SkillsCommand
 from gateway.skills.trust import SkillTrust
 
 
 class SkillParts:
-    """The skills of all agents. Nothing is read before an agent is built."""
+    """The skills of all agents. Nothing is read before an agent is built. ``tell`` says a line to the owner."""
 
-    def __init__(self, deps: Dependencies, settings: SettingsStore) -> None:
+    def __init__(self, deps: Dependencies, settings: SettingsStore, tell: Callable[[str], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._questions = SkillQuestions(deps.paths.state, lambda text: loop.call_soon_threadsafe(tell, text))
         self._deps = deps
         self._settings = settings
         self._trust = SkillTrust(deps.paths.state)
@@ -27,7 +31,7 @@ class SkillParts:
         """Return the skills of an agent, the same object each time."""
         if agent not in self._agents:
             catalog = SkillCatalog(agent, self._current, self._deps.paths, self._trust, self._deps.env)
-            self._agents[agent] = AgentSkills(catalog, self._current)
+            self._agents[agent] = AgentSkills(catalog, self._current, self._questions.saw)
         return self._agents[agent]
 
     def why_asked(self, agent: str, act: Act) -> str | None:

@@ -114,7 +114,7 @@ class Rules:
         if case.taint:
             return "the conversation holds untrusted text"
         if case.obstacle or self._before_rules(case) or self._said(case):
-            return case.obstacle or "a setting has it asked about each time"
+            return case.obstacle or self._before_rules(case) or "a rule of yours has it asked about each time"
         if case.runs_others and not case.script():
             return f"{case.act.command.split()[0]} can run anything, and what it runs here is not one file that can be compared"
         return None
@@ -279,7 +279,12 @@ class _Case:
             names = ", ".join(name for name, _ in self.act.env)
             return f"it {f'sets variables ({names})' if names else 'runs in a terminal'}, and no rule can allow that"
         if self.program is None:
-            return f"there is no program {self.argv[0]} outside the workspace"
+            inside = "/" in self.argv[0] and Path(self.act.cwd, self.argv[0]).exists()
+            return (
+                f"{self.argv[0]} lies in the workspace, where it can be changed, and rules hold for programs elsewhere"
+                if inside
+                else f"there is no program {self.argv[0]} outside the workspace"
+            )
         return None if is_inside(self.act.cwd, self.profile.workspace) else "it starts outside the workspace"
 
     @property

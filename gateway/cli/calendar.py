@@ -11,7 +11,7 @@ import click
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from zoneinfo import ZoneInfo
 
     from gateway.calendar.sources import CalendarSource
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _NONE = "No calendar account is configured. docs/calendar.md says how: calendar.accounts.NAME.url, .user and .password."
 _DAYS = 7
+_LONGEST = 120
+"""Characters of a title or a place in a list."""
 
 
 @click.group()
@@ -168,7 +170,7 @@ async def _listed(sources: Sequence[CalendarSource], zone: ZoneInfo, start: str 
         try:
             reading = await source.read(period.start, period.end, zone)
         except CalendarFailed as error:
-            problems.append(f"{error} {error.hint}".strip())
+            problems.append(f"{error}. {error.hint}".strip())
             continue
         problems += reading.problems
         events += [
@@ -195,8 +197,18 @@ def _told_list(facts: dict[str, Any], zone: ZoneInfo) -> list[str]:
 
     now = datetime.now(zone)
     lines = [
-        f"{span_in_words(one, zone, now):34} {one['title'] or '(no title)'}{', ' + one['place'] if one['place'] else ''}"
-        f"  [{one['calendar']}]"
+        f"{span_in_words(one, zone, now):34} {_cut(one['title'] or '(no title)')}{', ' + _cut(one['place']) if one['place'] else ''}"
+        f"  [{one['calendar']}]{_standing(one)}"
         for one in facts["events"]
     ]
     return [*(lines or ["Nothing is on."]), *(f"! {problem}" for problem in facts["problems"])]
+
+
+def _standing(one: Mapping[str, Any]) -> str:
+    """Say of an event that it is cancelled, or not yet sure."""
+    status = str(one.get("status", ""))
+    return f" ({status.lower()})" if status in {"CANCELLED", "TENTATIVE"} else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,18 +1,31 @@
 """PDF files, page by page. Runs in the parser's process.
 
-Text that a page holds but does not paint is left out: render modes 3 and 7 of the operator ``Tr``. A page all of whose text is unpainted is
-a scan whose text a program recognised, and is read.
+Text that a page holds but does not paint is left out: render modes 3 and 7 of the operator ``Tr``, and white on white. A page all of whose
+text is unpainted is a scan whose text a program recognised, and is read.
 """
 
 from __future__ import annotations
 
 import importlib
 import io
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.documents.excerpt import MOST_CONTENTS, Document, OutOfTime, Unreadable
 
 _UNPAINTED: Final = frozenset({3, 7})
+UNPAINTED: Final = "text that is on a page but not painted was left out"
+WHITE: Final = "white text on white was left out"
+ON_COLOUR: Final = "some text is white, on something painted before it: people may not see it"
+SCAN: Final = (
+    "[no text on this page: it is a picture, probably a scan, and letters in pictures are not read. Ask for a version with recognised text "
+    "(OCR), or for a photo of the page.]"
+)
+_FILLS: Final = frozenset({b"g", b"rg", b"k", b"sc", b"scn"})
+_PAINTS: Final = frozenset({b"f", b"F", b"f*", b"B", b"B*", b"b", b"b*", b"Do", b"sh", b"BI", b"INLINE IMAGE"})
+_UNKNOWN: Final = frozenset({b"Do", b"sh", b"BI", b"INLINE IMAGE"})
+"""Steps that paint in colours of their own."""
+_NEARLY: Final = 0.97
 _SHOWS: Final = frozenset({b"Tj", b"TJ", b"'", b'"'})
 MAX_OPERATIONS: Final = 300_000
 """Drawings of more steps are not searched for unpainted text."""
@@ -45,35 +58,81 @@ def _page(library: Any, reader: Any, index: int, notes: list[str]) -> str:
     content = page.get_contents()
     if content is None:
         return "[no text on this page]"
-    hidden = False
+    left_out: list[str] = []
     if len(content.operations) <= MAX_OPERATIONS:
-        painted, unpainted = _sorted(content.operations)
-        if unpainted and _shows(painted):
-            content.operations = painted
+        found = _sorted(content.operations)
+        if (found.unpainted and _shows(found.kept)) or found.white:
+            scanned = found.unpainted and not _shows(found.kept)
+            content.operations = found.scanned if scanned else found.kept
             page[library.generic.NameObject("/Contents")] = content
-            hidden = True
+            left_out += [UNPAINTED] if found.unpainted and not scanned else []
+            left_out += [WHITE] if found.white else []
+        left_out += [ON_COLOUR] if found.on_colour else []
     text = str(page.extract_text()).strip()
-    if hidden:
-        note = "text that is on a page but not painted was left out"
-        notes += [] if note in notes else [note]
-    return text or "[no text on this page; it is probably a picture]"
+    notes += [note for note in left_out if note not in notes]
+    return text or (SCAN if _has_pictures(page) else "[no text on this page]")
 
 
-def _sorted(operations: Any) -> tuple[list[Any], int]:
-    """Return the steps of a page without those that write unpainted text, and how many those are."""
-    mode, saved, kept, dropped = 0, [], [], 0
+@dataclass
+class _Sorted:
+    """The steps of a page without those that write what nobody sees, and ``scanned`` with those that are unpainted alone.
+
+    And how many were unpainted, white on white, and white on a colour.
+    """
+
+    kept: list[Any]
+    scanned: list[Any]
+    unpainted: int = 0
+    white: int = 0
+    on_colour: int = 0
+
+
+def _sorted(operations: Any) -> _Sorted:
+    """Sort the steps of a page. White text is on white as long as nothing but white was painted before it."""
+    found, saved = _Sorted([], []), list[tuple[int, bool]]()
+    mode, white, coloured = 0, False, False
     for operands, operator in operations:
         if operator == b"Tr" and operands:
             mode = int(operands[0])
+        elif operator in _FILLS:
+            white = _is_white(operands)
         elif operator == b"q":
-            saved.append(mode)
+            saved.append((mode, white))
         elif operator == b"Q" and saved:
-            mode = saved.pop()
+            mode, white = saved.pop()
+        elif operator in _PAINTS:
+            coloured = coloured or not white or operator in _UNKNOWN
         if operator in _SHOWS and mode in _UNPAINTED:
-            dropped += 1
+            found.unpainted += 1
+            found.scanned.append((operands, operator))
             continue
-        kept.append((operands, operator))
-    return kept, dropped
+        if operator in _SHOWS and white and not coloured:
+            found.white += 1
+            continue
+        found.on_colour += operator in _SHOWS and white
+        found.kept.append((operands, operator))
+        found.scanned.append((operands, operator))
+    return found
+
+
+def _is_white(operands: Any) -> bool:
+    """Return whether the operands of a colour are white: of one (grey), three (red, green, blue) or four inks."""
+    try:
+        values = [float(one) for one in operands]
+    except (TypeError, ValueError):  # a pattern
+        return False
+    if len(values) == 4:  # noqa: PLR2004 -- cyan, magenta, yellow, black
+        return max(values) <= 1 - _NEARLY
+    return bool(values) and min(values) >= _NEARLY
+
+
+def _has_pictures(page: Any) -> bool:
+    """Return whether there are pictures among what a page draws."""
+    try:
+        drawn = page["/Resources"].get_object()["/XObject"].get_object()
+        return any(one.get_object().get("/Subtype") == "/Image" for one in drawn.values())
+    except (KeyError, AttributeError, TypeError):
+        return False
 
 
 def _shows(operations: list[Any]) -> bool:

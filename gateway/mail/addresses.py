@@ -43,7 +43,7 @@ class Address:
         """What is odd about the name or the domain; "" if nothing is."""
         other = _NAMES_ADDRESS.search(self.name)
         if other and other[0].casefold().strip(".,;") != self.address.casefold():
-            return f"the name of the sender shows another address ({other[0][:80]}) than the mail has ({self.address})"
+            return f"the name shows another address ({other[0][:80]}) than the mail has ({self.address})"
         odd = _mixed(unicode_form(self.address) or self.address)
         return f"the domain of {self.address} mixes alphabets in one word ({odd}) and may imitate another one" if odd else ""
 

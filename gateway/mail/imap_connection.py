@@ -51,6 +51,7 @@ _QUICK: Final = 1.0
 """Seconds: after a command that took less, the next one looks at more mails."""
 _SHARE: Final = 0.6
 """The share of the time of an operation after which no further search command begins."""
+_STRUCTURE: Final = "BODYSTRUCTURE "
 SUMMARY: Final = "(UID FLAGS INTERNALDATE RFC822.SIZE BODYSTRUCTURE BODY.PEEK[HEADER.FIELDS (FROM TO SUBJECT DATE)]<0.8192>)"
 CHUNK: Final = 524_288
 """Bytes of a part that are fetched at once."""
@@ -282,8 +283,8 @@ class ImapConnection:
         try:
             found = {_uid(one): one for one in fetched(data) if isinstance(one.get("UID"), int)}
         except NotReadable:
-            if len(uids) == 1:
-                return []
+            if len(uids) == 1:  # what its sender made of its structure must not hide a mail
+                return self.fetch(uids, items.replace(_STRUCTURE, "")) if _STRUCTURE in items else []
             return [one for uid in uids for one in self.fetch([uid], items)]
         return [found[uid] for uid in uids if uid in found]
 

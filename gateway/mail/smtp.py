@@ -96,7 +96,10 @@ async def _attempt(submission: Submission, server: MailServer, data: bytes, last
         async with asyncio.timeout(seconds) as limit:
             await client.mail(submission.sender, options=[f"SIZE={len(data)}"] if client.supports_extension("size") else None)
             for one in submission.recipients:
-                await client.rcpt(one)
+                try:
+                    await client.rcpt(one)
+                except SMTPResponseException as error:  # servers do not all name whom they refuse
+                    raise SMTPResponseException(error.code, f"{one}: {error.message}") from error
             _expect(_START, await client.execute_command(b"DATA"))
             await _write(client, data, limit, seconds)
             await last_byte()

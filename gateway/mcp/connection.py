@@ -40,6 +40,10 @@ Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
 
 
+MOST_SILENCES: Final = 2
+"""Calls in a row that a server may leave without an answer; then it is ended."""
+
+
 def load_sessions() -> Any:
     """Load the MCP library, which takes a second of CPU the first time: in a thread, and without the garbage collector in between."""
     from agent.models.adapters.warm_up import loading
@@ -79,6 +83,7 @@ class Connection:
         self._began = 0.0
         self._not_before = 0.0
         self._at_work = 0
+        self._silences = 0
         self._used = 0.0
         self._stale_since: float | None = None
         self._listed = 0.0
@@ -100,14 +105,29 @@ class Connection:
         try:
             session, ending = await self._session()
             try:
-                return await self._within(work, session, ending, seconds)
+                answer = await self._within(work, session, ending, seconds)
             except _SessionGoneError:
                 await self._leave()
                 session, ending = await self._session()
-                return await self._within(work, session, ending, seconds)
+                answer = await self._within(work, session, ending, seconds)
+        except CallTimedOut as error:
+            await self._unanswered(error)
+            raise
+        else:
+            self._silences = 0
+            return answer
         finally:
             self._at_work -= 1
             self._used = self._clock.monotonic()
+
+    async def _unanswered(self, error: CallTimedOut) -> None:
+        """End a server that left several calls in a row without an answer, and does nothing else: the next call starts it again."""
+        self._silences += 1
+        if self._silences >= MOST_SILENCES and self._at_work == 1:
+            self._silences, failures = 0, self.failures
+            await self._leave()
+            self.failures = failures  # that it ended then is no failure of its own
+            self._count(f"{error}, {MOST_SILENCES} times in a row")
 
     async def relist(self) -> None:
         """Connect if need be, and ask for what the server offers now. Raises what ``request`` raises."""

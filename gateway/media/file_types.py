@@ -57,6 +57,7 @@ _BRANDS: Final = {
     b"mif1": "image/heif",
     b"avif": "image/avif",
 }
+HTML: Final = "text/html"
 _RIFF: Final = {b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
 _HEAD: Final = 4096
 _KB: Final = 1000
@@ -78,6 +79,13 @@ def media_type(data: bytes) -> str:
     if known is not None and (known not in _SHORT or is_binary(data)):
         return known
     return UNKNOWN if not data or is_binary(data) else TEXT
+
+
+def is_page(data: bytes, name: str) -> bool:
+    """Return whether a text is a web page: by its name, or by how it begins. What it hides is left out when it is read."""
+    begins = data[:_HEAD].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    named = name.lower().endswith((".html", ".htm", ".xhtml"))
+    return media_type(data) == TEXT and (named or begins.startswith((b"<!doctype html", b"<html")))
 
 
 def _archive_type(data: bytes) -> str:

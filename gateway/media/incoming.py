@@ -24,7 +24,7 @@ from channels.errors import NotFetched
 from channels.messages import Attachment, ChatAddress
 from channels.protocol import Channel, Fetches
 from gateway.media.audio_length import seconds_of
-from gateway.media.file_types import DOCUMENTS, TEXT, format_size, media_type, safe_name
+from gateway.media.file_types import DOCUMENTS, HTML, TEXT, format_size, is_page, media_type, safe_name
 from gateway.media.pictures import PictureDescriber
 from gateway.media.recordings import Recording, Transcriber, Transcript, clock_time
 from gateway.routing.routed_message import RoutedMessage
@@ -126,8 +126,10 @@ class IncomingFiles:
         """Return what is said in a recording; None for other files, and where recordings are not transcribed."""
         kind = media_type(data)
         is_recording = kind.startswith("audio/") or (attachment.kind == "voice" and kind.startswith("video/"))
-        if self._transcriber is None or not is_recording:
+        if self._transcriber is None:
             return None
+        if not is_recording:
+            return Transcript(trouble="it is no recording of a kind that is known") if attachment.kind == "voice" else None
         return await self._transcriber.transcribe(
             Recording(
                 data=data,
@@ -223,9 +225,10 @@ def _found(enclosure: WorkspaceSandbox, folder: PurePosixPath, head: str, limit:
 
 def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Attachment, inline: int) -> None:
     """Describe a file; add it as a picture, or quote its text."""
-    kind = media_type(data)
+    page = is_page(data, path.name)
+    kind = HTML if page else media_type(data)
     voice = ", a voice message" if attachment.kind == "voice" else ""
-    how = "; read shows its text" if kind in DOCUMENTS else ""
+    how = "; read shows its text" if kind in DOCUMENTS or page else ""
     taken.lines.append(f"{FILE}{path} {format_size(len(data))} {kind}{voice}{how}]")
     if kind == TEXT:
         _quote(taken, data, inline, source("file", _called(attachment)))

@@ -24,14 +24,24 @@ _OWN: Final = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class AgentSkills:
-    """Implements ``agent.tools.skill_files``. ``settings`` returns the settings in force. Methods block."""
+    """Implements ``agent.tools.skill_files``. ``settings`` returns the settings in force. Methods block.
 
-    def __init__(self, catalog: SkillCatalog, settings: Callable[[], Settings]) -> None:
+    ``saw`` is called with all skills whenever a prompt is made.
+    """
+
+    def __init__(
+        self,
+        catalog: SkillCatalog,
+        settings: Callable[[], Settings],
+        saw: Callable[[Sequence[Skill]], None] = lambda _: None,
+    ) -> None:
+        self._saw = saw
         self.catalog = catalog
         self._settings = settings
 
     def listing(self, window: int) -> str:
         """Return the list of skills for the prompt of a model with that window."""
+        self._saw(self.catalog.look())
         return listing(
             [Listed(self._around(one), one.name, one.header.description) for one in self._ready() if one.header], window
         )

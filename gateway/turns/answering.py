@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from agent.characters import without_smuggled
 from agent.errors import AgentError
 from agent.loop.turn import ExtraMessage, TurnResult
 from agent.loop.turn import Turn as AgentTurn
@@ -428,7 +429,7 @@ def _timed(context: TurnContext) -> tuple[str, str, dict[str, str]]:
 
 def _echo(words: str) -> str:
     """Return what was understood of a voice message, as it is shown to who spoke it."""
-    return f"🎤 {quoted(words)}"
+    return f"🎤 {quoted(without_smuggled(words))}"
 
 
 def _spender(message: RoutedMessage) -> Spender:

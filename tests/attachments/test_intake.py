@@ -188,6 +188,22 @@ async def test_a_small_text_is_quoted_in_a_fence_that_it_cannot_close(tmp_path: 
     assert message.taint == ("file:note.txt",)
 
 
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("b.html", "<p>Visible</p><p style='display:none'>HIDDEN</p>"),
+        ("b.xhtml", "<p>HIDDEN"),
+        ("b", "\n<!DOCTYPE html><p>HIDDEN"),
+    ],
+)
+async def test_a_web_page_is_not_put_into_the_message_with_what_it_hides(tmp_path: Path, name: str, page: str) -> None:
+    room = Room(tmp_path, Platform({"a": page.encode()}))
+    message = await room.hear(file("a", name))
+    assert "HIDDEN" not in message.text
+    assert "text/html; read shows its text]" in message.text
+    assert message.taint
+
+
 async def test_a_long_text_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None:
     room = Room(tmp_path, Platform({"a": "ü".encode() * 5000}), AttachmentSettings(inline_chars=100))
     text = (await room.hear(file("a", "note.txt"))).text

@@ -14,6 +14,7 @@ import pytest
 
 from agent.tools.documents import DocumentPart, DocumentRefused, DocumentWish, told
 from agent.tools.file_tool_context import FileToolContext
+from gateway.documents import pdf
 from gateway.documents.reader import DocumentParser
 from tests.documents import made
 from tests.tools.house import House
@@ -120,9 +121,40 @@ async def test_a_pdf_file_shows_what_it_paints() -> None:
     part = await read(made.pdf([], streams=[hidden, saved, scanned, ""]))
     assert part.text.split("\n") == [
         *("[page 1 of 4]", "seen", "again", "[page 2 of 4]", "above", "below", "[page 3 of 4]", "a scan"),
-        *("[page 4 of 4]", "[no text on this page; it is probably a picture]"),
+        *("[page 4 of 4]", "[no text on this page]"),
     ]
     assert part.notes == ("text that is on a page but not painted was left out",)
+
+
+@pytest.mark.parametrize(
+    ("steps", "text", "note"),
+    [
+        ("1 g BT /F1 9 Tf 50 100 Td (WHITE) Tj ET", "seen", pdf.WHITE),
+        ("1 1 1 rg BT /F1 9 Tf 50 100 Td (WHITE) Tj ET", "seen", pdf.WHITE),
+        ("0 0 0 0 k BT /F1 9 Tf 50 100 Td (WHITE) Tj ET", "seen", pdf.WHITE),
+        ("/DeviceRGB cs 1 1 1 sc BT /F1 9 Tf 50 100 Td (WHITE) Tj ET", "seen", pdf.WHITE),
+        ("1 g 0 0 600 800 re f BT /F1 9 Tf 50 100 Td (WHITE) Tj ET", "seen", pdf.WHITE),
+        ("q 1 g Q BT /F1 9 Tf 50 100 Td (black) Tj ET", "seen\nblack", ""),
+        ("0 0 1 rg 0 0 600 800 re f 1 g BT /F1 9 Tf 50 100 Td (on blue) Tj ET", "seen\non blue", pdf.ON_COLOUR),
+        ("1 g 0 g BT /F1 9 Tf 50 100 Td (black) Tj ET", "seen\nblack", ""),
+    ],
+)
+async def test_white_text_of_a_pdf_file_is_left_out_or_told_of(steps: str, text: str, note: str) -> None:
+    part = await read(made.pdf([], streams=[f"{made.drawn('seen')} {steps}"]))
+    assert part.text == f"[page 1 of 1]\n{text}"
+    assert part.notes == ((note,) if note else ())
+
+
+async def test_a_page_of_white_text_alone_is_not_read_and_a_scanned_one_says_that_it_is_a_picture() -> None:
+    part = await read(made.pdf([], streams=["1 g BT /F1 9 Tf 50 100 Td (WHITE) Tj ET"]))
+    assert part.text == "[page 1 of 1]\n[no text on this page]"
+    assert part.notes == (pdf.WHITE,)
+    from PIL import Image
+
+    drawn = io.BytesIO()
+    Image.new("RGB", (60, 80), (200, 200, 200)).save(drawn, "PDF")
+    part = await read(drawn.getvalue())
+    assert part.text == f"[page 1 of 1]\n{pdf.SCAN}"
 
 
 async def test_the_bookmarks_of_a_pdf_file_are_its_table_of_contents() -> None:
@@ -218,6 +250,7 @@ def spy(data):
     attempt("signal", lambda: os.kill(os.getppid(), 0))
     return Document(count=1, text=lambda _: "\\n".join(said))
 pages.plain = spy
+from gateway.documents import pdf
 from gateway.documents.parser import main
 """
 

@@ -172,3 +172,16 @@ def test_base64_with_rubbish_in_it_is_read(connection: ImapConnection, deliver: 
     selected = connection.select("INBOX")
     (text,) = read_mail(connection, selected.next_uid - 1, ()).texts
     assert text.data.decode() == "grüße"
+
+
+def test_a_mail_with_a_structure_that_cannot_be_read_is_listed_and_found_all_the_same(
+    connection: ImapConnection, deliver: Deliver
+) -> None:
+    deliver(letter(subject="before"))
+    head = b"From: Mallory <m@evil.example>\r\nSubject: deep\r\nMIME-Version: 1.0\r\n"
+    parts = b"".join(b"Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n" % (n, n) for n in range(300))
+    deliver(head + parts + b"Content-Type: text/plain\r\n\r\nhello\r\n")
+    deliver(letter(subject="after"))
+    found = [summary_of(one).headers.subject for one in connection.latest(connection.select("INBOX"), 10, 0)]
+    assert found == ["after", "deep", "before"]
+    assert subjects(connection, "subject:deep") == ["deep"]

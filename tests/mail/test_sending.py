@@ -176,7 +176,7 @@ async def test_a_server_that_keeps_copies_settles_the_doubt_at_once(desk: Desk, 
     assert len(desk.dovecot.stored(desk.user, "Sent Messages")) == 1
 
 
-@pytest.mark.parametrize(("mood", "said"), [("refuse", "554"), ("refuse one", "no such person")])
+@pytest.mark.parametrize(("mood", "said"), [("refuse", "554"), ("refuse one", "550 bob@example.org: no such person")])
 async def test_what_the_server_refuses_is_told_and_sent_to_nobody(
     desk: Desk, peer: tuple[Peer, int], mood: str, said: str
 ) -> None:

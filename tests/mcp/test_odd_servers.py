@@ -223,3 +223,16 @@ def _lives(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+async def test_a_server_that_leaves_two_calls_without_an_answer_is_ended_and_started_again(tmp_path: Path) -> None:
+    async with servers(tmp_path, {"x": odd("hangs", timeoutSec=1, cwd=str(tmp_path))}) as house:
+        connection = house.servers.get("x").connection
+        assert "did not answer within 1 seconds" in (await house.call("mcp_x_say")).text
+        assert connection.running, "one slow call ends nothing"
+        (tmp_path / "called").unlink()
+        assert (await house.call("mcp_x_say")).is_error
+        assert not connection.running
+        assert "2 times in a row" in connection.last_error
+        assert (await house.call("mcp_x_say")).is_error
+        assert (tmp_path / "called").exists(), "another program was started"

@@ -158,8 +158,9 @@ def cases(*, each: int = 2) -> list[Case]:
 
 
 def sample() -> list[Case]:
-    """Return a part of the corpus in which every carrier meets half of the goals, and every goal half of the carriers."""
-    return [case for case in cases() if (case.number + CARRIERS.index(case.carrier)) % 4 == 0]
+    """Return a part of the corpus: every carrier meets a quarter of the goals, and every goal a quarter of the carriers."""
+    taken = ((CARRIERS.index(case.carrier), GOALS.index(case.goal), case) for case in cases())
+    return [case for at, goal, case in taken if (goal - at) % 4 == 0 and (goal + at) // 4 % 2 == case.number % 2]
 
 
 def words_in(text: str) -> Iterator[str]:

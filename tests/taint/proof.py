@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tests.taint.corpus import Case
 
 LEAST = 300
+EVERY = 50
 
 
 def say(text: str) -> None:
@@ -43,8 +44,10 @@ async def carried(corpus: Sequence[Case], *, careful: bool) -> tuple[dict[str, l
     harm: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as folder:
         async with world(Path(folder), careful=careful) as w:
-            for case in corpus:
+            for count, case in enumerate(corpus, 1):
                 harm[case.name] = await attack(w, case)
+                if count % EVERY == 0:
+                    say(f"  … {count} of {len(corpus)}, {sum(map(bool, harm.values()))} did harm")
             return harm, len(w.model.obeyed)
 
 

@@ -178,3 +178,12 @@ def test_any_file_can_be_read(text: str) -> None:
     assert "".join(found.lines) == text
     assert [item.number for item in found.items] == list(range(1, len(found.items) + 1))
     assert len({item.id for item in found.items}) == len(found.items)
+
+
+def test_a_bit_of_a_word_names_no_item() -> None:
+    made = TodoList.of("- [ ] four due:2026-13-45\n- [ ] buy milk\n")
+    with pytest.raises(WorkspaceFileError, match="no item '-1'"):
+        made.find("-1")
+    with pytest.raises(WorkspaceFileError, match="no item 'ilk'"):
+        made.find("ilk")
+    assert made.find("mil").text == "buy milk"
