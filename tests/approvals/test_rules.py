@@ -12,15 +12,16 @@ from pydantic import ValidationError
 
 from agent.tools.exec import ExecArguments
 from agent.tools.protocol import Act
+from gateway.approvals.rules import Rules
 from gateway.approvals.stored_rules import StoredRule, StoredRules
 from gateway.base.errors import StorageFailed
+from gateway.settings.root import Settings
 from tests.approvals.conftest import act
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gateway.approvals.rules import Rules
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TAINT = frozenset({"web:example.org"})
@@ -318,7 +319,7 @@ def test_no_rule_is_made_of_others_commands_or_beside_untrusted_text(workspace: 
     rules = rules_of()
     assert "untrusted" in str(rules.why_not("main", "owner", TAINT, said))
     assert "owner's own" in str(rules.why_not("main", "group", CLEAN, said))
-    assert "each time" in str(rules_of(ask="always").why_not("main", "owner", CLEAN, said))
+    assert "tools.exec.ask is always" in str(rules_of(ask="always").why_not("main", "owner", CLEAN, said))
     asked = rules_of(rules=[{"decision": "ask", "command": "git push"}])
     assert "each time" in str(asked.why_not("main", "owner", CLEAN, said))
 
@@ -387,7 +388,8 @@ def test_the_reason_tells_what_would_make_it_possible(workspace: Path, rules_of:
     assert "tools.exec.security" in why("ls", security="deny")
     assert "approvals.rules" in why("make x", ask="off")
     assert "no rule allows it" in why("make x")
-    assert "outside the workspace" in why("./ls")
+    assert "./ls lies in the workspace, where it can be changed" in why("./ls")
+    assert "there is no program nonesuch outside the workspace" in why("nonesuch")
 
 
 def test_input_to_a_running_command_is_judged_like_a_command(workspace: Path, rules_of: Callable[..., Rules]):
@@ -427,3 +429,10 @@ def test_changes_by_several_at_once_are_all_kept(tmp_path: Path, stored: StoredR
         list(pool.map(add, [range(start, 40, 4) for start in range(4)]))
     assert {one.argv[1] for one in stored.all()} == {str(number) for number in range(40)}
     assert len(stored.off()) == 40
+
+
+def test_the_skill_that_is_not_approved_is_the_reason_why_always_is_not_offered(workspace: Path, stored: StoredRules) -> None:
+    settings = Settings.model_validate({"agents": {"defaults": {"workspace": str(workspace)}}})
+    why = "it names the skill bread, which you have not approved as it is now"
+    rules = Rules(lambda: settings, stored, skills=lambda _agent, _act: why)
+    assert rules.why_not("main", "owner", CLEAN, act("git push origin main", workspace)) == why
