@@ -44,7 +44,7 @@ async def _probe(channel: Channel, installation: Installation) -> dict[str, Any]
 def _of(
     installation: Installation, name: str, policy: Policy, states: dict[str, Any], answer: dict[str, Any]
 ) -> Iterator[Finding]:
-    running = installation.gateway_runs
+    running = installation.gateway_serves
     state = states.get(name, {})
     trouble = str(state.get("trouble") or "")
     if answer["ok"] is False:

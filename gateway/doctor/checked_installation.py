@@ -121,8 +121,13 @@ class Installation:
 
     @property
     def gateway_runs(self) -> bool:
-        """Whether a gateway runs that can be asked."""
+        """Whether a gateway runs that can be asked: by itself, or for a conversation in a terminal."""
         return self.holder is not None and bool(self.holder.socket)
+
+    @property
+    def gateway_serves(self) -> bool:
+        """Whether it serves the chat platforms and its port, which one for a conversation in a terminal does not."""
+        return self.gateway_runs and self.holder is not None and not self.holder.conversation
 
     def local_time(self, moment: str) -> str:
         """Return an ISO 8601 timestamp as date and time in the owner's time zone; as it is where it cannot be read."""

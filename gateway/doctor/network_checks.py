@@ -33,9 +33,9 @@ def _look_port(installation: Installation) -> Iterator[Finding]:
         yield Finding(level="error", what=str(error), why="The gateway does not start.", mend=error.hint)
         return
     holder = installation.holder
-    if installation.gateway_runs and holder is not None and holder.http_port:
+    if installation.gateway_serves and holder is not None and holder.http_port:
         yield _answers(holder.http_port)
-    elif installation.gateway_runs:
+    elif installation.gateway_serves:
         mend = "homebody logs --level warning --since 1h"
         yield Finding(
             level="warning", what="the running gateway does not listen on a port", why="Webhooks do not arrive.", mend=mend

@@ -35,6 +35,8 @@ async def _look(installation: Installation) -> list[Finding]:
         what = f"a gateway runs (process {holder.pid}), but does not answer: {error.message}"
         return [Finding(level="error", what=what, where=str(installation.paths.state), why=why, mend=error.hint), *found]
     assert status is not None
+    if not installation.gateway_serves:
+        return [ok(f"a conversation in a terminal (process {status['pid']}) uses this folder; no gateway is running"), *found]
     notices = [Finding(level="warning", what=str(notice), mend="homebody status") for notice in status["notices"]]
     return [
         ok(f"the gateway has been running since {installation.local_time(holder.started)} (process {status['pid']})"),

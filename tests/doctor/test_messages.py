@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -250,6 +252,41 @@ async def test_a_running_gateway_is_asked_and_its_files_are_not_opened(house: Ho
     assert "given up" in program("status", "--deep", home=house.person).stdout
 
 
+def test_a_conversation_in_a_terminal_is_no_gateway(house: House) -> None:
+    """It can be asked for the ledger and the index, and has no port and no platforms, which is no fault."""
+    house.set(channels={"telegram": {"botToken": "1:a", "apiRoot": "http://127.0.0.1:9"}})
+    env = {"PATH": os.environ["PATH"], "HOME": str(house.person), "PYTHONPATH": str(ROOT), "TERM": "xterm"}
+    parent, child = pty.openpty()
+    command = [sys.executable, "-W", "ignore", "-m", "gateway", "chat"]
+    process = subprocess.Popen(
+        command, env=env, cwd=house.person, stdin=child, stdout=child, stderr=child, start_new_session=True
+    )
+    os.close(child)
+    threading.Thread(target=drained, args=(parent,), daemon=True).start()
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not ((holder := describe(house.state / "gateway.lock")) and holder.socket and holder.conversation):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        code, facts = house.doctor("--offline")
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+        os.close(parent)
+    told = [one for one in facts["findings"] if one["level"] in {"warning", "error"} and one["check"] != "sandbox"]
+    assert (code, told) == (0, [])
+    assert "a conversation in a terminal" in json.dumps(facts)
+    assert not [one for one in facts["findings"] if one["what"].startswith(("not checked", "could not be checked"))], facts
+
+
+def drained(terminal: int) -> None:
+    """Take what a program writes to its terminal, so that it never waits."""
+    with suppress(OSError):
+        while os.read(terminal, 65_536):
+            pass
+
+
 async def test_settings_that_wait_for_a_restart_are_told(house: House) -> None:
     with running_gateway(house):
         house.set(gateway={"port": 45_678})
@@ -272,6 +309,7 @@ async def test_a_gateway_that_was_killed_is_found_and_its_remains_are_mended(hou
 
 
 def test_what_a_person_sees(house: House) -> None:
+    house.set(tools={"exec": {"security": "deny"}})  # what else confines commands here is told elsewhere
     assert program("memory", "index", home=house.person).returncode == 0
     house.home.chmod(0o755)
     (house.home / "homebody.yaml").chmod(0o644)
