@@ -59,7 +59,7 @@ def checked_rules(settings: Settings, instruction: str | None, message: str | No
         _check_message(rules)
         _check_template(rules.text)
     if rules.model is not None:
-        _check_model(rules.model, settings)
+        checked_model(rules.model, settings)
     return rules
 
 
@@ -134,7 +134,8 @@ def _check_message(rules: HookRules) -> None:
         raise UsageError(f"{named[0]} means nothing for a message, which needs no model", hint="Leave it out.")
 
 
-def _check_model(model: str, settings: Settings) -> None:
+def checked_model(model: str, settings: Settings) -> None:
+    """Refuse a model that there is not, whether it has a key or not. Raises UsageError."""
     try:
         find(model, settings.models, {})
     except ModelNotConfigured:

@@ -42,6 +42,14 @@ def test_what_means_nothing_for_a_reminder_is_refused(tmp_path: Path, option: tu
     assert f"{option[0]} does nothing for it" in str(done.exception)
 
 
+def test_a_model_that_there_is_not_is_refused_without_a_gateway_too(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        homebody, ["--home", str(tmp_path), "cron", "add", "in 1 day", "x", "--task", "--model", "nope/x"]
+    )
+    assert done.exit_code != 0
+    assert "nope" in str(done.exception)
+
+
 def test_the_json_of_a_job_at_one_time_names_its_instant(run: Run) -> None:
     (job,) = [json.loads(run("add", "in 1 day", "x", "--json"))["job"]]
     assert job["next"] == [job["nextAt"]]

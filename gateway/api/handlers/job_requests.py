@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from agent.timing import Clock
 from channels.messages import ChatAddress
 from gateway.base.errors import UsageError
+from gateway.hooks.definition import checked_model
 from gateway.jobs.job_service import JobService, Obstacle
 from gateway.jobs.job_words import facts, name_for, named, run_facts, schedule_of, target, told, told_runs
 from gateway.ledger.job_rows import Job, JobKind, NewJob
@@ -177,6 +178,8 @@ class JobHandlers:
         for name in ("text", "name", "session", "model", "daily_usd", "daily_tokens", "catch_up_seconds"):
             if given.get(name) is not None:
                 fields[name] = given[name] if given[name] != "" else None
+        if fields.get("model"):
+            checked_model(fields["model"], self._settings())
         if given.get("tools") is not None:
             fields["tools"] = _tools(given["tools"])
         if given.get("urgent") is not None:
