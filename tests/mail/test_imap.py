@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import random
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -185,3 +186,15 @@ def test_a_mail_with_a_structure_that_cannot_be_read_is_listed_and_found_all_the
     found = [summary_of(one).headers.subject for one in connection.latest(connection.select("INBOX"), 10, 0)]
     assert found == ["after", "deep", "before"]
     assert subjects(connection, "subject:deep") == ["deep"]
+
+
+@pytest.mark.cpu_seconds(60)
+def test_an_attachment_of_50_mb_is_saved_whole(connection: ImapConnection, deliver: Deliver) -> None:
+    data = random.Random(50).randbytes(50_000_000)
+    deliver(letter(subject="film", attached=(("film.bin", data),)))
+    connection.select("INBOX")
+    (uid,) = connection.newer(1)
+    (part,) = read_mail(connection, uid, ()).attachments
+    assert attachment(connection, uid, part, 60_000_000) == data
+    with pytest.raises(MailRefused, match="at most 25,000,000 are saved"):
+        attachment(connection, uid, part, 25_000_000)
