@@ -78,9 +78,14 @@ class CalendarSource:
         if self.account.feed:
             return [Collection(url=self.account.url, name=self.account.name, writable=False)]
         found = await self._collections("calendar")
+        if not found:
+            raise CalendarFailed(
+                f"the calendar account {self.account.name} has no calendar yet",
+                hint="Make one with a calendar program or on the server's web page, then: homebody calendar test",
+            )
         used = [one for one in found if self.account.uses(one.name)]
         if not used:
-            there = ", ".join(one.name for one in found) or "none"
+            there = ", ".join(one.name for one in found)
             raise CalendarFailed(
                 f"the calendar account {self.account.name} has no calendar named {' or '.join(self.account.calendars)}",
                 hint=f"There is: {there}. Change calendar.accounts.{self.account.name}.calendars.",

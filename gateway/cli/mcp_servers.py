@@ -77,7 +77,7 @@ def add(invocation: Invocation, /, name: str, command: tuple[str, ...], *, no_te
         except HomebodyError as error:
             facts["error"] = str(error)
             lines.append(f"⚠️ It cannot be used yet: {error}. {error.hint} Try again with: homebody mcp test {name}".strip())
-            lines += [_CONFINED.format(name=name)] if confined else []
+            lines += [_CONFINED.format(name=name)] if confined and "there is no program" not in str(error) else []
         else:
             facts["server"] = shown
             lines += [_shown(shown), "This is pinned: where it says something else later, you are asked."]

@@ -340,3 +340,11 @@ async def test_a_put_whose_answer_is_lost_counts_where_it_arrived(tool: Fixture,
     assert sum("SUMMARY:Lunch" in text for text in radicale.objects()) == 1
     (dentist,) = await listed(cut, "Dentist", **{"from": "2026-02-03"})
     assert "is now" in (await cut.do("change", event=dentist, title="Tooth")).text
+
+
+async def test_an_account_without_calendars_says_so(radicale: Radicale) -> None:
+    assert await radicale.ask("DELETE", "/anna/personal/") == 200
+    tool = Fixture(radicale.account())
+    told = await tool.do("list", **{"from": "2026-02-03"})
+    assert told.is_error
+    assert "the calendar account personal has no calendar yet" in told.text
