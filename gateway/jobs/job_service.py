@@ -198,15 +198,18 @@ class JobService:
             )
         return await self._store(replace(found, state="active", reason="", next_at=next_at, reckoned_in=zone.key))
 
-    async def run_now(self, job: str, request: str = "") -> JobRun:
-        """Fire it now, whatever its state is; its schedule does not change. The same ``request``, if it has a name, fires it once."""
+    async def run_now(self, job: str, request: str = "", *, by_person: bool = False) -> JobRun:
+        """Fire it now, whatever its state is; its schedule does not change. The same ``request``, if it has a name, fires it once.
+
+        What a person asks for is sent at once, in quiet hours too.
+        """
         found = await self._get(job)
         self._refuse_obstacle(found)
         now = self._clock.now()
         readers = await self._readers(found)
         if (blocked := _not_to_others(found, readers)) is not None:
             raise UsageError(blocked.reason, hint=blocked.mend)
-        found = replace(found, audience=readers)
+        found = replace(found, audience=readers, urgent=found.urgent or by_person)
         step = asked_by(self._step(found, now, now, await self.targets.latest_chat()), request)
         result = await finish_despite_cancel(self._do([replace(step, by_hand=True)]))
         if result[0].outcome == "busy":

@@ -104,7 +104,7 @@ class JobsCommand:
         runs = await self._service.log(job.id, 1)
         if runs and runs[0].by_hand and timedelta() <= self._clock.now() - runs[0].at < _JUST_NOW:
             return f"{named(job)} was started less than a minute ago."
-        await self._service.run_now(job.id, request)
+        await self._service.run_now(job.id, request, by_person=True)
         return f"▶️ {named(job)} is started. {target(job, _whose(route))}"
 
 

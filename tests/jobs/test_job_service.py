@@ -130,6 +130,22 @@ async def test_a_run_by_hand_is_logged_and_leaves_the_schedule_alone(bench: Benc
     assert (await bench.jobs.find(job.id)).next_at == job.next_at
 
 
+async def test_what_a_person_runs_by_hand_is_sent_in_quiet_hours(bench: Bench) -> None:
+    bench.targets.quiet = DailyHours(start="00:00", end="23:59")
+    job = await bench.add("every day at 9", urgent=False)
+    task = await bench.add("every day at 9", kind="prompt", urgent=False, name="task")
+    other = await bench.add("every day at 9", urgent=False, name="other")
+    await bench.jobs.run_now(other.id, "the agent's call")
+    assert await bench.sent() == []
+    await bench.jobs.run_now(job.id, "pressed", by_person=True)
+    assert await bench.sent() == ["⏰ Water the plants."]
+    await bench.jobs.run_now(task.id, by_person=True)
+    rules = decode_received(bench.handed[-1]).automation
+    assert rules is not None
+    assert rules.urgent
+    assert not (await bench.jobs.find(task.id)).urgent, "its own firings wait as before"
+
+
 async def test_a_job_is_found_by_its_id_or_its_only_name(bench: Bench) -> None:
     one = await bench.add("every 1 hour", name="one")
     await bench.add("every 1 hour", name="twin")

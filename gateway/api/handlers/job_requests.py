@@ -148,7 +148,7 @@ class JobHandlers:
     async def run(self, job: str, request: str = "") -> dict[str, Any]:
         """Fire a job now; the same ``request`` fires it once."""
         found = await self._service.find(job)
-        run = await self._service.run_now(found.id, request)
+        run = await self._service.run_now(found.id, request, by_person=True)
         zone = self._service.targets.zone(found.agent)
         return {
             "job": self._facts(found),
