@@ -18,6 +18,7 @@ from gateway.base.atomic_file import sync, write_synced
 from gateway.base.errors import BackupUnusable, HomebodyError, StorageFailed
 from gateway.base.paths import Paths
 
+LIST: Final = "Take another one: homebody backup list"
 KEY_NAME: Final = "backup-key.txt"
 """The file of the key that opens the backups of a home, in that home. It is in no backup."""
 PASSPHRASE_VARIABLE: Final = "HOMEBODY_BACKUP_PASSPHRASE"  # noqa: S105  (its name)
@@ -159,7 +160,7 @@ def reading(path: Path, keys: Keys) -> Iterator[IO[bytes]]:
             with _decrypted(source, path, _all_identities(path, keys)) as stream:
                 yield stream
         else:
-            raise BackupUnusable("this file is no backup of Homebody", where=str(path), hint="homebody backup list")
+            raise BackupUnusable("this file is no backup of Homebody", where=str(path), hint=LIST)
 
 
 def _recipient(text: str) -> Any:
@@ -210,13 +211,15 @@ def _protected_identity(source: IO[bytes], path: Path, keys: Keys) -> Any:
         raise BackupUnusable("this backup cannot be used: it is cut off", where=str(path))
     source.seek(len(_PROTECTED) + end + len(_ARMOR_END))
     if keys.passphrase is None or not (words := keys.passphrase()):
-        hint = f"Give it with --passphrase, or in the variable {PASSPHRASE_VARIABLE}."
+        hint = f"Run the command in a terminal, which asks for it, or set {PASSPHRASE_VARIABLE}."
         raise BackupUnusable("this backup needs its passphrase", where=str(path), hint=hint)
     try:
         opened = pyrage.passphrase.decrypt(armor[: end + len(_ARMOR_END)], words)
         return pyrage.x25519.Identity.from_str(opened.decode())
     except (pyrage.DecryptError, pyrage.IdentityError, ValueError) as error:
-        raise BackupUnusable("the passphrase is wrong, or the beginning of this file is damaged", where=str(path)) from error
+        hint = f"Try again (is {PASSPHRASE_VARIABLE} set to another one?), or take another backup: homebody backup list"
+        what = "the passphrase is wrong, or the beginning of this file is damaged"
+        raise BackupUnusable(what, where=str(path), hint=hint) from error
 
 
 @contextmanager
@@ -265,7 +268,7 @@ def _told(failures: Sequence[Exception], path: Path, otherwise: BackupUnusable |
     return BackupUnusable(
         f"this backup cannot be used: it is cut off or was changed ({failures[0]})",
         where=str(path),
-        hint="Take another copy: homebody backup list",
+        hint=LIST,
     )
 
 

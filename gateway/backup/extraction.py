@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.backup.archive import ArchivedFile, ArchiveReader
-from gateway.backup.encryption import Keys, reading
+from gateway.backup.encryption import LIST, Keys, reading
 from gateway.backup.manifest import (
     HEAD,
     HOME,
@@ -115,7 +115,7 @@ def _take(state: _Reading, entry: ArchivedFile) -> None:
     name, size = entry.path, entry.size
     if state.head is None:
         if name != HEAD or size > _LARGEST_HEAD:
-            raise BackupUnusable("this file is no backup of Homebody", where=state.where, hint="homebody backup list")
+            raise BackupUnusable("this file is no backup of Homebody", where=state.where, hint=LIST)
         state.head = read_head(b"".join(entry.chunks), state.where)
         _refuse_later(state.head, state.where)
         return

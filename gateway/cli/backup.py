@@ -110,7 +110,7 @@ def verify(invocation: Invocation, *, file: Path | None, identities: tuple[Path,
 @_JSON
 @pass_invocation
 def list_(invocation: Invocation, *, as_json: bool) -> None:
-    """List the backups, newest first, and when the next one is due."""
+    """List the backups, newest first, and the schedule."""
     from gateway.backup.folder import copies_in, folder_of
     from gateway.backup.schedule import read_last
 
@@ -211,9 +211,10 @@ def drill(
     identities: tuple[Path, ...],
     as_json: bool,
 ) -> int:
-    """Restore FILE (default: the newest backup, or one made now) into a scratch folder, open it, and compare everything.
+    """Try a backup out: restore it aside and compare everything.
 
-    Exit code 1 if anything differs.
+    FILE is by default the newest backup, or one made now where there is none. It is opened by the code that the gateway runs, in a scratch
+    folder that is deleted again. Exit code 1 if anything differs.
     """
     from gateway.cli.backup_texts import drill_text
     from gateway.cli.backup_work import drilled
@@ -230,7 +231,10 @@ def drill(
 @_JSON
 @pass_invocation
 def key(invocation: Invocation, *, as_json: bool) -> None:
-    """Show the key that opens your backups, to keep it where this machine is not."""
+    """Show the key that opens your backups.
+
+    Keep a copy of it where this machine is not.
+    """
     from gateway.backup.encryption import key_file, own_recipient, secret_of
 
     recipient, _ = own_recipient(invocation.paths)
@@ -244,7 +248,10 @@ def key(invocation: Invocation, *, as_json: bool) -> None:
 @_JSON
 @pass_invocation
 def release(invocation: Invocation, *, everything: bool, as_json: bool) -> None:
-    """Show the messages that are held since a restore; with --all, send the replies and answer the messages."""
+    """Show or release what is held since a restore.
+
+    With --all, the replies are sent and the messages answered.
+    """
     from gateway.cli.backup_work import held_rows, release_all
 
     if everything:
@@ -320,8 +327,9 @@ def _created(invocation: Invocation, made: Made, *, fresh: bool, checked: bool) 
 def _key_lines(file: str, secret: str) -> Iterator[str]:
     yield "This key opens your backups:"
     yield f"    {secret}"
-    yield "Keep a copy of it where this machine is not: in a password manager, or on paper. Without it, nobody can open"
-    yield f"the backups on another machine, you included. Here it is in {file}."
+    yield "Keep a copy of it where this machine is not: in a password manager, or on paper."
+    yield "Without it, nobody can open the backups on another machine, you included."
+    yield f"On this machine it is in {file}"
 
 
 def _left_out(left_out: dict[str, str]) -> Iterator[str]:

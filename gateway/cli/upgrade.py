@@ -42,7 +42,7 @@ def upgrade(invocation: Invocation, *, check: bool, rehearse: bool, as_json: boo
     lines.append(
         "Start the Homebody that wrote it, or restore a backup from before."
         if refused
-        else "All of it can be read. To try it out on a copy: homebody upgrade --rehearse"
+        else "All of it can be read. To try it out on a copy: homebody upgrade --rehearse. To get a newer Homebody: homebody update"
     )
     tell({"files": files, "readable": not refused}, "\n".join(filter(None, lines)), as_json=as_json)
     return 1 if refused else 0

@@ -22,7 +22,6 @@ def homebody(home: Path, *arguments: str, said: str = "", **env: str) -> subproc
     )
 
 
-@pytest.mark.parametrize(("word", "hint"), [("upgrade", "homebody update"), ("version", "--version")])
 def test_a_word_of_similar_programs_is_answered_with_what_to_do(tmp_path: Path, word: str, hint: str) -> None:
     done = homebody(tmp_path, word)
     assert done.returncode == 2
