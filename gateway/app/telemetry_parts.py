@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.agents.running_agent import RunningAgent
 from gateway.app.dependencies import Dependencies
+from gateway.base.installation import how_to_add
 from gateway.ledger.protocol import Ledger
 from gateway.queue.lanes import Lanes
 from gateway.settings.root import SettingsStore
@@ -26,7 +27,6 @@ log = logging.getLogger(__name__)
 
 CLOSING_SECONDS: Final = 1.5
 """How long the end of the gateway waits for the last spans to be sent."""
-INSTALL: Final = "pip install 'homebody[tracing]'"
 
 
 class TelemetryParts:
@@ -79,7 +79,7 @@ class TelemetryParts:
         try:
             self._spans = await asyncio.to_thread(_spans, wanted.endpoint)
         except ImportError:
-            log.error("traces are on (gateway.tracing.enabled) and cannot be made: %s", INSTALL)  # noqa: TRY400 - the hint says it
+            log.error("traces are on (gateway.tracing.enabled) and cannot be made: %s", how_to_add("tracing"))  # noqa: TRY400 - the hint says it
             return
         self._deps.telemetry.spans = self._spans
 

@@ -19,12 +19,12 @@ from zoneinfo import ZoneInfo
 
 from agent.errors import CalendarFailed
 from agent.tools.child_process import Spawn, answer_of
+from gateway.base.installation import how_to_add
 
 SECONDS: Final = 90.0
 """How long one order may take by the clock; the process itself ends after less CPU time."""
 AT_ONCE: Final = 2
 LIBRARIES: Final = ("icalendar", "recurring_ical_events")
-INSTALL: Final = "pip install 'homebody[calendar]'"
 _ROOT: Final = Path(__file__).parents[2]
 _PROGRAM: Final = """
 import sys
@@ -87,7 +87,9 @@ class CalendarProcess:
 
     async def _told(self, order: Mapping[str, Any]) -> Mapping[str, Any]:
         if missing := missing_libraries():
-            raise CalendarFailed(f"{' and '.join(missing)} are not installed, which calendars need", hint=f"Run: {INSTALL}")
+            raise CalendarFailed(
+                f"{' and '.join(missing)} are not installed, which calendars need", hint=f"Run: {how_to_add('calendar')}"
+            )
         async with self._free:
             try:
                 async with asyncio.timeout(self._seconds):

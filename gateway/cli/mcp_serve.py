@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.base.errors import AlreadyRunning, GatewayNotResponding, HomebodyError, UsageError
+from gateway.base.installation import how_to_add
 from gateway.cli.invocation import Invocation, pass_invocation
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from gateway.mcp.serving import Given
 
 _NO_PACKAGE = "the package mcp is not installed"
-_INSTALL = "Install it: pip install 'homebody[mcp]'"
 
 
 @click.command()
@@ -49,7 +49,7 @@ def serve(invocation: Invocation, agent_id: str | None, to: To, *, write: bool, 
     from importlib.util import find_spec
 
     if find_spec("mcp") is None:
-        raise HomebodyError(_NO_PACKAGE, hint=_INSTALL)
+        raise HomebodyError(_NO_PACKAGE, hint=f"Install it: {how_to_add('mcp')}")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}", program):
         raise UsageError(
             f"--name {program[:60]!r} is not a name", hint="Take letters, figures, spaces, dots and dashes, at most 40."

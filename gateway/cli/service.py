@@ -116,7 +116,7 @@ def status(invocation: Invocation, system: bool, as_json: bool) -> None:
 @pass_invocation
 def uninstall(invocation: Invocation, with_state: bool, yes: bool, dry_run: bool, as_json: bool) -> None:
     """Remove the service and the command from the PATH, and with --state what Homebody stored. Your notes are never deleted."""
-    from gateway.service.installation import find_installation
+    from gateway.base.installation import find_installation
     from gateway.service.uninstall import plan_removal
 
     plan = plan_removal(invocation.paths, os.environ, _workspaces(invocation), with_state=with_state)

@@ -24,7 +24,7 @@ def update(invocation: Invocation, dry_run: bool, as_json: bool) -> None:
     In a clone this runs `git pull` and installs what the new version needs. Installed by pipx, uv, pip or as a container, the
     program is updated by that tool: its command is printed.
     """
-    from gateway.service.installation import find_installation
+    from gateway.base.installation import find_installation
 
     found = find_installation()
     facts: dict[str, Any] = {"installedBy": found.way, "command": found.update_command, "updated": False, "restarted": False}

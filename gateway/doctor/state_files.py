@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.approvals.stored_rules import StoredRules
-from gateway.calendar.ical_process import INSTALL as INSTALL_CALENDAR
+from gateway.base.installation import how_to_add
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Check, Finding, Level, ok
 from gateway.mcp.pins import FOLDER as PINS
@@ -54,9 +54,9 @@ def _quoted(path: Path) -> str:
 def _look_extras(installation: Installation) -> Iterator[Finding]:
     settings = installation.settings
     needed = {
-        "mail": ("imap_tools", bool(settings.mail.accounts), "pip install 'homebody[mail]'"),
-        "calendar": ("icalendar", bool(settings.calendar.accounts), INSTALL_CALENDAR),
-        "mcp": ("mcp", any(one.enabled for one in settings.mcp.servers.values()), "pip install 'homebody[mcp]'"),
+        "mail": ("imap_tools", bool(settings.mail.accounts), how_to_add("mail")),
+        "calendar": ("icalendar", bool(settings.calendar.accounts), how_to_add("calendar")),
+        "mcp": ("mcp", any(one.enabled for one in settings.mcp.servers.values()), how_to_add("mcp")),
     }
     missing = False
     for section, (package, wanted, install) in needed.items():

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Final, Literal
 
 from agent.tools.read_file import is_binary
+from gateway.base.installation import how_to_add
 
 Kind = Literal["pdf", "docx", "xlsx", "pptx", "epub", "html", "text"]
 
@@ -89,4 +90,4 @@ def refusal_of(data: bytes) -> str:
 def missing_for(kind: Kind) -> str:
     """Return the command that installs what reads a kind, where it is missing; "" where all is there."""
     there = all(importlib.util.find_spec(name) is not None for name in LIBRARIES[kind])
-    return "" if there else "pip install 'homebody[documents]'"
+    return "" if there else how_to_add("documents")

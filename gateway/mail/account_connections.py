@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from agent.errors import MailRefused
+from gateway.base.installation import how_to_add
 from gateway.mail.explanations import LoginRefused, is_broken, refused
 from gateway.settings.mail import MailAccount, MailSettings
 
@@ -21,7 +22,6 @@ log = logging.getLogger(__name__)
 
 KEPT_SECONDS: Final = 60.0
 """How long a connection stays open after its last use."""
-MISSING: Final = "install it beside Homebody: pip install 'homebody[mail]'"
 THREADS: Final = 4
 T = TypeVar("T")
 
@@ -169,7 +169,7 @@ def imap_connection() -> type[ImapConnection]:
     try:
         from gateway.mail.imap_connection import ImapConnection
     except ImportError as error:
-        raise MailRefused(f"the package {error.name} is not installed", hint=MISSING) from error
+        raise MailRefused(f"the package {error.name} is not installed", hint=f"install it: {how_to_add('mail')}") from error
     return ImapConnection
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from agent import fault_injection
 from agent.characters import without_smuggled
 from agent.errors import MailRefused
-from gateway.mail.account_connections import MISSING
+from gateway.base.installation import how_to_add
 from gateway.mail.bounded_imap import tls_context
 from gateway.mail.explanations import LoginRefused, refused
 from gateway.settings.mail import DEFAULT_PORTS, MailAccount, MailServer
@@ -140,7 +140,9 @@ async def connected(name: str, account: MailAccount, server: MailServer) -> SMTP
         from aiosmtplib import SMTP
         from aiosmtplib.errors import SMTPAuthenticationError, SMTPException
     except ImportError as error:
-        raise NotSent(MailRefused(f"the package {error.name} is not installed", hint=MISSING)) from error
+        raise NotSent(
+            MailRefused(f"the package {error.name} is not installed", hint=f"install it: {how_to_add('mail')}")
+        ) from error
 
     user = account.user if account.smtp_user is None else account.smtp_user
     password = (account.smtp_password or account.password).get_secret_value()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic import ValidationError
 
 from agent.timing import Clock
+from gateway.base.installation import how_to_add
 from gateway.mcp.errors import CallRefused, CallTimedOut, McpError, ServerFailed
 from gateway.mcp.offer import Offer
 
@@ -34,7 +35,6 @@ CLOSING_SECONDS: Final = 3.0
 """How long the end of a connection may take before its task is cancelled."""
 _SPARE: Final = 5.0
 _MISSING: Final = "MCP servers need the extra homebody[mcp], which is not installed"
-_INSTALL: Final = "Install it: pip install 'homebody[mcp]'"
 
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
@@ -193,7 +193,7 @@ class Connection:
             try:
                 sessions: Any = await asyncio.to_thread(load_sessions)
             except ImportError as error:
-                raise ServerFailed(_MISSING, hint=_INSTALL) from error
+                raise ServerFailed(_MISSING, hint=f"Install it: {how_to_add('mcp')}") from error
             place = await asyncio.to_thread(self._place)
             ending = importlib.import_module("gateway.mcp.stdio").Ending()
             changed = self._mark_stale

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.base.errors import StorageFailed
+from gateway.base.installation import find_installation, link_of
 from gateway.base.paths import Paths
 from gateway.service.actions import Action, Delete
-from gateway.service.installation import find_installation, link_of
 from gateway.service.selection import installed
 
 _COMPLETIONS = (

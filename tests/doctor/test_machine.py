@@ -331,7 +331,7 @@ def test_an_extra_that_is_not_installed_is_told(house: House) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(house.person), "PYTHONPATH": str(ROOT)}
     run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, cwd=house.person)
     (found,) = json.loads(run.stdout)["findings"]
-    assert (run.returncode, found["where"], found["mend"]) == (1, "mail", "pip install 'homebody[mail]'")
+    assert (run.returncode, found["where"], found["mend"]) == (1, "mail", f"make -C {ROOT} extras")
 
 
 async def test_errors_of_the_last_day_are_counted(house: House) -> None:

@@ -273,7 +273,7 @@ async def test_the_reading_process_opens_no_file_and_reaches_nothing() -> None:
 
 async def test_what_is_not_installed_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(DocumentRefused, match=r"^in the format of Excel, .*: pip install 'homebody\[documents\]'$"):
+    with pytest.raises(DocumentRefused, match=r"^in the format of Excel, .*: make -C .* extras$"):
         await DocumentParser().read(b"PK", DocumentWish(kind="xlsx", page=1, offset=1, limit=None, room=9000))
 
 

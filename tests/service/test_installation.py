@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from gateway.service.installation import find_installation, link_of
+import pytest
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from gateway.base.installation import Installation, Way, find_installation, link_of
 
 
 def package(folder: Path) -> Path:
@@ -73,3 +72,16 @@ def test_a_clone_is_pulled_and_told_if_it_is_the_newest(tmp_path: Path) -> None:
     git("commit", "--allow-empty", "-m", "two", at=tmp_path / "first")
     pull(tmp_path / "second", quiet=True)
     assert version_of(tmp_path / "second") == version_of(tmp_path / "first") != before
+
+
+@pytest.mark.parametrize(
+    ("way", "source", "command"),
+    [
+        ("checkout", "homebody", "make -C /r extras"),
+        ("pipx", "homebody", "pipx install --force 'homebody[mail]'"),
+        ("uv", "homebody", "uv tool install --force 'homebody[mail]'"),
+        ("pip", "homebody", "/r/bin/python -m pip install 'homebody[mail]'"),
+    ],
+)
+def test_optional_parts_are_added_as_the_program_was_installed(way: Way, source: str, command: str) -> None:
+    assert Installation(way, Path("/r"), source).extra_command("mail") == command

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
 from gateway.api.answers import HEADERS, Refusal
 from gateway.api.middleware import FORWARDING, FORWARDING_PREFIX
+from gateway.base.installation import how_to_add
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from gateway.telemetry.exposition import Exposition, Standing
     from gateway.telemetry.measures import Histogram
     from gateway.telemetry.recorder import Telemetry
-
-INSTALL: Final = "pip install 'homebody[metrics]'"
 
 
 class MetricsRoute:
@@ -50,7 +49,7 @@ class MetricsRoute:
             try:
                 self._exposition = await asyncio.to_thread(_exposition, self._telemetry, self._lag)
             except ImportError:
-                raise Refusal(503, "not-installed", "metrics need the extra homebody[metrics]", INSTALL) from None
+                raise Refusal(503, "not-installed", "metrics need the extra homebody[metrics]", how_to_add("metrics")) from None
         body, content_type = self._exposition.text(await self._standing(), request.headers.get("accept", ""))
         return Response(body, 200, {**HEADERS, "content-type": content_type})
 

@@ -39,6 +39,16 @@ class Installation:
             "pip": f"{self.root / 'bin' / 'python'} -m pip install --upgrade homebody",
         }[self.way]
 
+    def extra_command(self, name: str) -> str:
+        """The command that adds one of the optional parts, such as ``mail``."""
+        return {
+            "checkout": f"make -C {self.root} extras",
+            "pipx": f"pipx install --force '{self.source}[{name}]'",
+            "uv": f"uv tool install --force 'homebody[{name}]'",
+            "container": "docker compose -f docker/compose.yaml up --detach --build",
+            "pip": f"{self.root / 'bin' / 'python'} -m pip install 'homebody[{name}]'",
+        }[self.way]
+
     @property
     def remove_command(self) -> str:
         """The command that removes the program itself; for a clone, what to delete."""
@@ -66,6 +76,11 @@ def find_installation(
     if (place / "pipx_metadata.json").is_file():
         return Installation("pipx", place, _pipx_source(place / "pipx_metadata.json"))
     return Installation("pip", place)
+
+
+def how_to_add(extra: str) -> str:
+    """Return the command that adds an optional part to this program, however it was installed."""
+    return find_installation().extra_command(extra)
 
 
 def link_of(home: Path, installation: Installation) -> Path | None:
