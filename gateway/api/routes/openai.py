@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response, StreamingResponse
 
 from channels.errors import ChannelError
 from channels.openai_api.channel import OWNER, ApiChannel, Question, alias_of, key_of
 from channels.openai_api.pending_answer import Ended, PendingAnswer
-from gateway.api.answers import HEADERS, json_answer
+from gateway.api.answers import json_answer
 from gateway.api.middleware import LARGEST_API_BODY, LARGEST_BODY
-from gateway.api.openai.completion import WAITING, Completion, event, usage_of
+from gateway.api.openai.answer_response import AnswerResponse
+from gateway.api.openai.completion import Completion
 from gateway.api.openai.refusals import ApiRefusal
 from gateway.api.openai.request_reading import MODEL, Wanted, model_names, read_request, unknown_model
 from gateway.hooks.rate_limits import RateLimits
@@ -35,7 +35,7 @@ from gateway.routing.routed_message import UnreadableMessage, decode_received
 if TYPE_CHECKING:
     import structlog
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
+    from starlette.responses import Response
 
     from agent.timing import Clock
     from gateway.base.client_tokens import ClientTokens
@@ -50,10 +50,6 @@ MOST_OF_ONE: Final = 16
 """The same of one token."""
 MOST_LARGE: Final = 2
 """Bodies above the usual size that are read at a time."""
-ALIVE_SECONDS: Final = 15.0
-"""After so many seconds without news a stream says that it is still there."""
-STALL_SECONDS: Final = 60.0
-"""Who takes nothing of a stream for so long is gone."""
 REPEATED_WITHIN: Final = timedelta(minutes=15)
 """How long after a message a library that says that it asks again is taken to repeat it."""
 BODY_SECONDS: Final = 60.0
@@ -153,13 +149,21 @@ class OpenAiRoutes:
             question = self._question(wanted, caller, key)
             if not key and request.headers.get("x-stainless-retry-count", "0") not in {"", "0"}:
                 question = await self._repeated(question)
-            said = _Said(self, question, wanted, caller)
-            await said.begin()
+            pending, ended = await self._began(question)
             handed_on = True
-            return said
+            completion = Completion(
+                id=f"chatcmpl-{question.key}", model=wanted.model, created=int(self._clock.now().timestamp())
+            )
+
+            def over() -> None:
+                self._channel.leave(question.place, pending)
+                self._left(caller)
+
+            asked_usage = wanted.include_usage
+            return AnswerResponse(completion, pending, ended, stream=wanted.stream, with_usage=asked_usage, over=over)
         finally:
             if not handed_on:
-                self.left(caller)
+                self._left(caller)
 
     def _question(self, wanted: Wanted, caller: Caller, key: str) -> Question:
         agents, default = self._agents()
@@ -208,13 +212,13 @@ class OpenAiRoutes:
             self._large -= large
         return bytes(body)
 
-    def left(self, caller: Caller) -> None:
+    def _left(self, caller: Caller) -> None:
         """A request of a caller is over."""
         self._open[caller.token] -= 1
         if not self._open[caller.token]:
             del self._open[caller.token]
 
-    async def began(self, question: Question) -> tuple[PendingAnswer, Ended | None]:
+    async def _began(self, question: Question) -> tuple[PendingAnswer, Ended | None]:
         """Store a request, unless it is known. Return what comes of it, or, of one that was answered before, the end.
 
         Raises:
@@ -257,97 +261,6 @@ class OpenAiRoutes:
             return Ended(text, text, {}, failure=text or known.row.reason or "The turn failed.")
         return Ended(text, text, {})
 
-    def finished(self, question: Question, pending: PendingAnswer, caller: Caller) -> None:
-        """Nobody waits for this any more."""
-        self._channel.leave(question.place, pending)
-        self.left(caller)
-
-    def completion(self, question: Question, wanted: Wanted) -> Completion:
-        """Return the head of an answer."""
-        created = int(self._clock.now().timestamp())
-        return Completion(id=f"chatcmpl-{question.key}", model=wanted.model, created=created)
-
-
-class _Said(Response):
-    """The answer to one request. It is over when it was sent, when who asked is gone, and when they take nothing of it."""
-
-    def __init__(self, routes: OpenAiRoutes, question: Question, wanted: Wanted, caller: Caller) -> None:
-        super().__init__()
-        self._routes = routes
-        self._question = question
-        self._wanted = wanted
-        self._caller = caller
-        self._completion = routes.completion(question, wanted)
-        self._pending: PendingAnswer
-        self._ended: Ended | None = None
-
-    async def begin(self) -> None:
-        """Store the request. Raises ApiRefusal."""
-        self._pending, self._ended = await self._routes.began(self._question)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-        sending = asyncio.ensure_future(self._send(scope, receive, send))
-        leaving = asyncio.ensure_future(_gone(receive))
-        try:
-            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
-            if sending.done():
-                sending.result()
-        finally:
-            for task in (sending, leaving):
-                task.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
-            self._routes.finished(self._question, self._pending, self._caller)
-
-    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._wanted.stream:
-            await (await self._whole())(scope, receive, send)
-            return
-
-        async def patient(message: Any) -> None:
-            async with asyncio.timeout(STALL_SECONDS):
-                await send(message)
-
-        streaming = StreamingResponse(self._pieces(), headers=HEADERS, media_type="text/event-stream")
-        await patient({"type": "http.response.start", "status": 200, "headers": streaming.raw_headers})
-        async for piece in self._pieces():
-            await patient({"type": "http.response.body", "body": piece, "more_body": True})
-        await patient({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _whole(self) -> Response:
-        activity, ended = "", self._ended
-        while ended is None:
-            news = await self._pending.next()
-            if isinstance(news, Ended):
-                ended = news
-            else:
-                activity += news.activity
-        if ended.failure:
-            return _failed(ended).response()
-        return json_answer(self._completion.whole(ended.text, activity, usage_of(ended.facts) if ended.facts else None))
-
-    async def _pieces(self) -> AsyncIterator[bytes]:
-        yield self._completion.first()
-        ended = self._ended
-        while ended is None:
-            try:
-                async with asyncio.timeout(ALIVE_SECONDS):
-                    news = await self._pending.next()
-            except TimeoutError:
-                yield WAITING
-                continue
-            if isinstance(news, Ended):
-                ended = news
-            else:
-                yield self._completion.delta(news.text, news.activity)
-        if ended.failure:
-            yield event(_failed(ended).body)
-            return
-        if ended.rest:
-            yield self._completion.delta(ended.rest)
-        usage: Mapping[str, Any] | None = usage_of(ended.facts) if self._wanted.include_usage else None
-        yield self._completion.last(usage)
-
 
 def _same(row: InboxRow, question: Question) -> bool:
     """Return whether a request says what a stored message does."""
@@ -357,16 +270,6 @@ def _same(row: InboxRow, question: Question) -> bool:
         return False
     told = (before.text, before.context, len(before.attachments))
     return told == (clean(question.text), clean(question.context), len(question.files))
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-def _failed(ended: Ended) -> ApiRefusal:
-    message = f"{ended.failure} {ended.hint}".strip()
-    return ApiRefusal(502, "turn_failed", message)
 
 
 def _idempotency_key(request: Request) -> str:
