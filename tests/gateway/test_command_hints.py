@@ -22,6 +22,7 @@ def homebody(home: Path, *arguments: str, said: str = "", **env: str) -> subproc
     )
 
 
+@pytest.mark.parametrize(("word", "hint"), [("restore", "backup restore FILE"), ("version", "--version")])
 def test_a_word_of_similar_programs_is_answered_with_what_to_do(tmp_path: Path, word: str, hint: str) -> None:
     done = homebody(tmp_path, word)
     assert done.returncode == 2
