@@ -165,9 +165,15 @@ class Installation:
         found: dict[str, Any] = await self.once("status", lambda: self.ask("status"))
         return found
 
+    def refuse_root(self) -> None:
+        """Raise NotChecked for root in the home of somebody else: what root opens there may leave files of root."""
+        if os.geteuid() == 0 != self.owner:
+            raise NotChecked("it belongs to another user; run the doctor as that user, without sudo")
+
     @contextlib.asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
         """Hold the state for a moment, so that nobody else opens what is opened here. Raises NotChecked when somebody has it."""
+        self.refuse_root()
         try:
             lock = await in_thread(StateLock.acquire, self.paths.state / LOCK)
         except AlreadyRunning:

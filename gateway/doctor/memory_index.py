@@ -95,6 +95,7 @@ async def _status(installation: Installation, profile: AgentProfile) -> dict[str
             mend=f"homebody memory index --agent {profile.id}",
             fix=partial(_rebuild, installation, profile),
         )
+    installation.refuse_root()
     async with _opened(installation, profile) as memory:
         return asdict(await memory.status(deep=deep))
 
@@ -177,6 +178,7 @@ async def _rebuild(installation: Installation, profile: AgentProfile) -> str:
     if installation.gateway_runs:
         facts = await installation.ask("memory.sync", agent=profile.id)
         return f"indexed the notes of {profile.id} ({facts['changed']} changed)"
+    installation.refuse_root()
     async with _opened(installation, profile) as memory:
         synced = await memory.sync(vectors=False)
     return f"indexed the notes of {profile.id} ({synced.changed} changed)"

@@ -13,6 +13,7 @@ import pytest
 
 from gateway.doctor.disk_space import DISK
 from gateway.doctor.file_access import PERMISSIONS
+from gateway.doctor.ledger_checks import LEDGER_CHECK
 from gateway.doctor.memory_index import MEMORY
 from gateway.doctor.process_checks import GATEWAY
 from gateway.doctor.settings_check import SETTINGS
@@ -90,6 +91,15 @@ def test_one_who_is_not_root_is_told_the_same(house_in_the_open: House) -> None:
     assert run.returncode == 1, run.stderr
     assert f'Run: sudo chown -R "$USER" {house.state}' in run.stdout
     assert f'Run: sudo chown -R "$USER" {house.home / "homebody.yaml"}' in run.stdout
+
+
+@needs_root
+async def test_root_leaves_no_file_of_its_own_in_the_home_of_another(house: House) -> None:
+    given_away(house)
+    found = await house.found(LEDGER_CHECK, MEMORY, PERMISSIONS)
+    assert "run the doctor as that user, without sudo" in said(found)
+    assert {path.stat().st_uid for path in house.person.rglob("*")} == {STRANGER}
+    assert [one.level for one in found if one.check == "permissions"] == ["ok"]
 
 
 @needs_root
