@@ -62,11 +62,18 @@ async def test_a_foreign_note_is_named_by_two_checks(house: House) -> None:
 
 
 def as_stranger(house: House, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `homebody` as another user than root. What it imports is imported by a run before that, as root's Python is closed to others."""
+    """Run `homebody` as another user than root.
+
+    What it imports is imported by a run before that, in a home of root's, as root's Python is closed to others.
+    """
+    of_root = house.person.parent / "of-root"
+    shutil.copytree(house.person, of_root, symlinks=True)
     code = (
         "import contextlib, io, os, sys\nfrom gateway.cli import main\n"
+        f"os.environ['HOME'] = {str(of_root)!r}\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()): main(sys.argv[1:])\n"
         f"os.setgroups([]); os.setresgid(*[{STRANGER}] * 3); os.setresuid(*[{STRANGER}] * 3)\n"
+        f"os.environ['HOME'] = {str(house.person)!r}\n"
         "sys.exit(main(sys.argv[1:]))"
     )
     env = {"PATH": os.environ["PATH"], "HOME": str(house.person), "PYTHONPATH": str(ROOT)}
