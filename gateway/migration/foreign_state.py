@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ CONFIG_FILES: Final[Mapping[Program, tuple[str, ...]]] = {
 WORKSPACES: Final[Mapping[Program, str]] = {"clawdbot": "clawd", "openclaw": ".openclaw/workspace"}
 """Where the main workspace is when the settings name none, below the home folder."""
 LARGEST_JSON: Final = 64 * 1024 * 1024
+LONGEST_ID: Final = 32
 _VARIABLE = re.compile(r"\$\{([A-Z_][A-Z0-9_]*)\}")
 _ENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
 
@@ -42,17 +44,17 @@ class ForeignState:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """The ids of the agents: those of the settings, the default one first; `main` if none is listed."""
+        """The ids of the agents, which are the names of their folders too: the default one first; `main` if none is listed."""
         listed = [
             entry for entry in section(self.config, "agents").get("list") or () if isinstance(entry, dict) and entry.get("id")
         ]
         listed.sort(key=lambda entry: not entry.get("default"))
-        return tuple(str(entry["id"]).lower() for entry in listed) or ("main",)
+        return tuple(dict.fromkeys(filter(None, (agent_id(str(entry["id"])) for entry in listed)))) or ("main",)
 
     def entry(self, agent: str) -> Mapping[str, Any]:
         """Return the agent's entry in the settings; {} if there is none."""
         for entry in section(self.config, "agents").get("list") or ():
-            if isinstance(entry, dict) and str(entry.get("id", "")).lower() == agent:
+            if isinstance(entry, dict) and agent_id(str(entry.get("id", ""))) == agent:
                 return entry
         return {}
 
@@ -102,6 +104,12 @@ def open_state(program: Program, folder: Path, home: Path) -> ForeignState:
         f"{folder} is not a state folder of {program}: it holds neither {names} nor agents/",
         hint=f"Name the folder, which is usually ~/.{program}: homebody migrate from-{program} ~/.{program}",
     )
+
+
+def agent_id(foreign: str) -> str:
+    """Return an agent's id as both programs spell it: small letters, digits, - and _; "" if nothing is left of it."""
+    plain = unicodedata.normalize("NFKD", foreign.lower()).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9_-]+", "-", plain).strip("-_")[:LONGEST_ID]
 
 
 def section(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -125,6 +125,9 @@ def _import_keys(state: ForeignState, paths: Paths, report: Report, *, dry_run: 
         for name, one in (section(raw, "profiles") if isinstance(raw, dict) else {}).items():
             secret = str(one.get("key") or one.get("token") or "").strip() if isinstance(one, dict) else ""
             kind = one.get("type") if isinstance(one, dict) else None
+            if not isinstance(one, dict):
+                report.add("keys", name, "problem", "it cannot be read")
+                continue
             if kind not in {"api_key", "token"} or not secret:
                 report.add(
                     "keys", name, "left out", "signing in by OAuth is not supported: add a key with homebody models auth add"

@@ -15,7 +15,7 @@ from gateway.base.paths import Paths
 from gateway.jobs.job_service import JobService
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.migration.foreign_state import ForeignState, read_json
+from gateway.migration.foreign_state import ForeignState, agent_id, read_json
 from gateway.migration.report import Report
 from gateway.schedules.parsing import parse_schedule, zone_named
 from gateway.settings.root import Settings
@@ -47,6 +47,8 @@ def import_jobs(state: ForeignState, paths: Paths, settings: Settings, report: R
         report.add(KIND, str(file), "problem", str(error))
         return
     listed = raw.get("jobs") if isinstance(raw, dict) else raw
+    if odd := sum(not isinstance(job, dict) for job in listed or ()):
+        report.add(KIND, f"{odd} entries of {file.name}", "problem", "they are no jobs")
     wishes = list(_wishes([job for job in listed or () if isinstance(job, dict)], settings, report))
     if not wishes:
         return
@@ -78,7 +80,7 @@ def _wish(name: str, job: Mapping[str, Any], settings: Settings) -> _Wish:
     if not text:
         raise CannotBeTaken("it has no text")
     arguments: dict[str, Any] = {"text": text, "name": name, "kind": "task", "when": _when(_section(job, "schedule"))}
-    agent = str(job.get("agentId") or settings.default_agent).lower()
+    agent = agent_id(str(job.get("agentId") or settings.default_agent))
     if agent not in settings.agent_ids:
         raise CannotBeTaken(f"there is no agent {agent}")
     arguments["agent"] = agent

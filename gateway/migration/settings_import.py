@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import yaml
 
-from gateway.base.errors import Problem
+from gateway.base.errors import Problem, SettingsError
 from gateway.base.paths import Paths
 from gateway.config.load import check
 from gateway.config.syntax_tree import KeyPath, dotted_key
-from gateway.migration.foreign_state import ForeignState, read_json
+from gateway.migration.foreign_state import ForeignState, agent_id, read_json
 from gateway.migration.report import Report
 
 KIND: Final = "settings"
@@ -41,6 +41,7 @@ def import_settings(state: ForeignState, paths: Paths, report: Report, workspace
     for path, reason in _OWN.items():
         if _without(values, path) and reason:
             report.add(KIND, dotted_key(path), "left out", reason)
+    _spell_agents(values, report)
     _move_workspaces(values, state, report, workspaces)
     for channel in values.get("channels") or {}:
         if channel not in _PLATFORMS and isinstance(values["channels"][channel], dict):
@@ -48,10 +49,33 @@ def import_settings(state: ForeignState, paths: Paths, report: Report, workspace
     if isinstance(values.get("channels"), dict):
         values["channels"] = {name: found for name, found in values["channels"].items() if name in _PLATFORMS}
         _let_in(values["channels"], state, report)
-    _take_out_unusable(values, paths, report)
+    _take_out_unusable(values, paths, report, state.config_file)
     for path in sorted(_leaves(values), key=dotted_key):
         report.add(KIND, dotted_key(path), "taken")
     return _text(values, state)
+
+
+def _spell_agents(values: MutableMapping[str, Any], report: Report) -> None:
+    """Spell the ids of agents as they have to be here, and leave out those that are listed twice or have none."""
+    agents = values.get("agents")
+    listed = agents.get("list") if isinstance(agents, dict) else None
+    if not isinstance(agents, dict) or not isinstance(listed, list):
+        return
+    kept: dict[str, dict[str, Any]] = {}
+    for entry in listed:
+        given = str(entry.get("id", "")) if isinstance(entry, dict) else ""
+        here = agent_id(given)
+        if not here or here in kept:
+            why = "it is listed twice" if here else "it has no id that can be used"
+            report.add(KIND, f"the agent {given or '(none)'}", "left out", why)
+            continue
+        if here != given:
+            report.add(KIND, f"the agent {given}", "changed", f"its id is {here}")
+        kept[here] = {**entry, "id": here}
+    agents["list"] = list(kept.values())
+    for rule in values.get("bindings") or ():
+        if isinstance(rule, dict) and rule.get("agentId"):
+            rule["agentId"] = agent_id(str(rule["agentId"]))
 
 
 def _move_workspaces(
@@ -63,8 +87,8 @@ def _move_workspaces(
     if isinstance(agents.get("defaults"), dict) and agents["defaults"].pop("workspace", None) is not None:
         report.add(KIND, "agents.defaults.workspace", "changed", f"{workspaces[state.agents[0]]}, a copy")
     for entry in agents.get("list") or ():
-        if isinstance(entry, dict) and str(entry.get("id", "")).lower() in workspaces:
-            entry["workspace"] = str(workspaces[str(entry["id"]).lower()])
+        if isinstance(entry, dict) and entry.get("id") in workspaces:
+            entry["workspace"] = str(workspaces[entry["id"]])
             entry.pop("agentDir", None)
 
 
@@ -88,8 +112,8 @@ def _let_in(channels: MutableMapping[str, Any], state: ForeignState, report: Rep
             report.add("people", f"{channel} {one}", "taken", "the owner" if one == owner else "a guest")
 
 
-def _take_out_unusable(values: MutableMapping[str, Any], paths: Paths, report: Report) -> None:
-    """Take out what Homebody does not know or does not allow, until the rest is valid."""
+def _take_out_unusable(values: MutableMapping[str, Any], paths: Paths, report: Report, state_file: Path | None) -> None:
+    """Take out what Homebody does not know or does not allow, until the rest is valid. Raises SettingsError if that cannot be reached."""
     source = paths.config_file()
     for _ in range(_ROUNDS):
         checked = check(yaml.safe_dump(dict(values), allow_unicode=True), source, {}, paths)
@@ -101,14 +125,19 @@ def _take_out_unusable(values: MutableMapping[str, Any], paths: Paths, report: R
         _take_out(values, ((one, "is not a setting of Homebody") for one in unknown), report)
         _take_out(values, ((one, one.message) for one in wrong), report)
         if repr(values) == before:
-            return
+            raise SettingsError(
+                wrong or unknown, where=str(state_file), hint="Nothing was written. Mend it there, then try again."
+            )
 
 
 def _take_out(values: MutableMapping[str, Any], found: Iterable[tuple[Problem, str]], report: Report) -> None:
     for problem, reason in found:
         path = _path_of(problem.path, values)
+        if path is None:  # something is missing there: the section cannot be used
+            dotted, _, _ = problem.path.rpartition(".")
+            path = _path_of(dotted, values)
         if path and _without(values, path):
-            report.add(KIND, problem.path, "left out", reason)
+            report.add(KIND, dotted_key(path), "left out", reason)
 
 
 def _path_of(dotted: str, values: Any) -> KeyPath | None:

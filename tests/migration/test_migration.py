@@ -158,6 +158,25 @@ def test_broken_things_are_named_and_the_rest_comes_over(owner: Path) -> None:
     assert not (owner / "homebody/pipe").exists()
 
 
+def test_odd_agents_are_spelled_or_left_out_and_a_dry_run_promises_nothing_else(owner: Path) -> None:
+    state = owner / ".clawdbot"
+    config = json.loads((state / "clawdbot.json").read_text())
+    listed = [{"id": "Wörk Agent", "workspace": "/nowhere"}, {"id": "main", "default": True}, {"id": "main"}, {"id": "日本"}, 7]
+    config["agents"]["list"] = listed
+    config["bindings"] = [{"agentId": "Wörk Agent", "match": {"channel": "telegram"}}]
+    (state / "clawdbot.json").write_text(json.dumps(config))
+    jobs = json.loads((state / "cron/jobs.json").read_text())
+    (state / "cron/jobs.json").write_text(json.dumps({**jobs, "jobs": [*jobs["jobs"], 7]}))
+    promised = lines(homebody(owner, "migrate", "from-clawdbot", str(owner), "--dry-run", "--json"))
+    assert promised[("settings", "the agent Wörk Agent")] == "changed"
+    assert promised[("settings", "the agent main")] == "left out"
+    assert promised[("jobs", "1 entries of jobs.json")] == "problem"
+    assert lines(homebody(owner, "migrate", "from-clawdbot", str(owner), "--json")) == promised
+    ids = [one["id"] for one in json.loads(homebody(owner, "agents", "list", "--json").stdout)]
+    assert ids == ["work-agent", "main"]
+    assert homebody(owner, "config", "validate").returncode == 0
+
+
 def test_a_folder_of_another_kind_is_refused(owner: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = homebody(owner, "migrate", "from-openclaw", str(tmp_path / "empty"))
