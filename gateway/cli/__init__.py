@@ -55,7 +55,7 @@ COMMANDS = {
     "skills": ("gateway.cli.skills:skills", "Show, check, install and approve skills of an agent."),
     "sessions": ("gateway.cli.sessions:sessions", "List, show and export conversations."),
     "backup": ("gateway.cli.backup:backup", "Make, check, restore and try out backups of everything."),
-    "upgrade": ("gateway.cli.upgrade:upgrade", "Show whether this Homebody can read your state, and rehearse on a copy."),
+    "upgrade": ("gateway.cli.upgrade:upgrade", "Show whether your state can be read; rehearse on a copy."),
     "usage": ("gateway.cli.status:usage", "Show model usage and cost."),
     "context": ("gateway.cli.status:context", "Show what fills the model's context window."),
     "sandbox": ("gateway.cli.sandbox:sandbox", "Show and check what commands of an agent can reach."),
