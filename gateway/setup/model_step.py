@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from agent.errors import AgentError
 from agent.models.catalog.discovery import served
 from agent.models.catalog.known_models import PROVIDERS
-from gateway.base.errors import HomebodyError, SettingsError
+from gateway.base.errors import HomebodyError, SettingsError, UsageError
 from gateway.models import model_probe
 from gateway.setup.found import FoundModel
 from gateway.setup.pasted import cleaned
@@ -92,14 +93,13 @@ def _use_key(screen: Screen, provider: str) -> None:
 
 
 def _use_server(screen: Screen) -> None:
-    address = screen.questions.text("Address of the server:", "http://127.0.0.1:8080/v1").strip().rstrip("/")
-    address = address if "://" in address else f"http://{address}"
+    address = _address(screen.questions.text("Address of the server:", "http://127.0.0.1:8080/v1"))
     key = screen.questions.secret("Its key (leave empty if it needs none):").strip()
     places = [f"models.providers.{_SERVER_NAME}.baseUrl", f"models.providers.{_SERVER_NAME}.apiKey"]
     try:
         screen.draft.put(places[0], address)
         if key:
-            screen.draft.put(places[1], cleaned(key).secret, secret=True)
+            screen.draft.put(places[1], cleaned(key, any_word=True).secret, secret=True)
         settings = screen.draft.settings.models
         names = _models_of(asyncio.run(served(settings, screen.draft.env, only=_SERVER_NAME)), address)
         model = screen.questions.choose("Which of its models?", [(name, name) for name in names], names[0])
@@ -107,6 +107,20 @@ def _use_server(screen: Screen) -> None:
     except HomebodyError:
         screen.draft.drop(*places)
         raise
+
+
+def _address(typed: str) -> str:
+    """Return the address of a server as it was typed. Raises UsageError if it is none."""
+    address = typed.strip().rstrip("/")
+    address = address if "://" in address else f"http://{address}"
+    try:
+        parts = urlsplit(address)
+        fine = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:  # a port that is no number
+        fine = False
+    if not fine or address.count("://") != 1 or any(letter.isspace() for letter in address):
+        raise UsageError(f"{typed!r} is not the address of a server", hint="Write it like http://192.168.1.20:8080/v1")
+    return address
 
 
 def _models_of(answers: Mapping[str, tuple[str, ...]], address: str) -> tuple[str, ...]:

@@ -24,8 +24,8 @@ class Pasted:
     remark: str = ""
 
 
-def cleaned(text: str, what: str = "key") -> Pasted:
-    """Return a pasted key or token.
+def cleaned(text: str, what: str = "key", *, any_word: bool = False) -> Pasted:
+    """Return a pasted key or token. ``any_word``: the server is the person's own, and so is its key, whatever it looks like.
 
     Raises:
         UsageError: it is empty, an example, or holds characters that no key has.
@@ -38,7 +38,7 @@ def cleaned(text: str, what: str = "key") -> Pasted:
         secret, remark = bare, "The quotes around it were left out."
     if not secret:
         raise UsageError(f"no {what} was given", hint=f"Copy the {what} and paste it here; it is not shown.")
-    if _EXAMPLE.search(secret):
+    if not any_word and _EXAMPLE.search(secret):
         raise UsageError(f"this is the example of a manual, not your {what}", hint=f"Paste the {what} that you were given.")
     if not Key("given", "profile", secret).is_sendable:
         hint = f"Copy the {what} again, and nothing else."

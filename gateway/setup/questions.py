@@ -16,7 +16,7 @@ class Questions(Protocol):
         ...
 
     def text(self, question: str, default: str = "") -> str:
-        """Return a line of text."""
+        """Return a line of text; ``default``, which is shown until something is typed, for an empty one."""
         ...
 
     def secret(self, question: str) -> str:
@@ -35,7 +35,15 @@ class TerminalQuestions:
         import questionary
 
         self._ask = questionary
-        self._style = questionary.Style([("qmark", ""), ("answer", "bold"), ("pointer", "bold"), ("highlighted", "bold")])
+        self._style = questionary.Style(
+            [
+                ("qmark", ""),
+                ("answer", "bold"),
+                ("pointer", "bold"),
+                ("highlighted", "bold"),
+                ("placeholder", "ansibrightblack"),
+            ]
+        )
 
     def choose(self, question: str, options: Sequence[tuple[str, str]], default: str) -> str:
         """See ``Questions.choose``."""
@@ -48,7 +56,9 @@ class TerminalQuestions:
 
     def text(self, question: str, default: str = "") -> str:
         """See ``Questions.text``."""
-        return str(self._ask.text(question, default=default, qmark="?", style=self._style).unsafe_ask())
+        shown = [("class:placeholder", default)] if default else None
+        asked = self._ask.text(question, qmark="?", style=self._style, placeholder=shown)
+        return str(asked.unsafe_ask()).strip() or default
 
     def secret(self, question: str) -> str:
         """See ``Questions.secret``."""

@@ -66,3 +66,9 @@ def test_a_token_of_telegram_comes_through(token: str) -> None:
     """Unless it looks like an example, which one in millions does."""
     if all(bad not in token.lower() for bad in ("abcdef", "xxxxxx", "your-", "your_", "-here", "_here")):
         assert cleaned(token, "token").secret == token
+
+
+def test_a_key_of_ones_own_server_may_look_like_an_example() -> None:
+    assert cleaned(" good-key-0123456789abcdef ", any_word=True).secret == "good-key-0123456789abcdef"
+    with pytest.raises(UsageError):
+        cleaned("good-key-0123456789abcdef")
