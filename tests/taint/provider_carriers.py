@@ -51,19 +51,19 @@ class ProviderCarriers(ServiceCarriers):
 
     async def _offered(self, offer: list[dict[str, Any]]) -> None:
         """The server offers this from now on; a house that takes care of nothing believes it."""
-        servers = self.w.house.mcp.servers
         self.w.services.offer(offer)
         try:
-            await servers.test("x")
-            if not self.w.careful:
-                servers.approve("x")
+            await self._asked_again()
             await self.w.afresh()
             await self.w.say("good morning")
         finally:
             self.w.services.offer(OFFER)
-            await servers.test("x")
-            if not self.w.careful:
-                servers.approve("x")
+            await self._asked_again()
+
+    async def _asked_again(self) -> None:
+        server = await self.w.house.mcp.servers.test("x")
+        if not self.w.careful and server.pin is not None and server.pin.waiting is not None:
+            self.w.house.mcp.servers.approve("x")
 
     async def _skill(self, description: str, body: str, *, approved: bool = False) -> Path:
         """A page makes the model write a skill."""
