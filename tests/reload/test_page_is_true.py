@@ -65,6 +65,7 @@ TRIED: dict[str, tuple[Any, ...]] = {
         ["nas.lan:8080"],
         ["https://x.example"],
         [{"id": "x"}],
+        ["age1x"],
         [{"decision": "deny"}],
         BINDINGS,
     ),
@@ -169,6 +170,12 @@ HOLDS: dict[str, Look] = {
         lambda h: h.settings.current.gateway.auth.token.get_secret_value()[:3],  # read for each request: test_rights.py
         "a-t",
         "k3X",
+    ),
+    "backup": (
+        {"backup": {"schedule": "sun 03:30"}},
+        lambda h: h.settings.current.backup.schedule,  # read at each tick of the scheduler: tests/backup
+        "off",
+        "sun 03:30",
     ),
     "gateway.openai": ({"gateway": {"openai": {"enabled": True}}}, lambda h: h.api.enabled, False, True),
     "gateway.metrics": ({"gateway": {"metrics": {"enabled": True}}}, lambda h: h.metrics.enabled, False, True),
