@@ -146,7 +146,8 @@ class LocalCommands:
             blocks = [found[2].rstrip("\n") for found in _CODE.finditer(text)]
             text = blocks[-1] if blocks else ""
         if not text:
-            self._conversation.note("There is nothing to copy yet.")
+            nothing = "My last answer has no block of code." if self.answer else "There is nothing to copy yet."
+            self._conversation.note(nothing)
             return
         self._conversation.copy(text)
         self._conversation.note(

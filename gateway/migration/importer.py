@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import stat
@@ -10,12 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from gateway.base.clock import SystemClock
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.base.paths import Paths
 from gateway.base.state_lock import StateLock
 from gateway.config.document import Document
 from gateway.config.load import load
 from gateway.config.settings_file import change
+from gateway.ledger.sqlite import SqliteLedger
 from gateway.migration.foreign_state import ForeignState, read_json, section
 from gateway.migration.job_import import import_jobs
 from gateway.migration.report import Report
@@ -87,17 +90,29 @@ def _move_files(
 
 
 def _refuse_if_used(paths: Paths) -> None:
-    used = [
-        paths.config_file(),
-        paths.state / "ledger.sqlite",
-        *(paths.agents.glob("*/sessions/*.jsonl") if paths.agents.is_dir() else ()),
-    ]
-    found = next((path for path in used if path.exists()), None)
+    sessions = paths.agents.glob("*/sessions/*.jsonl") if paths.agents.is_dir() else ()
+    found = next((path for path in (paths.config_file(), *sessions) if path.exists()), None)
+    ledger = paths.state / "ledger.sqlite"
+    if found is None and ledger.exists():  # any command that looks at jobs or people makes an empty one
+        lock = StateLock.acquire(paths.state / "gateway.lock")
+        try:
+            found = ledger if asyncio.run(_holds_anything(ledger)) else None
+        finally:
+            lock.release()
     if found is not None:
         raise UsageError(
             f"{paths.home} is in use already: it holds {found.relative_to(paths.home) if found.is_relative_to(paths.home) else found}",
             hint="Take it over into a profile of its own: homebody --profile NAME migrate ..., or move that folder away first.",
         )
+
+
+async def _holds_anything(path: Path) -> bool:
+    """Return whether a ledger has ever had a message, or has a job or a person who was let in."""
+    ledger = await SqliteLedger.open(path, SystemClock())
+    try:
+        return await ledger.took_any() or bool(await ledger.jobs.all()) or bool(await ledger.pairing.approved())
+    finally:
+        await ledger.close()
 
 
 def _new_workspace(agent: str, state: ForeignState, paths: Paths) -> Path:

@@ -50,6 +50,14 @@ def import_settings(state: ForeignState, paths: Paths, report: Report, workspace
         values["channels"] = {name: found for name, found in values["channels"].items() if name in _PLATFORMS}
         _let_in(values["channels"], state, report)
     _take_out_unusable(values, paths, report, state.config_file)
+    for channel, told in (values.get("channels") or {}).items():
+        if "*" in (told.get("allowFrom") or ()) and told.get("dmPolicy") == "open":
+            report.add(
+                KIND,
+                f"channels.{channel}.dmPolicy",
+                "problem",
+                f"everybody may write to the bot, as before: homebody config set channels.{channel}.dmPolicy pairing ends that",
+            )
     for path in sorted(_leaves(values), key=dotted_key):
         report.add(KIND, dotted_key(path), "taken")
     return _text(values, state)

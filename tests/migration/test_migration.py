@@ -83,6 +83,26 @@ def test_an_installation_in_use_is_not_touched(owner: Path) -> None:
     assert (owner / ".homebody/homebody.yaml").read_text() == kept
 
 
+def test_an_empty_ledger_is_no_use_and_a_job_is(owner: Path) -> None:
+    homebody(owner, "cron", "list")
+    assert (owner / ".homebody/state/ledger.sqlite").exists()
+    assert homebody(owner, "migrate", "from-clawdbot", str(owner), "--dry-run").returncode == 0
+    homebody(owner, "cron", "add", "tomorrow at 9", "water the plants")
+    done = homebody(owner, "migrate", "from-clawdbot", str(owner), "--dry-run")
+    assert done.returncode == 2
+    assert "ledger.sqlite" in done.stderr
+
+
+def test_a_bot_that_is_open_to_all_is_named(owner: Path) -> None:
+    state = owner / ".clawdbot"
+    config = json.loads((state / "clawdbot.json").read_text())
+    config["channels"]["telegram"] |= {"dmPolicy": "open", "allowFrom": ["777", "*"]}
+    (state / "clawdbot.json").write_text(json.dumps(config))
+    done = json.loads(homebody(owner, "migrate", "from-clawdbot", str(owner), "--dry-run", "--json").stdout)
+    told = [one["told"] for one in done["lines"] if one["name"] == "channels.telegram.dmPolicy"]
+    assert any("everybody may write" in one for one in told)
+
+
 def test_a_workspace_that_is_not_empty_is_left_alone(owner: Path) -> None:
     (owner / "homebody").mkdir()
     (owner / "homebody/MEMORY.md").write_text("mine\n")
