@@ -20,7 +20,6 @@ from pathlib import Path
 from termios import TIOCSWINSZ
 from typing import TYPE_CHECKING
 
-import pyte
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
@@ -46,6 +45,8 @@ class Terminal:
     """A program in a terminal, and what its screen shows."""
 
     def __init__(self, command: list[str], env: dict[str, str]) -> None:
+        import pyte
+
         self.screen = pyte.Screen(COLUMNS, ROWS)
         self._stream = pyte.ByteStream(self.screen)
         self._master, slave = pty.openpty()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 from functools import cache
@@ -148,3 +149,12 @@ def test_each_page_is_in_the_site_and_in_readme() -> None:
     assert set(listed) == pages
     linked = set(re.findall(r"\(docs/([\w-]+\.md)", (ROOT / "README.md").read_text("utf-8")))
     assert pages - linked - {"index.md"} == set()
+
+
+def test_the_picture_of_the_parts_shows_those_that_there_are() -> None:
+    spec = importlib.util.spec_from_file_location("record", ROOT / "docs/pictures/record.py")
+    assert spec is not None
+    assert spec.loader is not None
+    record = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(record)
+    assert (ROOT / "docs/pictures/parts.svg").read_text("utf-8") == record.parts(), "run: make pictures"
