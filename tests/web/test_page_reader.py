@@ -6,6 +6,7 @@ import asyncio
 import io
 import sys
 import zlib
+from typing import TYPE_CHECKING
 
 import pypdf
 import pytest
@@ -15,6 +16,9 @@ from agent.tools.web import page_reader
 from agent.tools.web.fetch_protocol import Fetched
 from agent.tools.web.page_reader import PageReader, PageText
 from tests.patience import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 async def read(
@@ -252,17 +256,17 @@ async def test_a_pdf_of_pictures_is_told() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        pdf("x", bomb=900_000_000),
-        assembled([b"<< /Type /Catalog /Pages 1 0 R >>", b"<< >>"]),
-        assembled([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Count 9 /Kids [2 0 R 2 0 R] >>", b"<< >>"]),
-        assembled([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Count 99999999 /Kids [] >>", b"<< >>"]),
-        b"%PDF-1.4\n" + b"[" * 200_000,
-        b"%PDF-1.4\n" + b"<< /A " * 100_000,
-        b"%PDF-1.4\nxref\n0 99999999\n" + b"0000000000 65535 f \n" * 1000,
-        b"%PDF-" + bytes(100_000),
+        lambda: pdf("x", bomb=900_000_000),  # only where it is used: writing it takes seconds and gigabytes
+        lambda: assembled([b"<< /Type /Catalog /Pages 1 0 R >>", b"<< >>"]),
+        lambda: assembled([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Count 9 /Kids [2 0 R 2 0 R] >>", b"<< >>"]),
+        lambda: assembled([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Count 99999999 /Kids [] >>", b"<< >>"]),
+        lambda: b"%PDF-1.4\n" + b"[" * 200_000,
+        lambda: b"%PDF-1.4\n" + b"<< /A " * 100_000,
+        lambda: b"%PDF-1.4\nxref\n0 99999999\n" + b"0000000000 65535 f \n" * 1000,
+        lambda: b"%PDF-" + bytes(100_000),
     ],
     ids=["bomb", "own pages", "circle", "count", "brackets", "dictionaries", "table", "zeros"],
 )
-async def test_a_hostile_pdf_is_refused_in_words(body: bytes) -> None:
+async def test_a_hostile_pdf_is_refused_in_words(body: Callable[[], bytes]) -> None:
     with pytest.raises(FetchFailed, match=r"^it (?:is|takes) "):
-        await read(body, "application/pdf")
+        await read(body(), "application/pdf")
