@@ -40,9 +40,9 @@ def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as
     for remark in found.remarks:
         say(f"homebody: warning: {remark}", err=True)
     if not interactive and not yes:
-        from gateway.setup.by_hand import commands
+        from gateway.setup.by_hand import as_text, commands
 
-        tell({"found": found.as_json(), "commands": commands(found).splitlines()}, commands(found), as_json=as_json)
+        tell({"found": found.as_json(), "commands": commands(found)}, as_text(found), as_json=as_json)
         return
     from gateway.setup.questions import DefaultAnswers, TerminalQuestions
     from gateway.setup.screen import Screen

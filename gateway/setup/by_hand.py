@@ -6,10 +6,18 @@ from gateway.setup.channel_step import guided
 from gateway.setup.found import Found
 
 
-def commands(found: Found) -> str:
-    """Return the commands for what was found, with a line of comment before each."""
-    lines = ["There is no terminal to ask in. What setup would do:", ""]
-    lines += _for_the_model(found)
+def as_text(found: Found) -> str:
+    """Return the commands for what was found, with lines of comment, for people."""
+    return "\n".join(["There is no terminal to ask in. What setup would do:", "", *_lines(found)])
+
+
+def commands(found: Found) -> list[str]:
+    """Return the commands alone, for programs."""
+    return [line.partition("   #")[0] for line in _lines(found) if not line.startswith("#")]
+
+
+def _lines(found: Found) -> list[str]:
+    lines = _for_the_model(found)
     for name, (platform, guide) in guided().items():
         if name in found.configured:
             continue
@@ -23,7 +31,7 @@ def commands(found: Found) -> str:
     if found.free_port:
         lines.append(f"homebody config set gateway.port {found.free_port}   # the present one is taken")
     lines += ["# All of it with the defaults, from what was found", "homebody setup --yes"]
-    return "\n".join(lines)
+    return lines
 
 
 def _for_the_model(found: Found) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from channels.built_in import BUILT_IN
 from channels.platform import Platform, SetupGuide
 from gateway.base.clock import SystemClock
-from gateway.base.errors import HomebodyError
+from gateway.base.errors import HomebodyError, UsageError
 from gateway.setup.pasted import cleaned
 from gateway.setup.screen import Screen
 from gateway.supervision.channel_probe import probe_channel
@@ -35,19 +35,22 @@ def guided() -> dict[str, tuple[Platform, SetupGuide]]:
 
 def ask_for_channel(screen: Screen, only: str | None = None) -> ChosenChannel | None:
     """Let the person choose a platform and enter its tokens until it accepts them, or they go on without."""
-    known = guided()
+    known, again = guided(), ""
     while True:
-        name = only or screen.questions.choose("Where do you want to talk to it?", _options(screen), _default(screen))
+        name = again or only or screen.questions.choose("Where do you want to talk to it?", _options(screen), _default(screen))
         if name == NONE:
             return None
         try:
-            return _set_up(screen, *known[name])
+            chosen = _set_up(screen, *known[name], again=bool(again))
         except HomebodyError as error:
-            screen.complain(error)
             if not screen.interactive:
                 raise
-            if only and not screen.questions.confirm("Try again?"):
-                return None
+            screen.complain(error)
+            again = name
+            continue
+        if chosen or only:
+            return chosen
+        again = ""
 
 
 def _options(screen: Screen) -> list[tuple[str, str]]:
@@ -64,23 +67,30 @@ def _default(screen: Screen) -> str:
     return known[0] if known else NONE if not screen.interactive else next(iter(guided()))
 
 
-def _set_up(screen: Screen, platform: Platform, guide: SetupGuide) -> ChosenChannel:
-    section, draft = f"channels.{platform.name}", screen.draft
-    if platform.name in screen.found.configured and not (screen.alone and _wants_another(screen, guide)):
+def _set_up(screen: Screen, platform: Platform, guide: SetupGuide, *, again: bool) -> ChosenChannel | None:
+    """Take a token and try it. ``again``: one was refused, so a person types the next, or nothing to go back, which is None."""
+    if platform.name in screen.found.configured and not again and not (screen.alone and _wants_another(screen, guide)):
         return ChosenChannel(platform, guide, _signed_in(screen, platform))
-    given = _from_environment(screen, platform, guide)
-    if given is None:
+    section, draft, variables = f"channels.{platform.name}", screen.draft, _variables(platform, guide)
+    given = None if again else _from_environment(screen, variables)
+    if given is None and not screen.interactive:
+        raise _without_token(platform, guide, variables)
+    if given is None and not again:
         screen.tell("\n".join(f"  {number}. {step}" for number, step in enumerate(guide.steps, 1)))
-    places = []
+    places: list[str] = []
     try:
         for key, words in guide.secrets:
-            text = given[key] if given else screen.questions.secret(f"{words} (it is not shown):")
+            more = "; empty goes back" if again else ""
+            text = given[key] if given else screen.questions.secret(f"{words} (it is not shown{more}):")
+            if again and not text.strip():
+                draft.drop(*places)
+                return None
             pasted = cleaned(text, "token")
             if pasted.remark:
                 screen.tell(f"  {pasted.remark}")
             places.append(f"{section}.{key}")
             draft.put(places[-1], pasted.secret, secret=True)
-        return ChosenChannel(platform, guide, _signed_in(screen, platform))
+        return ChosenChannel(platform, guide, _signed_in(screen, platform, variables if given else {}))
     except HomebodyError:
         draft.drop(*places)
         raise
@@ -90,14 +100,26 @@ def _wants_another(screen: Screen, guide: SetupGuide) -> bool:
     return screen.questions.confirm(f"{guide.title} has a token already. Enter another one?", default=False)
 
 
-def _from_environment(screen: Screen, platform: Platform, guide: SetupGuide) -> dict[str, str] | None:
+def _variables(platform: Platform, guide: SetupGuide) -> dict[str, str]:
+    """Return the environment variable that may hold each secret of the guide."""
+    known = {_camel(field): name for field, name in platform.env.items()}
+    return {key: known.get(key, "") for key, _ in guide.secrets}
+
+
+def _from_environment(screen: Screen, variables: dict[str, str]) -> dict[str, str] | None:
     """Return the secrets of the guide, if the environment holds all. They are saved, since a service has no such variables."""
-    variables = {_camel(field): name for field, name in platform.env.items()}
-    found = {key: screen.draft.env.get(variables.get(key, ""), "").strip() for key, _ in guide.secrets}
+    found = {key: screen.draft.env.get(name, "").strip() for key, name in variables.items()}
     if not all(found.values()):
         return None
-    screen.tell(f"  Using what {', '.join(variables[key] for key in found)} holds.")
+    screen.tell(f"  Using what {', '.join(variables.values())} holds.")
     return found
+
+
+def _without_token(platform: Platform, guide: SetupGuide, variables: dict[str, str]) -> HomebodyError:
+    names = " and ".join(variables.values())
+    stored = ", ".join(f"homebody config set channels.{platform.name}.{key} < FILE" for key in variables)
+    hint = f"Set {names}, then: homebody setup {platform.name} --yes   (or from a file: {stored})"
+    return UsageError(f"{guide.title}: there is no token, and --yes asks for none", hint=hint)
 
 
 def _camel(field: str) -> str:
@@ -105,17 +127,35 @@ def _camel(field: str) -> str:
     return first + "".join(part.title() for part in rest)
 
 
-def _signed_in(screen: Screen, platform: Platform) -> str:
-    """Return the name under which the bot signs in. Raises HomebodyError."""
+def _signed_in(screen: Screen, platform: Platform, variables: dict[str, str] | None = None) -> str:
+    """Return the name under which the bot signs in. Raises HomebodyError.
+
+    ``variables`` held the token that is tried, by key; none of them if it was typed, None if the settings hold it.
+    """
     screen.tell(f"  Asking {platform.name} ...")
     facts = asyncio.run(_probe(screen, platform))
     if facts["ok"] is False:
-        raise HomebodyError(_sentence(facts["error"]), hint=_sentence(facts.get("mend", "")))
+        raise _refused(screen, platform, str(facts["error"]), str(facts.get("mend", "")), variables)
     name, _, hint = str(facts.get("name", "")).partition(" (")
     screen.tell(f"✓ The bot is {name}." if name else "✓ The token was taken.")
     if hint:
         screen.tell(f"  {_sentence(hint.removesuffix(')'))}")
     return name
+
+
+def _refused(screen: Screen, platform: Platform, what: str, mend: str, variables: dict[str, str] | None) -> HomebodyError:
+    """Return the error of a platform. Where it refuses the token, it is named by its true place: the settings do not hold it yet."""
+    command = f"homebody config set channels.{platform.name}."
+    if command in mend and screen.interactive:
+        mend = f"{mend.partition(', then: ' + command)[0]}, and paste it below."
+    elif command in mend and variables:
+        mend = f"{mend.partition(command)[0]}set {' and '.join(variables.values())} anew, and: homebody setup {platform.name} --yes"
+    for key, name in (variables or {}).items():
+        what = what.replace(f"channels.{platform.name}.{key}", name)
+    if variables is not None:
+        names = " and ".join(variables.values()) or "this answer"
+        what = what.replace(f"the token in channels.{platform.name} ", f"the token in {names} ")
+    return HomebodyError(_sentence(what), hint=_sentence(mend))
 
 
 async def _probe(screen: Screen, platform: Platform) -> dict[str, Any]:

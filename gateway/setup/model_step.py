@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +17,7 @@ from gateway.setup.screen import Screen
 
 TRIAL_SECONDS = 90.0
 """A local model may have to be loaded first."""
+_REASON_SECONDS = 10.0
 WITH_KEY = ("anthropic", "openai", "google", "openrouter")
 OTHER_SERVER = "server"
 NONE = "none"
@@ -42,9 +42,9 @@ def ask_for_model(screen: Screen) -> None:
             else:
                 _use_key(screen, choice.removeprefix(_KEY))
         except HomebodyError as error:
-            screen.complain(error)
             if not screen.interactive:
                 raise
+            screen.complain(error)
             continue
         return
 
@@ -101,7 +101,9 @@ def _use_server(screen: Screen) -> None:
         if key:
             screen.draft.put(places[1], cleaned(key, any_word=True).secret, secret=True)
         settings = screen.draft.settings.models
-        names = _models_of(asyncio.run(served(settings, screen.draft.env, only=_SERVER_NAME)), address)
+        names = asyncio.run(served(settings, screen.draft.env, only=_SERVER_NAME)).get(_SERVER_NAME, ())
+        if not names:
+            raise asyncio.run(_why_no_model(screen, address))
         model = screen.questions.choose("Which of its models?", [(name, name) for name in names], names[0])
         _try_and_keep(screen, f"{_SERVER_NAME}/{model}", pin=True)
     except HomebodyError:
@@ -123,12 +125,21 @@ def _address(typed: str) -> str:
     return address
 
 
-def _models_of(answers: Mapping[str, tuple[str, ...]], address: str) -> tuple[str, ...]:
-    names = answers.get(_SERVER_NAME, ())
-    if not names:
-        hint = "Check the address (most end in /v1), the key, and that the server runs."
-        raise HomebodyError("the server names no model", where=address, hint=hint)
-    return names
+async def _why_no_model(screen: Screen, address: str) -> HomebodyError:
+    """Return why a server names no model: a call tells whether it refuses the key, which its list does not."""
+    draft = screen.draft
+    try:
+        place = await model_probe.placed(draft.settings, f"{_SERVER_NAME}/model", draft.settings.default_agent, draft.profiles)
+        key = place.keys[0] if place else None
+        failure = (await asyncio.wait_for(model_probe.ask(place, key), _REASON_SECONDS))[1] if place and key else None
+    except (AgentError, TimeoutError):
+        key = failure = None
+    if failure and failure.kind == "auth":
+        given = bool(key and key.origin != "none needed")
+        what = "the server does not accept the key" if given else "the server wants a key, and none was given"
+        return HomebodyError(what, where=address, hint="Copy the key from where the server is set up, and paste it below.")
+    hint = "Check the address (most end in /v1), and that the server runs with a model."
+    return HomebodyError("the server names no model", where=address, hint=hint)
 
 
 def _try_and_keep(screen: Screen, name: str, *, pin: bool = False) -> None:

@@ -83,7 +83,9 @@ class DefaultAnswers:
 
     def secret(self, question: str) -> str:
         """Raise UsageError: a secret has no default."""
-        raise UsageError(f"{question}: this has to be typed in", hint="Run it in a terminal, without --yes: homebody setup")
+        raise UsageError(
+            f"{question.rstrip(':')}: this has to be typed in", hint="Run it in a terminal, without --yes: homebody setup"
+        )
 
     def confirm(self, question: str, *, default: bool = True) -> bool:  # noqa: ARG002 - nobody reads it
         """Return the default."""

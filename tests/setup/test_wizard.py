@@ -105,11 +105,13 @@ async def test_from_nothing_to_the_first_answer_on_telegram(home: Home, peer: Te
     at = await answered(window, "Where do you want to talk", "")
     at = await answered(window, "Token of the bot", "123456:ABC...", since=at)
     assert await window.until("example of a manual", since=at)
-    at = await answered(window, "Where do you want to talk", "", since=at)
-    at = await answered(window, "Token of the bot", TOKEN[:-1] + "x", since=at)
+    at = await answered(window, "empty goes back", TOKEN[:-1] + "x", since=at)
     assert await window.until("is not accepted", since=at)
+    assert await window.until("paste it below", since=at)
+    at = await answered(window, "empty goes back", "", since=at)
     at = await answered(window, "Where do you want to talk", "", since=at)
     at = await answered(window, "Token of the bot", f'"{TOKEN}"', since=at)
+    assert "config set" not in window.shown
     assert await window.until("The bot is @homebody_test_bot", since=at)
     await answered(window, "Folder of your agent's notes", "")
     at = await answered(window, "How should it be kept running", "")
@@ -190,7 +192,41 @@ async def test_without_a_terminal_the_commands_are_printed_and_nothing_is_change
     assert "sk-secret" not in out
     assert not home.state.exists()
     code, out, _ = await home.run("setup", "--json")
-    assert json.loads(out)["found"]["models"][0]["keyFrom"] == "ANTHROPIC_API_KEY"
+    facts = json.loads(out)
+    assert facts["found"]["models"][0]["keyFrom"] == "ANTHROPIC_API_KEY"
+    assert {line.split()[0] for line in facts["commands"]} == {"homebody", "printenv"}
+    assert "#" not in "".join(facts["commands"])
+
+
+async def test_without_a_token_yes_says_where_it_is_taken_from(home: Home) -> None:
+    code, out, err = await home.run("setup", "telegram", "--yes")
+    assert code == 2
+    assert "Set TELEGRAM_BOT_TOKEN, then: " in err
+    assert "config set channels.telegram.botToken < FILE" in err
+    assert "✗" not in out
+
+
+async def test_a_wrong_token_of_the_environment_is_named_by_its_variable(home: Home, peer: TelegramPeer) -> None:
+    home.more["TELEGRAM_BOT_TOKEN"] = TOKEN[:-1] + "x"
+    code, out, err = await home.run("setup", "telegram", "--yes")
+    assert code == 1
+    assert "The token in TELEGRAM_BOT_TOKEN is not accepted" in err
+    assert "set TELEGRAM_BOT_TOKEN anew" in err
+    assert "config set" not in out + err
+    assert "not accepted" not in out
+
+
+async def test_a_server_that_refuses_the_key_is_said_to_refuse_it(
+    home: Home, window: Terminal, compatible_peer: CompatiblePeer
+) -> None:
+    from tests.peers.compatible import Refuse
+
+    compatible_peer.answer(Refuse(401, {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}))
+    await window.open(home, "setup", "model")
+    at = await answered(window, "Which language model", DOWN * 4)
+    at = await answered(window, "Address of the server", compatible_peer.url, since=at)
+    at = await answered(window, "Its key", "good-key-0123456789", since=at)
+    assert await window.until("the server does not accept the key", since=at), window.shown[-1500:]
 
 
 async def test_what_the_environment_says_is_tried_and_saved_for_the_service(
