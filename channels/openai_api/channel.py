@@ -10,10 +10,10 @@ import asyncio
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from channels.errors import ChannelError, NotSent
 from channels.live import Activity, Done, LiveEvent, Note
@@ -81,6 +81,8 @@ class ApiChannel:
         """Turns among them that wait for their owner: what follows is no answer to the request."""
         self._own: OrderedDict[str, str] = OrderedDict()
         """Messages by their names in the ledger, after which replies without a turn are named."""
+        self._usage: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        """The usage of answers by their messages, for requests that are repeated."""
         self._present: dict[ChatAddress, str] = {}
         self._files: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -135,6 +137,10 @@ class ApiChannel:
         if turn:
             self._remember(turn, frozenset())
         (await self.sink()).ready()
+
+    def usage_of(self, key: str) -> Mapping[str, Any]:
+        """Return the usage of the answer to a message, as its end told it; nothing once it is forgotten."""
+        return self._usage.get(key, {})
 
     def _inbound(self, question: Question, attachments: tuple[Attachment, ...]) -> Inbound:
         return Inbound(
@@ -228,6 +234,10 @@ class ApiChannel:
 
     def _over(self, done: Done) -> None:
         """Note the end of a message. What follows on an approval is no answer to the request any more."""
+        counted = self._usage.get(str(done.facts.get("answeredWith")), done.facts.get("usage") or {})
+        self._usage[done.key] = counted
+        while len(self._usage) > REMEMBERED:
+            self._usage.popitem(last=False)
         if done.facts.get("waitsFor"):
             self._asked |= {turn for turn, keys in self._turns.items() if done.key in keys}
         if done.key in self._files and not done.facts.get("waitsFor"):

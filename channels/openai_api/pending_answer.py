@@ -30,6 +30,11 @@ class Ended:
     failure: str = ""
     hint: str = ""
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the turn was stopped before its end, so that the reply is cut."""
+        return bool(self.facts.get("stopped"))
+
 
 class PendingAnswer:
     """Collects what a channel hears of one message, for one reader. Progress that is not read is joined, so it stays small.

@@ -70,14 +70,20 @@ class SqliteInbox:
             if found is None:
                 return None
             row = read_row(found)
-            suspended = db.execute("SELECT 1 FROM turn WHERE id = ? AND state = 'suspended'", (row.turn,)).fetchone()
+            turn = db.execute("SELECT state FROM turn WHERE id = ?", (row.turn,)).fetchone()
+            state = turn[0] if turn is not None else ""
             texts = db.execute(
                 "SELECT text FROM (SELECT id, text, conversation FROM outbox WHERE turn = :turn "
                 "UNION SELECT id, text, conversation FROM outbox WHERE key >= :first AND key < :last) "
                 "WHERE conversation = :at ORDER BY id",
                 {"at": row.conversation, "turn": row.turn or "", "first": f"{row.uid}.", "last": f"{row.uid}/"},
             )
-            return Outcome(row=row, suspended=suspended is not None, replies=tuple(str(text) for (text,) in texts if text))
+            return Outcome(
+                row=row,
+                suspended=state == "suspended",
+                stopped=state == "stopped",
+                replies=tuple(str(text) for (text,) in texts if text),
+            )
 
         return await self._connection.run(work)
 

@@ -116,10 +116,14 @@ class InboxRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a message. ``suspended``: its turn waits for an approval. ``replies`` are the texts of its turn, or of a command."""
+    """What became of a message. ``suspended``: its turn waits for an approval; ``stopped``: it was stopped before its end.
+
+    ``replies`` are the texts of its turn, or of a command.
+    """
 
     row: InboxRow
     suspended: bool
+    stopped: bool
     replies: tuple[str, ...]
 
 

@@ -345,6 +345,7 @@ class Answering:
         record = context.record
         facts = turn_facts(context.agent.id, record.key, record.session, text, result, keys=keys, exit_code=exit_code)
         facts |= await self._spent_today(context)
+        facts |= {"stopped": True} if state == "stopped" else {}
         self.all_done((context.message, *context.further, *context.running.steered), facts)
 
     async def _spent_today(self, context: TurnContext) -> dict[str, float]:
@@ -378,7 +379,7 @@ class Answering:
             ):  # the history then says that the call waits, and nobody can decide it any more
                 await context.running.turn.withdraw(f"withdrawn, because the turn was {reason}.")
         await self._endings.end(context.turn.id, "stopped", context.message, taint=_taint(context), reason=reason)
-        facts = turn_facts(context.agent.id, context.record.key, context.record.session, "")
+        facts = turn_facts(context.agent.id, context.record.key, context.record.session, "") | {"stopped": True}
         self.all_done((context.message, *context.further, *context.running.steered), facts)
 
     async def chunks(

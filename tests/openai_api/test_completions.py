@@ -156,11 +156,14 @@ async def test_the_same_idempotency_key_is_one_turn(tmp_path: Path) -> None:
         later = await served.ask("Do it", extra_headers=key)
         assert later.choices[0].message.content == "slow answer"
         assert (await first).id == later.id
+        assert later.usage == (await first).usage == (await second).usage
+        assert later.usage.total_tokens > 0
         with pytest.raises(openai.BadRequestError, match="another request"):
             await served.ask("Do something else", extra_headers=key)
     async with village.served() as served:
         later = await served.ask("Do it", extra_headers=key)
         assert later.choices[0].message.content == "slow answer"
+        assert later.usage.total_tokens == 0  # it is kept while the gateway runs
     assert sum(not request.background for request in village.model.requests) == 1
 
 
@@ -195,6 +198,29 @@ async def test_a_command_is_a_command(tmp_path: Path) -> None:
         assert fresh.choices[0].message.content
         again = await served.ask("/new", extra_headers={"Idempotency-Key": "n"})
         assert again.choices[0].message.content == fresh.choices[0].message.content
+
+
+async def test_an_answer_that_was_stopped_tells_that_it_is_cut(tmp_path: Path) -> None:
+    village = ApiVillage(tmp_path)
+    village.model.then([TextDelta("Half of "), TextDelta("it"), Stall(asyncio.Event())])
+    key = {"Idempotency-Key": "one"}
+    async with village.served() as served:
+        stream = await served.ask("Write", stream=True, extra_headers=key)
+        whole = asyncio.ensure_future(served.ask("Write", extra_headers=key))
+        reasons, stopping = [], None
+        async for chunk in stream:
+            for choice in chunk.choices:
+                reasons.append(choice.finish_reason)
+                if choice.delta.content and stopping is None:
+                    await until(lambda: served.house.api.channel.waiting == 2)
+                    stopping = asyncio.ensure_future(served.ask("/stop"))
+        assert stopping is not None
+        assert (await stopping).choices[0].finish_reason == "stop"
+        assert [one for one in reasons if one] == ["length"]
+        assert (await whole).choices[0].finish_reason == "length"
+    async with village.served() as served:
+        again = await served.ask("Write", extra_headers=key)
+        assert again.choices[0].finish_reason == "length"
 
 
 async def test_a_failed_turn_is_an_error(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class AnswerResponse(Response):
                 activity += news.activity
         if ended.failure:
             return _failed(ended).response()
-        return json_answer(self._completion.whole(ended.text, activity, usage_of(ended.facts) if ended.facts else None))
+        return json_answer(self._completion.whole(ended.text, activity, usage_of(ended.facts), stopped=ended.stopped))
 
     async def _pieces(self) -> AsyncIterator[bytes]:
         yield self._completion.first()
@@ -110,7 +110,7 @@ class AnswerResponse(Response):
             return
         if ended.rest:
             yield self._completion.delta(ended.rest)
-        yield self._completion.last(usage_of(ended.facts) if self._with_usage else None)
+        yield self._completion.last(usage_of(ended.facts) if self._with_usage else None, stopped=ended.stopped)
 
 
 async def _gone(receive: Receive) -> None:

@@ -259,7 +259,7 @@ class OpenAiRoutes:
         text = "\n\n".join(known.replies)
         if known.row.state == "failed":
             return Ended(text, text, {}, failure=text or known.row.reason or "The turn failed.")
-        return Ended(text, text, {})
+        return Ended(text, text, {"usage": self._channel.usage_of(question.key), "stopped": known.stopped})
 
 
 def _same(row: InboxRow, question: Question) -> bool:
