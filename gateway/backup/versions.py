@@ -19,6 +19,7 @@ _SMALL_FILES: Final = {
     "approved skills": ("state/skills.json", "version"),
     "provider keys": ("auth-profiles.json", "version"),
     "agents' provider keys": ("agents/*/auth-profiles.json", "version"),
+    "tokens of the API": ("state/api-tokens.json", "version"),
     "approved MCP servers": ("state/mcp/*.json", "version"),
     "sessions": ("agents/*/sessions/sessions.json", "v"),
 }

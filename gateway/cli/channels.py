@@ -32,7 +32,7 @@ def channels() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
 def status(invocation: Invocation, probe: bool, as_json: bool) -> int:
-    """Show each configured channel: its state, who may write there, and when the last message arrived.
+    """Show each configured channel: its state, who may write there, and when the platform last answered.
 
     Exit code 1 if a channel needs attention or does not answer.
     """
@@ -146,7 +146,7 @@ def _told(facts: dict[str, Any], local: Callable[[str], str], *, probed: bool) -
         return "No chat platform is set up. Set up Telegram with: homebody config set channels.telegram.botToken TOKEN"
     lines = [] if facts["running"] else ["No gateway is running. Start it with: homebody gateway"]
     for name, one in facts["channels"].items():
-        heard = f", last message {local(one['heard'])}" if one.get("heard") else ""
+        heard = f", last contact {local(one['heard'])}" if one.get("heard") else ""
         who = f", private: {one['dmPolicy']}, groups: {one['groups']}" if "dmPolicy" in one else ""
         lines.append(f"{name}: {one['state']}{heard}{who}")
         lines += [f"  {one[key]}" for key in ("trouble", "mend", "sending") if one.get(key)]

@@ -71,7 +71,7 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
         lines.append(f"  agent {name}: {agent['sessions']} sessions, workspace {agent['workspace']}")
         lines += confinement_lines(facts["commands"].get(name))
     for name, channel in facts["channels"].items():
-        heard = f", last message {local(channel['heard'])}" if channel.get("heard") else ""
+        heard = f", last contact {local(channel['heard'])}" if channel.get("heard") else ""
         lines.append(f"  channel {name}: {channel['state']}{heard}")
         lines += [f"    {channel[key]}" for key in ("trouble", "mend", "sending") if channel.get(key)]
     lines += mail_lines(facts.get("mail") or {})

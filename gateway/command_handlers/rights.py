@@ -44,6 +44,10 @@ class CommandRights:
             return not (changes and name in COSTLY)
         return not changes or self._open(place)
 
+    def may_change(self, command: Command, place: ChatAddress, actor: Actor) -> bool:
+        """Whether ``actor`` may use a command with an argument, as its buttons do."""
+        return self.may(command, "x", place, actor)
+
     def may_stop(
         self, running: RunningTurn | None, place: ChatAddress, actor: Actor, coming: Sequence[QueuedMessage] = ()
     ) -> bool:
@@ -71,7 +75,7 @@ class CommandRights:
         """Return the commands that this person may use here."""
         shown = [command for command in COMMANDS.values() if actor.owner or command.name not in OWNERS]
         return help_of(
-            (command, bool(command.argument) and self.may(command, "x", place, actor))
+            (command, bool(command.argument) and self.may_change(command, place, actor))
             for command in shown
             if self.may(command, "", place, actor)
         )

@@ -106,6 +106,7 @@ class UrgentCommands:
             reply = self._rights.refusal(command[0], place)
         elif further := self._further(command[0].name):
             reply, buttons = await further(command[1], message)
+            buttons = buttons if self._rights.may_change(command[0], place, actor) else ()
         elif command[0].name == "queue":
             if self._agents[route.agent].store.get(route.session) is None:  # the lane makes the session first
                 return False

@@ -18,7 +18,7 @@ from gateway.doctor.finding import Check, Finding, ok
 MOST: Final = 50_000
 """Files and folders that are looked at in one place; a large workspace is not gone through to its end."""
 _SHOWN: Final = 3
-_SECRET: Final = ("auth-profiles.json", "gateway.token")
+_SECRET: Final = ("auth-profiles.json", "gateway.token", "api-tokens.json")
 _FOLDERS: Final = ("state", "agents", "memory", "logs")
 
 

@@ -35,7 +35,7 @@ def opened(data: bytes, *, declares: bool = False) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
-        raise Unreadable(f"damaged ({type(error).__name__})") from error
+        raise Unreadable("damaged: it is no whole ZIP file, as files of this kind are") from error
     entries = archive.infolist()
     if len(entries) > MAX_ENTRIES:
         raise Unreadable(f"not read: it has {len(entries):,} entries, more than {MAX_ENTRIES:,}")

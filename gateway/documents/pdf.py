@@ -47,8 +47,10 @@ def document(data: bytes) -> Document:
             return _page(library, reader, number - 1, notes)
         except (OutOfTime, MemoryError, RecursionError):
             raise
-        except Exception as error:  # noqa: BLE001 (a damaged page fails in whatever way it likes; the others are read)
-            return f"[this page cannot be read ({type(error).__name__})]"
+        except library.errors.LimitReachedError:
+            return "[this page is not read: a part of it expands too far, as a ZIP bomb does]"
+        except Exception:  # noqa: BLE001 (a damaged page fails in whatever way it likes; the others are read)
+            return "[this page cannot be read: it is damaged]"
 
     return Document(count=count, unit="page", text=text, contents=_outline(reader), notes=notes)
 

@@ -21,6 +21,7 @@ from gateway.documents.excerpt import Document, Unreadable
 MAX_ROWS: Final = 200_000
 """Rows of a sheet that are read."""
 MAX_COLUMNS: Final = 500
+"""Columns of a sheet that are read."""
 _COLUMNS: Final = 16_384
 _FORMULA: Final = "[formula without a stored value]"
 
@@ -63,13 +64,14 @@ def document(data: bytes) -> Document:
 def _lines(rows: Iterator[Sequence[Any]], unseen: _Hidden, notes: list[str]) -> Iterator[str]:
     """Yield the rows as lines of a table, with their numbers, behind a line of column letters."""
     utils = importlib.import_module("openpyxl.utils")
-    lines, widest = [], 0
+    lines, widest, beyond = [], 0, False
     for number, row in enumerate(rows, 1):
         if number > MAX_ROWS:
             notes.append(f"only the first {MAX_ROWS:,} rows of a sheet were read")
             break
         if number in unseen.rows:
             continue
+        beyond = beyond or any(value is not None for value in row[MAX_COLUMNS:])
         cells = {
             place: _FORMULA if value is None and (number, place) in unseen.formulas else value
             for place, value in enumerate(row[:MAX_COLUMNS], 1)
@@ -82,8 +84,11 @@ def _lines(rows: Iterator[Sequence[Any]], unseen: _Hidden, notes: list[str]) -> 
         shown = [_cell(value) for place, value in cells.items() if place <= used]
         lines.append(f"| {number} | " + " | ".join(shown) + " |")
     letters = [utils.get_column_letter(place) for place in range(1, widest + 1) if place not in unseen.columns]
+    cut = f"only the first {MAX_COLUMNS} columns of a sheet were read"
+    if beyond and cut not in notes:
+        notes.append(cut)
     if not lines:
-        yield "[empty]"
+        yield f"[nothing in the first {MAX_COLUMNS} columns; there are values further right]" if beyond else "[empty]"
         return
     yield "|  | " + " | ".join(letters) + " |"
     yield "|" + " --- |" * (len(letters) + 1)

@@ -50,12 +50,20 @@ class OtherChats:
         self._accounts = accounts
 
     def find(self, to: str, context: ToolContext) -> KnownChat | None:
-        """See ``ChatSender``. A chat with the owner is named by its channel, or by channel and account; a group by its session's key."""
+        """See ``ChatSender``. Addresses name all chats.
+
+        Besides, a chat with the owner is named by its channel, or by channel and account, and a group by its session's key.
+        """
         if context.audience.kind != "owner":
             return None
         name = to.strip()
         if any(name.casefold() in {account, account.partition(":")[0]} for account in self._accounts()):
             return KnownChat(name=f"its owner on {name.casefold()}", others=False)
+        place = read_address(name)
+        if place is not None and place.kind == "direct" and account_of(place) in self._accounts():
+            return KnownChat(
+                name=f"its owner on {account_of(place)}", others=False
+            )  # ``send`` refuses the chat of anybody else
         group = self._group(name, context)
         return None if group is None else KnownChat(name=f"the group {group.address}", others=True)
 
@@ -87,16 +95,18 @@ class OtherChats:
             return group
         owners = await self._owners() if context.audience.kind == "owner" else ()
         for place in owners:
-            if name.casefold() in {place.channel, account_of(place)}:
-                return replace(place, thread=None)
+            whole = replace(place, thread=None)
+            if name.casefold() in {place.channel, account_of(place)} or name in {place.address, whole.address}:
+                return whole
         if context.audience.kind != "owner":
             raise RequestRefused("only conversations of the owner can have messages sent elsewhere")
         told = [account_of(place).removesuffix(":default") for place in owners] + self._groups(context)
         raise RequestRefused(f"there is no chat {name[:80]!r} to write to; there is {', '.join(told) or 'none'}")
 
     def _group(self, name: str, context: ToolContext) -> ChatAddress | None:
-        """Return the group whose session has this key, if its account is on."""
-        record = self._agents[agent_of(context.key)].store.get(name)
+        """Return the group whose session has this key, or that has this address, if its account is on."""
+        store = self._agents[agent_of(context.key)].store
+        record = store.get(name) or next((one for one in store.all() if one.address and one.address == name), None)
         place = read_address(record.address) if record is not None and record.address else None
         if record is None or place is None or place.kind != "group" or account_of(place) not in self._accounts():
             return None

@@ -32,6 +32,7 @@ from gateway.base.wait import finish_despite_cancel, run_despite_cancel
 from gateway.command_handlers.model_commands import ModelCommands
 from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.session_commands import SessionCommands
+from gateway.commands.table import COMMANDS
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Approval, Turn
 from gateway.outbound.progress import show_frame
@@ -342,7 +343,8 @@ class TurnWorker:
             show_frame(self._channel(message.inbound.conversation), message.inbound.conversation, Activity(doing, "started"))
         try:
             reply = await SessionCommands(agent, message, record, self._rights).run(name, argument)
-            buttons = await offered(name, argument, ModelCommands(agent, message, record).choices)
+            if self._rights.may_change(COMMANDS[name], message.inbound.conversation, message.actor):
+                buttons = await offered(name, argument, ModelCommands(agent, message, record).choices)
         except (AgentError, errors.HomebodyError) as error:
             reply, exit_code = in_words(error)
         if (now := agent.store.get(record.key)) is not None and now.session != record.session:

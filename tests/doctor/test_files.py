@@ -132,6 +132,15 @@ async def test_rights_of_others_are_found_and_taken_off(house: House, place: str
     assert not (house.home / place).stat().st_mode & 0o077
 
 
+async def test_tokens_of_the_api_are_secret_in_a_closed_folder_too(house: House) -> None:
+    tokens = house.state / "api-tokens.json"
+    tokens.write_text('{"version": 1, "tokens": []}')
+    tokens.chmod(0o644)
+    assert "api-tokens.json" in said(await house.wrong(PERMISSIONS))
+    await house.mended(PERMISSIONS)
+    assert not tokens.stat().st_mode & 0o077
+
+
 async def test_a_file_in_a_closed_folder_is_no_finding(house: House) -> None:
     (house.home / "logs" / "homebody.jsonl").chmod(0o644)
     assert await house.wrong(PERMISSIONS) == []

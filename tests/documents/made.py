@@ -76,6 +76,21 @@ def excel() -> bytes:
     return made.getvalue()
 
 
+def workbook(sheets: dict[str, dict[str, Any]]) -> bytes:
+    """Return an Excel file of sheets with these cells."""
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, cells in sheets.items():
+        sheet = book.create_sheet(title)
+        for place, value in cells.items():
+            sheet[place] = value
+    made = io.BytesIO()
+    book.save(made)
+    return made.getvalue()
+
+
 def powerpoint() -> bytes:
     from pptx import Presentation
     from pptx.dml.color import RGBColor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import sys
 import zipfile
 from pathlib import PurePosixPath
@@ -77,6 +78,14 @@ async def test_an_excel_file_shows_values_and_no_hidden_sheets_rows_or_columns()
     ]
     assert part.notes == ("1 hidden sheet was left out", "hidden rows or columns were left out")
     assert "HIDDEN" not in told(part)
+
+
+async def test_an_excel_sheet_with_values_far_to_the_right_is_not_called_empty() -> None:
+    part = await read(made.workbook({"Far": {"XFD2": 1}, "Both": {"A1": "near", "SH1": "far"}, "None": {}}))
+    assert "## Far\n[nothing in the first 500 columns; there are values further right]" in part.text
+    assert "| 1 | near |" in part.text
+    assert "## None\n[empty]" in part.text
+    assert part.notes == ("only the first 500 columns of a sheet were read",)
 
 
 async def test_a_powerpoint_file_shows_slides_tables_and_notes_and_nothing_hidden() -> None:
@@ -186,8 +195,9 @@ REFUSED = [
 
 @pytest.mark.parametrize(("make", "why"), REFUSED, ids=[why[:45] for _, why in REFUSED])
 async def test_hostile_and_broken_files_are_refused_with_a_reason(make: Any, why: str) -> None:
-    with pytest.raises(DocumentRefused, match="^" + why):
+    with pytest.raises(DocumentRefused, match="^" + why) as refused:
         await read(make())
+    assert not re.search(r"[A-Z]\w+(Error|File)\b", str(refused.value)), "names of Python's are nothing to people"
 
 
 async def test_a_file_that_says_less_than_it_holds_is_refused() -> None:

@@ -152,6 +152,7 @@ async def test_a_groups_reminder_needs_the_owners_yes_and_comes_into_the_group(h
         listed = next(one for one in home.peer.chats.said(FAMILY) if "🗓 Jobs" in one)
         assert "The cake" in listed
         assert "present" not in listed
+        assert home.labels(FAMILY) == [], "who may not use /jobs ID here has no buttons for it"
         (cake, present) = await home.cron("list")
         assert cake["to"] == f"telegram:default:group:{FAMILY}"
         assert cake["audience"].startswith("group ")
@@ -161,6 +162,15 @@ async def test_a_groups_reminder_needs_the_owners_yes_and_comes_into_the_group(h
         assert "only my owner" in (await home.says(before + 1, FAMILY))[-1]
         await home.peer.say(ANNA, f"/jobs{BOT} {present['id']}", chat=FAMILY)
         assert "There is no job" in (await home.says(before + 2, FAMILY))[-1]
+        await home.peer.say(ANNA, f"/jobs{BOT}", chat=FAMILY)
+        await home.says(before + 3, FAMILY)
+        assert home.labels(FAMILY) == ["1. The cake"]
+        await home.peer.say(BEN, f"/new{BOT}", name="Ben", chat=FAMILY)
+        assert "only my owner" in (await home.says(before + 4, FAMILY))[-1]
+        assert home.labels(FAMILY) == [], "nothing was done that could be undone"
+        await home.peer.say(ANNA, f"/new{BOT}", chat=FAMILY)
+        await home.says(before + 5, FAMILY)
+        assert home.labels(FAMILY) == ["↩️ Undo"]
 
 
 async def test_the_command_line_and_the_chat_see_the_same_jobs(home: Home) -> None:

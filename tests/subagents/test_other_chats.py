@@ -77,6 +77,29 @@ async def test_a_group_only_with_a_yes_that_shows_the_text(village: Village) -> 
         await quiet(house)
 
 
+async def test_chats_go_by_their_addresses_too(village: Village) -> None:
+    cast = Cast()
+    village.model.reply_with(cast.answer)
+    cast.always("main", "Ok.")
+    async with village.house() as (house, phone):
+        await spoken(house, phone)
+        await phone.say("hello", by="ben")
+        talk = Talk(house.terminal.attach("local"))
+        to = ("phone:default:direct:anna", "phone:default:direct:ben", "phone:default:group:other")
+        cast.says("main", [cast.call("message", to=one, text="psst") for one in to], "Sent.")
+        await talk.ask("tell me on my phone")
+        await phone.until(lambda: "psst" in phone.texts("anna"))
+        await quiet(house)
+        assert [one.is_error for one in results(cast.requests["main"][-1])] == [False, True, True]
+        assert phone.texts("ben").count("psst") == 0
+        cast.says("main", [cast.call("message", to="phone:default:group:club", text="We meet at 8.")], "I asked you.")
+        await phone.say("tell the club that we meet at 8")
+        await quiet_but_asking(house)
+        assert any("send a message to the group phone:default:group:club" in text for text in phone.texts("anna"))
+        assert "We meet at 8." not in phone.texts("club")
+        await talk.link.close()
+
+
 async def quiet_but_asking(house: Gateway) -> None:
     await house.lanes.quiet()
     await house.delivery.settled()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FILES = {
     "state/approvals.json": '{"version": 2, "rules": [], "off": []}',
     "state/skills.json": '{"version": 2, "approved": {}}',
+    "state/api-tokens.json": '{"version": 2, "tokens": []}',
     "auth-profiles.json": '{"version": 7, "profiles": {}}',
     "agents/main/sessions/sessions.json": '{"v": 2, "sessions": {}}',
     "agents/main/sessions/20261125-aaaaaaaaaaaa.jsonl": '{"v":2,"kind":"opened","id":"x:0","parent":null}\n',
