@@ -123,6 +123,7 @@ def uninstall(invocation: Invocation, with_state: bool, yes: bool, dry_run: bool
     program = find_installation().remove_command
     facts = {
         "actions": [str(action) for action in plan.actions],
+        "gatewayPid": plan.gateway or None,
         "state": [str(path) for path in plan.state],
         "kept": [str(path) for path in plan.kept],
         "programRemovedBy": program,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from gateway.base.errors import UsageError
 from gateway.cli.invocation import Invocation, pass_invocation, say, tell
 
 if TYPE_CHECKING:
@@ -17,8 +18,17 @@ if TYPE_CHECKING:
 _STEPS = ("model", "telegram", "discord", "slack", "workspace", "service", "memory")
 
 
+class _StepName(click.Choice[str]):
+    """The name of a step."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            raise UsageError(f"setup has no step {value!r}", hint=f"homebody setup has: {', '.join(self.choices)}.")
+        return super().convert(value, param, ctx)
+
+
 @click.command()
-@click.argument("step", required=False, type=click.Choice(_STEPS))
+@click.argument("step", required=False, type=_StepName(_STEPS))
 @click.option("--dry-run", is_flag=True, help="Ask and test, show what would be written, and write nothing.")
 @click.option("--yes", is_flag=True, help="Ask nothing: use what is found on this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: what was found, and with --yes what was done.")

@@ -177,8 +177,9 @@ def _findings(seen: _Seen, owner: int) -> Iterator[Finding]:
             level="error",
             what=f"belongs to another user ({_user(path)})",
             where=str(path),
-            why="The gateway cannot read and change it. This happens after a run with sudo.",
-            mend=access_hint(path, uid=owner) or f'Run: sudo chown -R "$USER" {shlex.quote(str(path))}',
+            why="The gateway cannot read and change it.",
+            mend=access_hint(path, uid=owner)
+            or f'It happens after a run with sudo. Run: sudo chown -R "$USER" {shlex.quote(str(path))}',
         )
     if (more := len(seen.foreign) - _SHOWN) > 0:
         place = os.path.commonpath(seen.foreign)

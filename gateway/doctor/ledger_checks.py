@@ -26,7 +26,7 @@ LEDGER: Final = "ledger.sqlite"
 OLD_COPY: Final = timedelta(days=1)
 """Age of the newest copy of a ledger that changed since: the gateway copies every hour and when it stops."""
 LONG_WAIT: Final = timedelta(minutes=30)
-_RECOVERS: Final = "The gateway recovers what can be read when it starts, and tells you what is missing: homebody gateway"
+_RECOVERS: Final = "The gateway recovers what can be read when it starts, and tells you what is missing: homebody start"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

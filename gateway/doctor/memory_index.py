@@ -26,6 +26,12 @@ from memory.workspace_memory import WorkspaceMemory
 
 _SHOWN: Final = 3
 _BY_WORDS: Final = "Notes are found by their words, and not by their meaning."
+_MENDS: Final = {
+    "is a binary file": "Rename it so that it does not end in .md, or save it as UTF-8.",
+    "is not valid UTF-8": "Save it as UTF-8 in your editor.",
+    "a symbolic link is not followed": "Name its target in memorySearch.extraPaths, or delete the link.",
+}
+"""What mends a note, by words of the memory's remark on it."""
 _INSTALL: Final = "Install the requirements again: make install, in the folder that you cloned"
 
 
@@ -140,7 +146,7 @@ def _of_status(installation: Installation, profile: AgentProfile, facts: dict[st
         named = ", ".join(changed[:_SHOWN]) + (f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
         yield Finding(
             level="note",
-            what=f"{len(changed)} notes of {agent} changed since they were indexed: {named}",
+            what=f"{len(changed)} {'note' if len(changed) == 1 else 'notes'} of {agent} changed since the last indexing: {named}",
             why="They are indexed before the next search; until then a search does not find what is new in them.",
             mend=f"homebody memory index --agent {agent}",
             fix=partial(_rebuild, installation, profile),
@@ -164,7 +170,7 @@ def _of_status(installation: Installation, profile: AgentProfile, facts: dict[st
 def _unreadable(profile: AgentProfile, troubles: dict[str, str]) -> Iterator[Finding]:
     for path, trouble in list(troubles.items())[:_SHOWN]:
         place = profile.workspace / path
-        mend = "Run: homebody memory status"
+        mend = next((mend for words, mend in _MENDS.items() if words in trouble), "Run: homebody memory status")
         if UNREADABLE in trouble:
             mend = access_hint(place, "u+r") or f"ls -l {shlex.quote(str(place))}"
         why = "The agent does not know what it says, and answers as if it were not there."

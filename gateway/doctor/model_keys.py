@@ -77,8 +77,10 @@ def _ill_written(places: object) -> Iterator[Finding]:
     for place in list(places):  # type: ignore[call-overload]  # the values of a dict
         for key in place.keys:
             if not key.is_sendable:
-                quoted = "has quotes around it" if key.is_quoted else "holds a character that no key has"
-                yield _error(f"the key {key.label} of {place.provider} {quoted}", "Set it again, without them.")
+                what, mend = "holds a character that no key has", "Copy the key again, and nothing else, and set it anew."
+                if key.is_quoted:
+                    what, mend = "has quotes around it", "Set it again, without the quotes."
+                yield _error(f"the key {key.label} of {place.provider} {what}", mend)
 
 
 async def _tried(place: ResolvedModel, key: Key) -> Finding:

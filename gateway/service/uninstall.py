@@ -10,6 +10,7 @@ from pathlib import Path
 from gateway.base.errors import StorageFailed
 from gateway.base.installation import find_installation, link_of
 from gateway.base.paths import Paths
+from gateway.base.state_lock import describe
 from gateway.service.actions import Action, Delete
 from gateway.service.selection import installed
 
@@ -22,15 +23,20 @@ _COMPLETIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is removed. ``state`` are the folders and files to delete, ``kept`` what stays of the owner's."""
+    """What is removed. ``state`` are the folders and files to delete, ``kept`` what stays of the owner's.
+
+    ``gateway``: the process of the gateway that runs, which is stopped first, 0 if none does.
+    """
 
     actions: Sequence[Action]
     state: Sequence[Path]
     kept: Sequence[Path]
+    gateway: int = 0
 
     def as_text(self) -> str:
         """Return it as lines for people."""
-        lines = [str(action) for action in self.actions] + [f"delete {path}" for path in self.state]
+        lines = [f"stop   the gateway that runs (process {self.gateway})"] if self.gateway else []
+        lines += [str(action) for action in self.actions] + [f"delete {path}" for path in self.state]
         return "\n".join([*(lines or ["Nothing is to be removed."]), *(f"keep   {path}" for path in self.kept)])
 
     def delete_state(self) -> None:
@@ -58,7 +64,7 @@ def plan_removal(paths: Paths, env: Mapping[str, str], workspaces: Sequence[Path
     kept = [place for place in workspaces if place.exists()]
     if not with_state and paths.home.exists():
         kept.append(paths.home)
-    return Removal(actions, state, kept)
+    return Removal(actions, state, kept, holder.pid if (holder := describe(paths.state / "gateway.lock")) else 0)
 
 
 def _without(folder: Path, workspaces: Sequence[Path]) -> list[Path]:

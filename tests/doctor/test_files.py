@@ -97,6 +97,7 @@ def test_one_who_is_not_root_is_told_the_same(house_in_the_open: House) -> None:
     run = as_stranger(house, "doctor", "--offline", "--only", "permissions", "--only", "settings")
     assert run.returncode == 1, run.stderr
     assert f'Run: sudo chown -R "$USER" {house.state}' in run.stdout
+    assert "change it. This happens" not in run.stdout
     assert f'Run: sudo chown -R "$USER" {house.home / "homebody.yaml"}' in run.stdout
 
 
@@ -297,9 +298,16 @@ async def test_an_index_that_is_damaged_is_rebuilt(house: House) -> None:
 async def test_an_index_out_of_step_is_told_and_brought_into_step(house: House) -> None:
     await house.mended(MEMORY)
     (house.workspace / "memory" / "2026-02-03.md").write_text("The gate code is 4712.\n")
-    assert "1 notes of main changed since they were indexed: memory/2026-02-03.md" in said(await house.found(MEMORY))
+    assert "1 note of main changed since the last indexing: memory/2026-02-03.md" in said(await house.found(MEMORY))
     after, _ = await house.mended(MEMORY)
     assert "changed since" not in said(after)
+
+
+async def test_a_note_that_is_no_text_is_told_with_what_mends_it(house: House) -> None:
+    (house.workspace / "memory" / "2026-02-04.md").write_bytes(b"\x00\xff\x00\x01" * 50)
+    await house.mended(MEMORY)
+    [found] = [one for one in await house.found(MEMORY) if "is a binary file" in one.what]
+    assert found.mend.startswith("Rename it so that it does not end in .md")
 
 
 async def test_a_note_that_is_no_text_is_named(house: House) -> None:

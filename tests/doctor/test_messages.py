@@ -58,7 +58,7 @@ async def test_a_damaged_ledger_is_told_and_not_recovered(house: House) -> None:
     before = contents(house.state)
     (found,) = await house.wrong(LEDGER_CHECK)
     assert (found.level, found.where) == ("error", str(path))
-    assert "homebody gateway" in found.mend
+    assert "homebody start" in found.mend
     await house.mended(LEDGER_CHECK)
     assert contents(house.state) == before
 
@@ -195,6 +195,7 @@ async def test_a_key_in_quotes_is_told(house: House, monkeypatch: pytest.MonkeyP
     house.env["ANTHROPIC_API_KEY"] = '"sk-ant-test-of-the-doctor"'
     (found,) = await house.wrong(KEYS)
     assert "has quotes around it" in found.what
+    assert found.mend == "Set it again, without the quotes."
     assert "sk-ant-test" not in said([found])
 
 
@@ -317,7 +318,7 @@ def test_what_a_person_sees(house: House) -> None:
     assert run.returncode == 0
     lines = run.stdout.splitlines()
     assert all(len(line) <= 80 for line in lines if "Mend: " not in line and str(house.person) not in line), run.stdout
-    assert lines[-1].endswith("homebody doctor --fix mends 1 of them.")
+    assert lines[-1].endswith("homebody doctor --fix mends WARNING permissions.")
     assert [line.split()[0] for line in lines if line[:1].strip()][:-1].count("WARNING") == 1
     fixed = program("doctor", "--offline", "--fix", home=house.person)
     assert fixed.stdout.startswith("mended: took the rights of other users off")

@@ -30,6 +30,7 @@ def test_a_gateway_is_started_in_the_background_found_restarted_and_stopped(mach
     assert holder.pid == first["pid"]
     assert os.getsid(first["pid"]) == first["pid"], "it would end with the terminal"
     assert json.loads(machine.run("start", "--json").stdout) == first | {"already": True}
+    assert f"stop   the gateway that runs (process {first['pid']})" in machine.run("uninstall", "--dry-run").stdout
     second = json.loads(machine.run("restart", "--json").stdout)
     assert second["pid"] not in {0, first["pid"]}
     stopping = machine.run("stop")

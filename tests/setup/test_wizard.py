@@ -206,6 +206,13 @@ async def test_without_a_token_yes_says_where_it_is_taken_from(home: Home) -> No
     assert "✗" not in out
 
 
+async def test_a_step_that_is_not_there_is_told_with_those_that_are(home: Home) -> None:
+    code, _, err = await home.run("setup", "nosuch")
+    assert code == 2
+    assert "setup has no step 'nosuch'" in err
+    assert "setup has: model, telegram" in err
+
+
 async def test_a_wrong_token_of_the_environment_is_named_by_its_variable(home: Home, peer: TelegramPeer) -> None:
     home.more["TELEGRAM_BOT_TOKEN"] = TOKEN[:-1] + "x"
     code, out, err = await home.run("setup", "telegram", "--yes")
