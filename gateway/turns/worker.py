@@ -343,7 +343,8 @@ class TurnWorker:
             show_frame(self._channel(message.inbound.conversation), message.inbound.conversation, Activity(doing, "started"))
         try:
             reply = await SessionCommands(agent, message, record, self._rights).run(name, argument)
-            if self._rights.may_change(COMMANDS[name], message.inbound.conversation, message.actor):
+            known = COMMANDS.get(name)  # a mistyped one is not in the table
+            if known is not None and self._rights.may_change(known, message.inbound.conversation, message.actor):
                 buttons = await offered(name, argument, ModelCommands(agent, message, record).choices)
         except (AgentError, errors.HomebodyError) as error:
             reply, exit_code = in_words(error)
