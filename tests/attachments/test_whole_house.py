@@ -252,7 +252,10 @@ async def test_a_webhook_call_arrives_over_http_and_a_forged_one_does_not(villag
         serving = asyncio.create_task(
             tcp_api(
                 house.deps.paths.state,
-                house.settings.current.gateway,
+                lambda: house.settings.current.gateway,
+                api=house.api,
+                metrics=house.metrics,
+                learn=house.deps.learn,
                 status=house.status.status,
                 channels=house.channel_supervisor,
                 hooks=house.automation.hooks.receiver,

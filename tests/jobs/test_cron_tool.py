@@ -316,7 +316,7 @@ async def test_the_notebook_keeps_as_a_note_what_has_no_time(table: Table, tmp_p
     talk.box = Toolbox((table.tool, *file_tools(FileToolContext(sandbox=WorkspaceSandbox(tmp_path / "home"), memory=None))))
     assert await talk.say("remind me to buy milk") == (
         "Noted in `memory/2026-11-23.md`: “To buy milk”. "
-        "Say when to remind you of it, too: “remind me tomorrow at 9 to buy milk”."
+        "Say when to remind you of it, too, such as “tomorrow at 9” or “every first Monday at 9”."
     )
     assert (await talk.say("remind me at 25 to leave")).endswith(
         "I do not understand when that is. Say it like “tomorrow at 9”, “on 24 December at 18:00” or “every weekday at 8”."

@@ -63,7 +63,7 @@ def due_or_why(wish: Remind, now: datetime) -> Due | str:
             return str(unclear)
         if _TIME.match(wish.text) or not wish.text:
             return "I do not understand when that is. Say it like “tomorrow at 9”, “on 24 December at 18:00” or “every weekday at 8”."
-        return f"Say when to remind you of it, too, such as “tomorrow at 9” or “every first Monday at 9”: {wish.text[:60]}"
+        return "Say when to remind you of it, too, such as “tomorrow at 9” or “every first Monday at 9”."
     left = _LEFT.search(wish.text) if wish.said.timed or wish.said.repeats else None
     if left is None and wish.said.weekday is not None:
         left = _WEEKS_ON.search(wish.text)
