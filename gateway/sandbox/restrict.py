@@ -55,8 +55,9 @@ def become(plan: Mapping[str, Any]) -> NoReturn:
 def apply(plan: Mapping[str, Any]) -> None:
     """Do everything that the plan says but execute the command. Descriptors above 2 are closed, but for those that the plan makes."""
     os.chdir(plan["cwd"])
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)  # Python ignores both, and a child would inherit that
+    # Python ignores the first two, and a gateway that was started with nohup or in the background of a script the others.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _files(plan["files"])
     for name, value in plan["rlimits"]:
