@@ -175,20 +175,13 @@ def log(invocation: Invocation, job: str, limit: int, as_json: bool) -> None:
 
 def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
     """Ask the gateway, or the ledger itself; what is due is then done when a gateway starts."""
-    from gateway.api.handlers.job_requests import JobHandlers, StoredTargets
-    from gateway.base.clock import SystemClock
+    from gateway.api.handlers.job_requests import stored_jobs
     from gateway.cli.gateway_calls import call_ledger
-    from gateway.jobs.job_service import JobService
 
     settings = invocation.loaded.settings
 
-    async def later(_: object) -> None:
-        """Do nothing: a gateway takes it up when it starts."""
-
     def handlers(ledger: Ledger) -> Any:
-        clock = SystemClock()
-        service = JobService(ledger.jobs, clock, StoredTargets(settings), hand_out=later, tell=later)
-        return JobHandlers(service, clock, settings=lambda: settings).calls()
+        return stored_jobs(ledger, settings).calls()
 
     return call_ledger(invocation, handlers, call, **arguments)
 

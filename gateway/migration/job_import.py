@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gateway.api.handlers.job_requests import JobHandlers, StoredTargets
+from gateway.api.handlers.job_requests import stored_jobs
 from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError
 from gateway.base.paths import Paths
-from gateway.jobs.job_service import JobService
-from gateway.ledger.protocol import Ledger
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.migration.foreign_state import ForeignState, agent_id, read_json
 from gateway.migration.report import Report
@@ -158,7 +156,7 @@ def _section(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 async def _add(paths: Paths, settings: Settings, wishes: list[_Wish], report: Report) -> None:
     ledger = await SqliteLedger.open(paths.state / "ledger.sqlite", SystemClock())
     try:
-        handlers = _handlers(ledger, settings)
+        handlers = stored_jobs(ledger, settings)
         for wish in wishes:
             try:
                 added = await handlers.add(**wish.arguments)
@@ -171,12 +169,3 @@ async def _add(paths: Paths, settings: Settings, wishes: list[_Wish], report: Re
                 report.add(KIND, wish.name, "changed" if wish.told else "taken", told)
     finally:
         await ledger.close()
-
-
-def _handlers(ledger: Ledger, settings: Settings) -> JobHandlers:
-    async def later(_: object) -> None:
-        """Do nothing: a gateway takes it up when it starts."""
-
-    clock = SystemClock()
-    service = JobService(ledger.jobs, clock, StoredTargets(settings), hand_out=later, tell=later)
-    return JobHandlers(service, clock, settings=lambda: settings)

@@ -8,11 +8,13 @@ from zoneinfo import ZoneInfo
 
 from agent.timing import Clock
 from channels.messages import ChatAddress
+from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError
 from gateway.hooks.definition import checked_model
 from gateway.jobs.job_service import JobService, Obstacle
 from gateway.jobs.job_words import facts, name_for, named, run_facts, schedule_of, target, told, told_runs
 from gateway.ledger.job_rows import Job, JobKind, NewJob
+from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Unasked
 from gateway.routing.chat_addresses import checked_address
 from gateway.schedules.parsing import parse_schedule, zone_named
@@ -214,6 +216,17 @@ class JobHandlers:
     def _answer(self, job: Job) -> dict[str, Any]:
         zone = self._service.targets.zone(job.agent)
         return {"job": self._facts(job), "told": "\n  ".join(told(job, zone, self._clock.now(), "your"))}
+
+
+def stored_jobs(ledger: Ledger, settings: Settings) -> JobHandlers:
+    """Return the calls for a ledger that no gateway has open: what is due is done when one starts."""
+
+    async def later(_: object) -> None:
+        """Do nothing: a gateway takes it up."""
+
+    clock = SystemClock()
+    service = JobService(ledger.jobs, clock, StoredTargets(settings), hand_out=later, tell=later)
+    return JobHandlers(service, clock, settings=lambda: settings)
 
 
 def _values(new: NewJob) -> dict[str, Any]:

@@ -237,7 +237,7 @@ class OpenAiRoutes:
             channel.leave(question.place, pending)
             message = f"it could not be stored: {error}"
             raise ApiRefusal(503, "not_stored", message, retry=True, headers={"retry-after": "5"}) from None
-        except BaseException:
+        except BaseException:  # also when cancelled: nobody will take the answer
             channel.leave(question.place, pending)
             raise
         if not taken:
