@@ -24,6 +24,7 @@ from gateway.api.handlers.routes import RouteHandlers
 from gateway.api.handlers.sharing import SharingHandlers
 from gateway.app.backups import restored_notice
 from gateway.app.dependencies import Dependencies
+from gateway.app.owner_calls import owner_calls
 from gateway.app.parts import GatewayParts
 from gateway.backup.versions import refuse_later
 from gateway.base.errors import HomebodyError
@@ -219,6 +220,14 @@ class Gateway(GatewayParts):
             **self.automation.calls(),
             **self.mcp.calls(),
             **self.backups.calls(),
+            **owner_calls(
+                self.deps,
+                self.settings,
+                agents=self.agents,
+                jobs=self.automation.jobs,
+                spending=self.ledger.spending,
+                reload=self.reload,
+            ),
         }
 
     async def _try_sandbox(self) -> None:
