@@ -180,7 +180,7 @@ def lines_of(finding: Finding, *, width: int, colour: bool = False) -> list[str]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    from channels.terminal.control_characters import visible
+    from channels.common.control_characters import visible
 
     return textwrap.wrap(visible(" ".join(text.split())), width - 8, break_long_words=False, break_on_hyphens=False)
 

@@ -82,7 +82,7 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
 def show(invocation: Invocation, key: str, as_json: bool) -> None:
     """Show the conversation of a session. KEY is a session key, the end of one, or a session id."""
     from agent.transcript.entries import Said
-    from channels.terminal.control_characters import visible
+    from channels.common.control_characters import visible
     from gateway.agents.memory_stores import owner_zone
 
     found = _found(invocation, key)
@@ -117,7 +117,7 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
 
     KEY is a session key or a session id, also of an ended session (`homebody sessions list --all`).
     """
-    from channels.terminal.control_characters import visible
+    from channels.common.control_characters import visible
     from gateway.agents.memory_stores import owner_zone
     from gateway.sessions.past_sessions import page
 

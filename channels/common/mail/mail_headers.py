@@ -11,8 +11,8 @@ from email.parser import HeaderParser
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from gateway.mail.addresses import Address, addresses_of
-from gateway.mail.mime_parts import decoded_words
+from channels.common.mail.mail_addresses import Address, addresses_of
+from channels.common.mail.mime_parts import decoded_words
 
 MOST_BYTES: Final = 65_536
 """Of the headers of a mail so much is read."""
@@ -26,7 +26,10 @@ _WORDS: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailHeaders:
-    """Headers of a mail, decoded. ``date`` is what the sender says. ``checks``: what the owner's server found of the sender, or ""."""
+    """Headers of a mail, decoded. ``date`` is what the sender says. ``checks``: what the owner's server found of the sender, or "".
+
+    ``parsed``: all headers as they came.
+    """
 
     sender: tuple[Address, ...] = ()
     reply_to: tuple[Address, ...] = ()
@@ -39,6 +42,7 @@ class MailHeaders:
     checks: str = ""
     checked_by: str = ""
     automatic: bool = field(default=False)
+    parsed: Message = field(default_factory=Message, repr=False, compare=False)
 
     @property
     def from_address(self) -> str:
@@ -68,6 +72,7 @@ def headers_of(raw: bytes, trusted: Sequence[str] = ()) -> MailHeaders:
         checks=checks,
         checked_by=by,
         automatic=_one(message, "Auto-Submitted").strip().lower() not in {"", "no"},
+        parsed=message,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
@@ -101,3 +103,8 @@ def fetched(pieces: Sequence[Piece]) -> list[dict[str, Value]]:
             items["BODY[]" if key.startswith("BODY[") else key] = content
         found.append(items)
     return found
+
+
+def check_of(validity: int) -> str:
+    """Return four characters that stand for a folder's UIDVALIDITY."""
+    return base64.b32encode(hashlib.blake2b(str(validity).encode(), digest_size=5).digest()).decode().lower()[:4]

@@ -9,19 +9,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from agent import fault_injection
-from agent.characters import without_smuggled
-from agent.errors import MailRefused
-from gateway.base.installation import how_to_add
-from gateway.mail.bounded_imap import tls_context
-from gateway.mail.explanations import LoginRefused, refused
-from gateway.settings.mail import DEFAULT_PORTS, MailAccount, MailServer
+from channels.common.control_characters import visible
+from channels.common.mail.bounded_imap import tls_context
+from channels.common.mail.explanations import LoginRefused, explained
+from channels.common.mail.login import MailboxNames, MailLogin
+from channels.common.mail.server_settings import DEFAULT_PORTS, MailServer
+from channels.errors import MailProblem
 
 if TYPE_CHECKING:
     from aiosmtplib import SMTP, SMTPResponse
     from aiosmtplib.protocol import SMTPProtocol
 
-_WAITS: Final = (2.0, 5.0)
+WAITS: Final = (2.0, 5.0)
 _CHUNK: Final = 65_536
 _START: Final = 354
 _DONE: Final = 250
@@ -32,13 +31,14 @@ _DOT: Final = re.compile(rb"(?m)^\.")
 _LINE_END: Final = re.compile(rb"\r?\n|\r")
 
 
-class NotSent(Exception):
-    """The mail was certainly not sent. ``again``: the same may work a little later."""
+class NotTaken(Exception):
+    """The mail was certainly not sent. ``again``: the same may work a little later. ``code``: the server's answer, 0 where it gave none."""
 
-    def __init__(self, told: MailRefused, *, again: bool = False) -> None:
+    def __init__(self, told: MailProblem, *, again: bool = False, code: int = 0) -> None:
         super().__init__(str(told))
         self.told = told
         self.again = again
+        self.code = code
 
 
 class InDoubt(Exception):
@@ -47,39 +47,46 @@ class InDoubt(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A mail for the SMTP server of an account. ``name`` is the account's, ``sender`` an address without a name."""
+    """A mail for the SMTP server of a mailbox. ``sender`` is an address without a name."""
 
-    name: str
-    account: MailAccount
+    names: MailboxNames
+    account: MailLogin
     sender: str
     recipients: Sequence[str]
     mail: bytes
 
 
+async def _nothing() -> None:
+    return
+
+
 async def hand_over(
     submission: Submission,
     *,
-    last_byte: Callable[[], Awaitable[None]],
+    last_byte: Callable[[], Awaitable[None]] = _nothing,
+    written: Callable[[], None] = lambda: None,
+    waits: Sequence[float] = WAITS,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Send a mail to all recipients or to none. ``last_byte`` is awaited before the server can take it: what fails earlier was not sent.
+    """Send a mail to all recipients or to none.
+
+    ``last_byte`` is awaited before the server can take it: what fails earlier was not sent. ``written`` is called when the server has it
+    all and has not answered yet. ``waits`` are seconds before each repetition of what the server refused for a while.
 
     Raises:
-        NotSent: the server, or the network, refused it.
+        NotTaken: the server, or the network, refused it.
         InDoubt: nobody knows.
     """
-    name, server = submission.name, submission.account.smtp
+    names, server = submission.names, submission.account.smtp
     if server is None:
-        raise NotSent(
-            MailRefused(
-                f"the account {name} has no SMTP server", hint=f"homebody config set mail.accounts.{name}.smtp.host HOST"
-            )
+        raise NotTaken(
+            MailProblem(f"{names.title} has no SMTP server", hint=f"homebody config set {names.settings}.smtp.host HOST")
         )
     data = await asyncio.to_thread(_on_the_wire, submission.mail)
-    for wait in (*_WAITS, None):
+    for wait in (*waits, None):
         try:
-            await _attempt(submission, server, data, last_byte)
-        except NotSent as error:
+            await _attempt(submission, server, data, last_byte, written)
+        except NotTaken as error:
             if not error.again or wait is None:
                 raise
             await sleep(wait)
@@ -87,8 +94,14 @@ async def hand_over(
             return
 
 
-async def _attempt(submission: Submission, server: MailServer, data: bytes, last_byte: Callable[[], Awaitable[None]]) -> None:
-    client = await connected(submission.name, submission.account, server)
+async def _attempt(
+    submission: Submission,
+    server: MailServer,
+    data: bytes,
+    last_byte: Callable[[], Awaitable[None]],
+    written: Callable[[], None],
+) -> None:
+    client = await connected(submission.names, submission.account, server)
     from aiosmtplib.errors import SMTPException, SMTPResponseException
 
     ending, seconds = False, submission.account.timeout_seconds
@@ -106,18 +119,18 @@ async def _attempt(submission: Submission, server: MailServer, data: bytes, last
             ending = True
             limit.reschedule(asyncio.get_running_loop().time() + seconds)
             _protocol(client).write(b".\r\n")
-            fault_injection.point("after", "mail_last_byte")
+            written()
             _expect(_DONE, await _protocol(client).read_response(timeout=seconds))
     except SMTPResponseException as error:
         if ending and not _TEMPORARY <= error.code < _NO_CODE:
             raise InDoubt(_line(error.message)) from error
-        told = MailRefused(f"{server.host} did not take the mail: {error.code} {_line(error.message)}")
-        raise NotSent(told, again=error.code < _PERMANENT and not ending) from error
+        told = MailProblem(f"{server.host} did not take the mail: {error.code} {_line(error.message)}")
+        raise NotTaken(told, again=error.code < _PERMANENT and not ending, code=error.code) from error
     except (SMTPException, OSError, ValueError) as error:
         if ending:
             raise InDoubt(_line(str(error))) from error
-        raise NotSent(
-            refused(_plain(error), submission.name, server, "smtp"), again=not isinstance(error, ValueError)
+        raise NotTaken(
+            explained(_plain(error), submission.names, server, "smtp"), again=not isinstance(error, ValueError)
         ) from error
     finally:
         client.close()
@@ -130,19 +143,15 @@ def _expect(code: int, response: SMTPResponse) -> None:
         raise SMTPResponseException(response.code, response.message)
 
 
-async def connected(name: str, account: MailAccount, server: MailServer) -> SMTP:
+async def connected(names: MailboxNames, account: MailLogin, server: MailServer) -> SMTP:
     """Return a connection that is encrypted as the settings say, and logged in.
 
     Raises:
-        NotSent: there is none to be had.
+        NotTaken: there is none to be had.
+        ImportError: the package that speaks SMTP is not installed.
     """
-    try:
-        from aiosmtplib import SMTP
-        from aiosmtplib.errors import SMTPAuthenticationError, SMTPException
-    except ImportError as error:
-        raise NotSent(
-            MailRefused(f"the package {error.name} is not installed", hint=f"install it: {how_to_add('mail')}")
-        ) from error
+    from aiosmtplib import SMTP
+    from aiosmtplib.errors import SMTPAuthenticationError, SMTPException
 
     user = account.user if account.smtp_user is None else account.smtp_user
     password = (account.smtp_password or account.password).get_secret_value()
@@ -165,10 +174,10 @@ async def connected(name: str, account: MailAccount, server: MailServer) -> SMTP
             client.close()
             raise
     except SMTPAuthenticationError as error:
-        raise NotSent(refused(LoginRefused(_line(error.message)), name, server, "smtp")) from error
+        raise NotTaken(explained(LoginRefused(_line(error.message)), names, server, "smtp")) from error
     except (SMTPException, OSError, ValueError) as error:
         again = isinstance(error, OSError | SMTPException) and not isinstance(_plain(error), ssl.SSLError)
-        raise NotSent(refused(_plain(error), name, server, "smtp"), again=again) from error
+        raise NotTaken(explained(_plain(error), names, server, "smtp"), again=again) from error
     return client
 
 
@@ -210,4 +219,4 @@ def _plain(error: BaseException) -> BaseException:
 
 
 def _line(text: str) -> str:
-    return without_smuggled(" ".join(text.split()))[:200]
+    return visible(" ".join(text.split()))[:200]

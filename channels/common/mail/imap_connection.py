@@ -16,13 +16,12 @@ from imap_tools.errors import ImapToolsError
 from imap_tools.mailbox import BaseMailBox
 from imap_tools.utils import encode_folder
 
-from agent.errors import MailRefused
-from gateway.mail.bounded_imap import OPERATION_BYTES, BoundedIMAP
-from gateway.mail.explanations import LoginRefused
-from gateway.mail.imap_values import NotReadable, Value, fetched
-from gateway.mail.message_ids import check_of
-from gateway.mail.search_query import Criteria, imap_date, quoted
-from gateway.settings.mail import MailAccount
+from channels.common.mail.bounded_imap import OPERATION_BYTES, BoundedIMAP
+from channels.common.mail.explanations import LoginRefused
+from channels.common.mail.imap_criteria import Criteria, imap_date, quoted
+from channels.common.mail.imap_values import NotReadable, Value, check_of, fetched
+from channels.common.mail.login import MailLogin
+from channels.errors import MailProblem
 
 Use = str
 """What a folder is for: "sent", "drafts", "archive", "trash", "junk", or ""."""
@@ -102,7 +101,7 @@ class ImapConnection:
     ``monotonic`` measures how long searches take.
     """
 
-    def __init__(self, account: MailAccount, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, account: MailLogin, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._account = account
         self._monotonic = monotonic
         self.client = BoundedIMAP(account.imap, monotonic=monotonic)
@@ -182,7 +181,7 @@ class ImapConnection:
         return chosen or next((one.name for one in self.folders() if one.use == use and one.can_hold), None)
 
     def named(self, folder: str) -> str:
-        """Return the folder that a name or a use such as "archive" means. Raises MailRefused where there is none."""
+        """Return the folder that a name or a use such as "archive" means. Raises MailProblem where there is none."""
         if folder.casefold() == "inbox":
             return "INBOX"
         known = [one.name for one in self.folders()]
@@ -193,7 +192,7 @@ class ImapConnection:
         alike = [one for one in known if one.casefold() == folder.casefold()]
         if len(alike) == 1:
             return alike[0]
-        raise MailRefused(f"there is no folder {folder[:80]!r}", hint=f"there is {', '.join(known[:30])}")
+        raise MailProblem(f"there is no folder {folder[:80]!r}", hint=f"there is {', '.join(known[:30])}")
 
     def select(self, folder: str, *, writing: bool = False) -> Selected:
         """Open a folder, and find out anew how many mails it has."""
@@ -213,10 +212,10 @@ class ImapConnection:
         return int(text) if text.isdigit() and len(text) < 20 else 0  # noqa: PLR2004 -- longer than any number of IMAP
 
     def select_checked(self, folder: str, check: str, *, writing: bool = False) -> Selected:
-        """Open the folder of a mail's id. Raises MailRefused where the server has numbered it anew since."""
+        """Open the folder of a mail's id. Raises MailProblem where the server has numbered it anew since."""
         found = self.select(folder, writing=writing)
         if check_of(found.validity) != check:
-            raise MailRefused(
+            raise MailProblem(
                 f"the server has numbered the folder {folder} anew, so this id means nothing any more", hint="list it again"
             )
         return found
@@ -258,6 +257,10 @@ class ImapConnection:
         """Return the mails of the open folder with a Message-ID, of those stored since the day before ``day``."""
         since = imap_date((day - timedelta(days=1)).date())
         return self._uids(f"SINCE {since} HEADER Message-ID ".encode() + quoted(message_id))
+
+    def with_message_id(self, message_id: str) -> list[int]:
+        """Return the mails of the open folder with a Message-ID."""
+        return self._uids(b"HEADER Message-ID " + quoted(message_id))
 
     def summaries(self, uids: Sequence[int]) -> list[dict[str, Value]]:
         """Return what a list shows of mails, in the order of ``uids``. Those that are gone or cannot be read are left out."""

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gateway.settings.mail import DEFAULT_PORTS, MailServer
+from channels.common.mail.server_settings import DEFAULT_PORTS, MailServer
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from agent.errors import MailRefused
-from gateway.mail.mail_headers import MOST_BYTES, MailHeaders, date_of, headers_of
-from gateway.mail.mime_parts import MimePart, parts_of
-from gateway.mail.transfer_encoding import Decoder, decoded
+from channels.common.mail.mail_headers import MOST_BYTES, MailHeaders, date_of, headers_of
+from channels.common.mail.mime_parts import MimePart, parts_of
+from channels.common.mail.transfer_encoding import Decoder, decoded
+from channels.errors import MailProblem
 
 if TYPE_CHECKING:
-    from gateway.mail.imap_connection import ImapConnection
-    from gateway.mail.imap_values import Value
+    from channels.common.mail.imap_connection import ImapConnection
+    from channels.common.mail.imap_values import Value
 
 MOST_TEXT: Final = 1_000_000
 """Bytes of the texts of a mail that are fetched."""
@@ -81,11 +81,11 @@ def read_mail(connection: ImapConnection, uid: int, trusted: Sequence[str], *, t
     """Fetch a mail of the open folder: headers, structure and, with ``texts``, the texts, but no attachment.
 
     Raises:
-        MailRefused: it is not there.
+        MailProblem: it is not there.
     """
     found = connection.fetch([uid], _HEADERS) or connection.fetch([uid], _HEADERS.replace("BODYSTRUCTURE ", ""))
     if not found:
-        raise MailRefused(
+        raise MailProblem(
             f"there is no mail {uid} in this folder any more; it was moved or deleted", hint="list or search again"
         )
     summary = summary_of(found[0], trusted)
@@ -129,11 +129,11 @@ def attachment(connection: ImapConnection, uid: int, part: MimePart, most: int) 
     """Fetch an attachment of a mail of the open folder.
 
     Raises:
-        MailRefused: it is larger than ``most`` bytes.
+        MailProblem: it is larger than ``most`` bytes.
     """
     estimate = part.size * 3 // 4 if part.encoding == "base64" else part.size
     if estimate > most * 21 // 20:
-        raise MailRefused(
+        raise MailProblem(
             f"the attachment has about {estimate:,} bytes; at most {most:,} are saved",
             hint="the owner can raise maxAttachmentBytes",
         )
@@ -144,5 +144,5 @@ def attachment(connection: ImapConnection, uid: int, part: MimePart, most: int) 
             break
     data = decoder.end()
     if len(data) > most:
-        raise MailRefused(f"the attachment has more than {most:,} bytes", hint="the owner can raise maxAttachmentBytes")
+        raise MailProblem(f"the attachment has more than {most:,} bytes", hint="the owner can raise maxAttachmentBytes")
     return data

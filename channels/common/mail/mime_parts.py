@@ -9,8 +9,8 @@ from itertools import takewhile
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
-from agent.characters import without_smuggled
-from gateway.mail.imap_values import Value
+from channels.common.control_characters import visible
+from channels.common.mail.imap_values import Value
 
 MOST_PARTS: Final = 500
 _SHORTEST: Final = 7
@@ -114,9 +114,9 @@ def _extended(text: str) -> str:
     value = rest.partition("'")[2] if mark else text
     data = unquote_to_bytes(value)
     try:
-        return without_smuggled(data.decode(charset or "utf-8", "replace"))
+        return visible(data.decode(charset or "utf-8", "replace"))
     except LookupError:
-        return without_smuggled(data.decode("utf-8", "replace"))
+        return visible(data.decode("utf-8", "replace"))
 
 
 def decoded_words(text: str) -> str:
@@ -125,7 +125,7 @@ def decoded_words(text: str) -> str:
         shown = str(make_header(decode_header(text)))
     except (LookupError, ValueError, TypeError, AssertionError):  # unknown encodings, broken base64, and what else is sent
         shown = text
-    return " ".join(without_smuggled(shown.encode("utf-8", "replace").decode()).split())
+    return " ".join(visible(shown.encode("utf-8", "replace").decode()).split())
 
 
 def _text(value: Any) -> str:
