@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import programs
 from tests.mail.dovecot import PASSWORD
 from tests.mail.letters import letter
 from tests.mail.smtp_peer import Peer, serving
@@ -34,7 +34,7 @@ class CommandLine:
         settings.chmod(0o600)
         env = {**os.environ, "HOMEBODY_HOME": str(self.home), "MAIL_PASSWORD": PASSWORD}
         command = [sys.executable, "-m", "gateway", "mail", *words]
-        done = subprocess.run(command, capture_output=True, env=env, timeout=300, check=False)
+        done = programs.run(command, capture_output=True, env=env, timeout=300, check=False)
         return done.returncode, done.stdout.decode() + done.stderr.decode()
 
 
