@@ -29,6 +29,8 @@ from gateway.app.parts import GatewayParts
 from gateway.backup.versions import refuse_later
 from gateway.base.errors import HomebodyError
 from gateway.base.state_lock import StateLock
+from gateway.budget.report import facts as usage_facts
+from gateway.ledger.spending import UsageBy
 from gateway.ledger.sqlite import SqliteLedger, ledger_gone
 from gateway.models.model_registry import ModelRegistry, open_registry
 from gateway.routing.access import concerns
@@ -104,6 +106,7 @@ class Gateway(GatewayParts):
         if self.deps.serving:
             self._keep_platforms()
             self.api.begin()
+            self.page.begin()
             await self.metrics.begin()
         starts = CrashLoopBreaker(self.deps.paths.state, self.deps.clock)
         if self.deps.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
@@ -178,6 +181,8 @@ class Gateway(GatewayParts):
                 lambda: self.settings.current.gateway.under(env),
                 api=self.api,
                 metrics=self.metrics,
+                page=self.page,
+                calls=self._calls,
                 learn=self.deps.learn,
                 status=self.status.status,
                 channels=self.channel_supervisor,
@@ -198,7 +203,6 @@ class Gateway(GatewayParts):
             self.deps.paths.state,
             self._calls(),
             status=self.status.status,
-            spending=self.ledger.spending,
             terminal=self.terminal,
         )
 
@@ -228,7 +232,12 @@ class Gateway(GatewayParts):
                 spending=self.ledger.spending,
                 reload=self.reload,
             ),
+            **self.page.calls(),
+            "usage": self._usage,
         }
+
+    async def _usage(self, since: str, by: UsageBy = "model") -> dict[str, Any]:
+        return usage_facts(await self.ledger.spending.usage(since, by), by)
 
     async def _try_sandbox(self) -> None:
         """Find out how commands are confined some time after the start, so that the first one need not wait for it."""

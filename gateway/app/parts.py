@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from agent.tools.provider import FixedTools, ToolProvider
-from channels.messages import API, ChatAddress
+from channels.messages import API, WEB, ChatAddress
 from channels.platform import Policy
 from channels.protocol import Channel
 from channels.silent import SilentChannel, is_silent
@@ -31,6 +31,7 @@ from gateway.app.mail_parts import MailParts
 from gateway.app.mail_watch import MailWatchParts
 from gateway.app.mcp_parts import McpParts
 from gateway.app.media_parts import MediaParts
+from gateway.app.page_parts import PageParts
 from gateway.app.reload import Reload
 from gateway.app.skill_parts import SkillParts
 from gateway.app.status_handlers import StatusHandlers
@@ -147,14 +148,17 @@ class GatewayParts:
         self.delivery.attach(self.silent)
         self.delivery.ready(self.silent.name, self.silent.account)
         self.channel_supervisor = ChannelSupervisor(self._keeper, self.delivery)
-        health, attached = self.delivery.health, self.terminal.attached
+        health = self.delivery.health
         self.api = ApiParts(deps, self.settings, ledger, agents=self.agents, keep=self.channel_supervisor.keep)
+        self.page = PageParts(
+            deps, self.settings, agents=self.agents, keep=self.channel_supervisor.keep, stop=self._stop_terminal
+        )
         self.owner = OwnerNotifications(
             ledger,
             self.agents,
             self.channel_supervisor.working,
             failing=health.failing,
-            attached=attached,
+            attached=lambda place: place.channel == WEB or self.terminal.attached(place),  # the page keeps what it is sent
             keys=self._owner_keys,
         )
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "setup": ("gateway.cli.setup:setup", "Set up model, chat, notes and service, step by step."),
     "chat": ("gateway.cli.chat:chat", "Talk to your agent in this terminal."),
+    "open": ("gateway.cli.page:open_page", "Open the page in the browser, here or on your phone."),
+    "browsers": ("gateway.cli.page:browsers", "Show and revoke browsers that may open the page."),
     "agent": ("gateway.cli.agent:agent", "Send one message and print the reply."),
     "gateway": ("gateway.cli.run_gateway:gateway", "Run the gateway: channels, sessions and schedules."),
     "start": ("gateway.cli.lifecycle:start", "Start the gateway: the service, or in the background."),

@@ -1,0 +1,32 @@
+"""Which calls of the gateway the page may make, and who: the only table of rights of the page. What is not in it does not exist there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.page.browsers import BrowserRole
+
+CALLS: Final[Mapping[str, BrowserRole]] = {
+    "chat.history": "viewer",
+    "chat.search": "viewer",
+    "chat.sessions": "viewer",
+    "chat.say": "owner",
+    "chat.press": "owner",
+    "chat.stop": "owner",
+    "page.browsers": "viewer",
+    "page.revoke": "owner",
+    "status": "viewer",
+}
+"""Calls by name. "viewer": reads only, for anybody who was let in; "owner": changes something, or shows what only an owner may see."""
+
+
+def allowed(name: str, role: BrowserRole) -> bool | None:
+    """Return whether a role may make a call; None for one that the page does not have."""
+    needed = CALLS.get(name)
+    return None if needed is None else role == "owner" or needed == "viewer"
+
+
+def changes(name: str) -> bool:
+    """Return whether other pages are to look again after a call. Those of the chat tell by themselves."""
+    return CALLS.get(name) == "owner" and not name.startswith("chat.")
