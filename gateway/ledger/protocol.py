@@ -351,8 +351,11 @@ class OutboxLedger(Protocol):
         """Return the files that may still have to be sent."""
         ...
 
-    def on_outbound(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` on the event loop whenever a chunk was queued or became due earlier."""
+    def on_outbound(self, listener: Callable[[Sequence[OutboxRow] | None], None]) -> None:
+        """Call ``listener`` on the event loop whenever a chunk was queued or became due earlier.
+
+        It gets the chunks that are due by that, of each conversation the first; or None where they are to be looked for.
+        """
         ...
 
 
@@ -457,6 +460,10 @@ class SpendingLedger(Protocol):
 
     async def of_sessions(self, sessions: Sequence[str]) -> dict[str, tuple[int, float]]:
         """Return the tokens and the USD that sessions have used in all, by their keys; without those that used nothing."""
+        ...
+
+    async def cost_since(self, day: str) -> float:
+        """Return what all calls from a day on cost, in USD, reservations included. It is read once, and kept up to date."""
         ...
 
     async def usage(self, since: str, by: UsageBy = "model") -> list[UsageRow]:

@@ -115,9 +115,14 @@ class SqliteSpending:
     def __init__(self, connection: LedgerConnection) -> None:
         self._connection = connection
         self._allowances = NameCache()
+        self._total: tuple[str, float] | None = None
+        """A day, and what calls cost since. It follows each change, so that a turn costs the same whatever was spent."""
+        self._changes = 0
+        self._reserved: dict[int, tuple[str, float]] = {}
+        """Day and cost of the calls that were reserved here and not settled yet."""
 
     async def reserve(self, call: NewCall, limits: Sequence[Limit], *, force: bool = False) -> Reserved:
-        at = stamp(self._connection.now())
+        at, made = stamp(self._connection.now()), list[int]()
 
         def work(db: apsw.Connection) -> Reserved:
             all_limits = [*limits, *_of_subagents(db, call.session)]
@@ -135,16 +140,45 @@ class SqliteSpending:
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
             )
             (row,) = db.execute(query, values).fetchall()[0]
-            return Reserved(row=int(str(row)), broken=None, shares=shares)
+            made[:] = [int(str(row))]
+            return Reserved(row=made[0], broken=None, shares=shares)
 
-        return await self._connection.run(work, synced=False)
+        def booked() -> None:
+            for row in made:
+                self._reserved[row] = call.day, call.usd or 0.0
+                self._add(call.day, call.usd or 0.0)
+
+        return await self._connection.run(work, booked, synced=False)
 
     async def settle_call(self, row: int, spent: Spent) -> None:
         tokens = spent.input + spent.output + spent.cache_read + spent.cache_write
         settled = _ESTIMATED if spent.estimated else _TOLD
         values = (settled, tokens, spent.cost, spent.input, spent.output, spent.cache_read, spent.cache_write, row)
         query = "UPDATE spending SET settled = ?, tokens = ?, cost = ?, input = ?, output = ?, cache_read = ?, cache_write = ? WHERE id = ?"
-        await self._connection.run(lambda db: db.execute(query, values).fetchone(), synced=False, lazy=True)
+        await self._connection.run(
+            lambda db: db.execute(query, values).fetchone(), lambda: self._settled(row, spent), synced=False, lazy=True
+        )
+
+    def _settled(self, row: int, spent: Spent) -> None:
+        day, reserved = self._reserved.pop(row, ("", 0.0))
+        if not day:  # an earlier life reserved it
+            self._changes += 1
+            self._total = None
+        self._add(day, (spent.cost or 0.0) - reserved)
+
+    def _add(self, day: str, cost: float) -> None:
+        self._changes += 1
+        if self._total is not None and day >= self._total[0]:
+            self._total = self._total[0], self._total[1] + cost
+
+    async def cost_since(self, day: str) -> float:
+        if self._total is None or self._total[0] != day:
+            changes, query = self._changes, "SELECT coalesce(sum(cost), 0.0) FROM spending WHERE day >= ?"
+            found: Any = await self._connection.run(lambda db: db.execute(query, (day,)).fetchone(), synced=False)
+            if changes != self._changes:
+                return float(found[0])
+            self._total = day, float(found[0])
+        return self._total[1]
 
     async def allow(self, session: str) -> None:
         query = "INSERT INTO meta VALUES (?, '') ON CONFLICT DO UPDATE SET value = ''"

@@ -92,6 +92,36 @@ async def test_a_budget_is_never_overdrawn_by_calls_that_keep_to_what_they_reser
     await ledger.close()
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["reserve", "settle", "together", "reopen"]), st.integers(0, 500), st.integers(0, 2)),
+        max_size=30,
+    )
+)
+async def test_what_was_spent_since_a_day_is_what_the_ledger_says(
+    tmp_path_factory: Any, steps: list[tuple[str, int, int]]
+) -> None:
+    path: Path = tmp_path_factory.mktemp("ledger")
+    ledger = await SqliteLedger.open(path / "ledger.sqlite", ManualClock(NOON))
+    open_: list[int] = []
+    for step, cents, day in steps:
+        call = NewCall(day=f"2026-03-0{day + 1}", agent="a", session="s", model="m", background=False, tokens=1, usd=cents / 64)
+        if step == "reopen":
+            await ledger.close()
+            ledger = await SqliteLedger.open(path / "ledger.sqlite", ManualClock(NOON))
+        elif step == "settle" and open_:
+            await ledger.spending.settle_call(open_.pop(), Spent(cost=cents / 64))
+        else:
+            asked = [ledger.spending.cost_since("2026-03-02")] if step == "together" else []
+            reserved, *_ = await asyncio.gather(ledger.spending.reserve(call, []), *asked)
+            assert reserved.row is not None
+            open_.append(reserved.row)
+        said = sum(row.cost for row in await ledger.spending.usage("2026-03-02"))
+        assert await ledger.spending.cost_since("2026-03-02") == said
+    await ledger.close()
+
+
 CENTS = {
     "models": {
         "mode": "replace",

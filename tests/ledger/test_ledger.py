@@ -347,7 +347,7 @@ async def test_settled_messages_need_no_turn_and_are_settled_once(tmp_path: Path
 async def test_listeners_hear_of_new_outbound(tmp_path: Path, clock: ManualClock) -> None:
     async with opened(tmp_path, clock) as ledger:
         heard: list[int] = []
-        ledger.outbox.on_outbound(lambda: heard.append(1))
+        ledger.outbox.on_outbound(lambda _: heard.append(1))
         await ledger.inbox.accept(ACCOUNT, [arrival(1)])
         assert heard == []
         await ledger.outbox.enqueue([chunk("x")])

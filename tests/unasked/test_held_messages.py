@@ -93,7 +93,7 @@ async def test_the_scheduler_sends_held_messages_once(ledger: SqliteLedger, cloc
     await ledger.outbox.enqueue([chunk("held", ttl=timedelta(minutes=30))])
     clock.set(EVENING + timedelta(hours=10))
     told: list[None] = []
-    ledger.outbox.on_outbound(lambda: told.append(None))
+    ledger.outbox.on_outbound(lambda _: told.append(None))
     assert await ledger.unasked.release({"main": RULE}) == 1
     assert told, "the delivery is woken"
     (row,) = await ledger.outbox.due([ACCOUNT])
