@@ -26,6 +26,7 @@ from gateway.app.backups import restored_notice
 from gateway.app.dependencies import Dependencies
 from gateway.app.owner_calls import owner_calls
 from gateway.app.parts import GatewayParts
+from gateway.app.view_calls import view_calls
 from gateway.backup.versions import refuse_later
 from gateway.base.errors import HomebodyError
 from gateway.base.state_lock import StateLock
@@ -182,7 +183,7 @@ class Gateway(GatewayParts):
                 api=self.api,
                 metrics=self.metrics,
                 page=self.page,
-                calls=self._calls,
+                calls=self.calls,
                 learn=self.deps.learn,
                 status=self.status.status,
                 channels=self.channel_supervisor,
@@ -201,14 +202,24 @@ class Gateway(GatewayParts):
 
         await unix_api(
             self.deps.paths.state,
-            self._calls(),
+            self.calls(),
             status=self.status.status,
             terminal=self.terminal,
         )
 
-    def _calls(self) -> dict[str, Call]:
+    def calls(self) -> dict[str, Call]:
+        """The owner's calls by name, for ``POST /admin/CALL``."""
         return {
             **self.status.calls(),
+            **view_calls(
+                self.deps,
+                self.settings,
+                self.ledger,
+                agents=self.agents,
+                audience=self.router.audience,
+                busy=self.lanes.busy,
+                price=self.model_registry.price,
+            ),
             **self.tool_calls.calls(),
             **self.todo_calls.calls(),
             **MemoryHandlers(self.agents).calls(),

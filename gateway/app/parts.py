@@ -377,7 +377,6 @@ class GatewayParts:
         self.tool_calls = ToolHandlers(self.agents, lambda: self.settings.current, self.rules, self.sandbox.standing)
         self.status = StatusHandlers(
             ledger=ledger,
-            settings=self.settings,
             agents=self.agents,
             channels=self.channel_supervisor,
             health=self.delivery.health,
@@ -385,12 +384,12 @@ class GatewayParts:
             pause=self.pause,
             reload=self.reload,
             notices=self.notices,
-            audience=self.router.audience,
             sandbox=self.sandbox,
             heartbeats=self.automation.heartbeats.facts,
             mail=self.mail_watch.facts,
             calendars=self.automation.calendar.facts,
             mcp=self.mcp.facts,
+            backup=self.backups.facts,
         )
 
     def _providers(self, agent: str) -> Sequence[ToolProvider]:

@@ -59,7 +59,7 @@ COMMANDS = {
     "backup": ("gateway.cli.backup:backup", "Make, check, restore and try out backups of everything."),
     "upgrade": ("gateway.cli.upgrade:upgrade", "Show whether your state can be read; rehearse on a copy."),
     "usage": ("gateway.cli.status:usage", "Show model usage and cost."),
-    "context": ("gateway.cli.status:context", "Show what fills the model's context window."),
+    "context": ("gateway.cli.context:context", "Show what fills the model's context window."),
     "sandbox": ("gateway.cli.sandbox:sandbox", "Show and check what commands of an agent can reach."),
     "todo": ("gateway.cli.todo:todo", "Show and change the list of things to do."),
     "mail": ("gateway.cli.mail:mail", "Show mail accounts, try them out, and list mail."),

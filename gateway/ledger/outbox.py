@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _COLUMNS = (
     "id, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras, missed"
 )
+FORGOTTEN = "forgotten by the owner"
+"""The reason of a chunk that was given up and whose text the owner has cleared."""
 _EPOCH = "(SELECT value FROM meta WHERE name = 'epoch')"
 _MAY_GO = "(not_before <= :now OR not_before > :far)"
 _NOT_QUIET = "(quiet_from IS NULL OR quiet_from > :now OR state <> 'ready' OR doubts > 0)"
@@ -170,6 +172,11 @@ class SqliteOutbox:
             lambda db: _step(db, row, change, values, come_from=("dead",), unless="text = '' AND extras IS NULL"),
             self._connection.notify_outbound,
         )
+
+    async def forget(self, row: int) -> None:
+        change = "text = '', extras = NULL, reason = :reason"
+        values = {"reason": FORGOTTEN}
+        await self._connection.run(lambda db: _step(db, row, change, values, come_from=("dead",)))
 
     async def revive_expired(self, conversation: str) -> int:
         now, address = self._connection.now(), clean(conversation)

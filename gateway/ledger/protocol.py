@@ -48,7 +48,7 @@ from gateway.ledger.rows import (
     TurnEnd,
     UnaskedRow,
 )
-from gateway.ledger.spending import Limit, NewCall, Reserved, Spent, UsageBy, UsageRow
+from gateway.ledger.spending import Limit, NewCall, RecordedCall, Reserved, Spent, SpentOn, UsageBy, UsageRow
 from gateway.ledger.subagents import SubAgentLedger
 from gateway.settings.quiet_hours import UnaskedRule
 
@@ -329,6 +329,10 @@ class OutboxLedger(Protocol):
         """Make a chunk that was given up ready again."""
         ...
 
+    async def forget(self, row: int) -> None:
+        """Clear the text of a chunk that was given up, so that it cannot be sent any more. Raises InvalidTransition for another one."""
+        ...
+
     async def revive_expired(self, conversation: str) -> int:
         """Make ready what the conversation missed in the last week; return how many chunks.
 
@@ -456,6 +460,14 @@ class SpendingLedger(Protocol):
 
     async def first_time(self, day: str, what: str) -> bool:
         """Record that something happened on a day; return whether it was the first time. Records of other days are deleted."""
+        ...
+
+    async def spent_on(self, day: str) -> list[SpentOn]:
+        """Return what each session used on a day (``YYYY-MM-DD``), in the background and otherwise."""
+        ...
+
+    async def calls_since(self, day: str, *, limit: int = 50_000) -> list[RecordedCall]:
+        """Return the latest calls from a day on that were booked with the provider's figures, oldest first."""
         ...
 
     async def of_sessions(self, sessions: Sequence[str]) -> dict[str, tuple[int, float]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from gateway.ledger.thread import LedgerConnection, NameCache
-from gateway.ledger.values import clean, listed, stamp
+from gateway.ledger.values import clean, instant, listed, stamp
 
 if TYPE_CHECKING:
     import apsw
@@ -97,6 +98,32 @@ class UsageRow:
     unpriced: int
     open: int
     estimated: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpentOn:
+    """What a session used on one day, in the background or not. ``top`` is the session that its sub-agents belong to; else itself."""
+
+    agent: str
+    session: str
+    top: str
+    background: bool
+    calls: int
+    tokens: int
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """One call that was booked with the provider's figures."""
+
+    at: datetime
+    session: str
+    model: str
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
 
 
 UsageBy = Literal["model", "origin", "source"]
@@ -221,6 +248,42 @@ class SqliteSpending:
         return [
             UsageRow(**dict(zip(UsageRow.__slots__, row, strict=True)))  # the columns are in the order of the fields
             for row in found
+        ]
+
+    async def spent_on(self, day: str) -> list[SpentOn]:
+        query = (
+            "SELECT agent, session, background, count(*), sum(tokens), coalesce(sum(cost), 0.0) FROM spending "
+            "WHERE day = ? GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+        )
+
+        def work(db: apsw.Connection) -> list[SpentOn]:
+            found: list[Any] = db.execute(query, (day,)).fetchall()
+            return [
+                SpentOn(
+                    agent=agent,
+                    session=session,
+                    top=_top(db, session),
+                    background=bool(background),
+                    calls=calls,
+                    tokens=tokens,
+                    cost=cost,
+                )
+                for agent, session, background, calls, tokens, cost in found
+            ]
+
+        return await self._connection.run(work)
+
+    async def calls_since(self, day: str, *, limit: int = 50_000) -> list[RecordedCall]:
+        query = (
+            "SELECT at, session, model, input, output, cache_read, cache_write FROM spending WHERE day >= ? AND settled = 1 "
+            "AND input + cache_read + cache_write > 0 ORDER BY id DESC LIMIT ?"
+        )
+        found: list[Any] = await self._connection.run(lambda db: db.execute(query, (day, limit)).fetchall())
+        return [
+            RecordedCall(
+                at=instant(at), session=session, model=model, input=sent, output=output, cache_read=read, cache_write=written
+            )
+            for at, session, model, sent, output, read, written in reversed(found)
         ]
 
     async def of_sessions(self, sessions: Sequence[str]) -> dict[str, tuple[int, float]]:
