@@ -38,7 +38,7 @@ FORWARDING = frozenset(
 )
 FORWARDING_PREFIX = b"x-forwarded"
 _SCHEME = b"bearer "
-OWN_PAGE: Final = ("/enter", "/page/")
+OWN_PAGE: Final = ("/enter", "/page/", "/static/")
 """What the gateway's own page asks for: pages of the same host may, and none else."""
 
 

@@ -278,3 +278,16 @@ async def test_a_page_that_is_open_to_the_network_is_served_only_where_a_setting
     assert PageVillage(tmp_path).settings.gateway.serves_page
     assert not PageVillage(tmp_path, gateway={"bind": "lan"}).settings.gateway.serves_page
     assert PageVillage(tmp_path, gateway={"bind": "lan", "page": {"enabled": True}}).settings.gateway.serves_page
+
+
+async def test_the_own_scripts_are_loaded_and_no_other_site_may_load_them(served: ServedPage) -> None:
+    tab = served.stranger()
+    path = "/static/x/app.js"  # browsers send an origin with scripts that are modules
+    for headers, status in (
+        ({"origin": tab.base, "sec-fetch-site": "same-origin"}, 200),
+        ({"sec-fetch-site": "same-origin"}, 200),
+        ({}, 200),
+        ({"origin": "https://evil.example", "sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+    ):
+        assert (await tab.client.get(path, headers=headers)).status_code == status, headers
