@@ -18,13 +18,17 @@ if TYPE_CHECKING:
     from gateway.api.routes.admin import Call
     from gateway.page.browsers import Browsers
     from gateway.page.events import EventHub
+    from gateway.page.outside_changes import Facts, OutsideChanges
 
 FOLDER: Final = "web"
 """Below the state: what was said in the page, and files that came or went there."""
 
 
 class PageParts:
-    """``keep`` is given the channel once the page is used; ``stop`` stops the running turn of a conversation."""
+    """``keep`` is given the channel once the page is used; ``stop`` stops the running turn of a conversation.
+
+    ``outside`` returns what is looked at for changes that no page makes, by the kind of event that tells of them.
+    """
 
     def __init__(
         self,
@@ -34,7 +38,10 @@ class PageParts:
         agents: Mapping[str, RunningAgent],
         keep: Callable[[Channel, Policy], None],
         stop: Callable[[ChatAddress], Awaitable[None]],
+        outside: Callable[[], Mapping[str, Facts]],
     ) -> None:
+        self._outside = outside
+        self._changes: OutsideChanges | None = None
         self._deps = deps
         self._settings = settings
         self._agents = agents
@@ -85,6 +92,8 @@ class PageParts:
 
     def close(self) -> None:
         """End all streams."""
+        if self._changes is not None:
+            self._changes.stop()
         if self._hub is not None:
             self._hub.end()
 
@@ -103,7 +112,10 @@ class PageParts:
         from gateway.api.routes.page import PageRoutes
         from gateway.base.structured_log import structlog
         from gateway.page.asset_files import AssetFiles
+        from gateway.page.outside_changes import OutsideChanges
 
+        self._changes = OutsideChanges(self.hub, self._outside())
+        self.hub.opened = self._changes.begin
         routes = PageRoutes(
             assets=AssetFiles(),
             browsers=self.browsers,

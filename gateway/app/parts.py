@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -151,7 +151,12 @@ class GatewayParts:
         health = self.delivery.health
         self.api = ApiParts(deps, self.settings, ledger, agents=self.agents, keep=self.channel_supervisor.keep)
         self.page = PageParts(
-            deps, self.settings, agents=self.agents, keep=self.channel_supervisor.keep, stop=self._stop_terminal
+            deps,
+            self.settings,
+            agents=self.agents,
+            keep=self.channel_supervisor.keep,
+            stop=self._stop_terminal,
+            outside=self._outside,
         )
         self.owner = OwnerNotifications(
             ledger,
@@ -391,6 +396,12 @@ class GatewayParts:
             mcp=self.mcp.facts,
             backup=self.backups.facts,
         )
+
+    def _outside(self) -> Mapping[str, Callable[[], Awaitable[Hashable]]]:
+        """Return what open pages are told of. It is loaded with the first of them."""
+        from gateway.app.page_facts import outside_facts
+
+        return outside_facts(self.ledger, self.rules.stored, self.deps.paths, agents=self.agents, reload=self.reload)
 
     def _providers(self, agent: str) -> Sequence[ToolProvider]:
         """Return the providers of an agent's further tools. Called while it is being built; each part adds its own here."""

@@ -212,4 +212,4 @@ def _size(given: Any) -> int:
 
 
 def _plain(doc: str) -> str:
-    return " ".join(doc.split()).replace("``", "`")
+    return " ".join(doc.split()).replace("`", "")

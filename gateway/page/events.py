@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -68,6 +69,8 @@ class EventHub:
     """The streams of all browsers. Numbers begin anew with each gateway, which ``boot`` tells apart."""
 
     def __init__(self) -> None:
+        self.opened: Callable[[], None] = lambda: None
+        """Called whenever a stream begins."""
         self.boot = secrets.token_hex(4)
         self._number = 0
         self._kept: deque[LiveEvent] = deque(maxlen=KEPT)
@@ -103,6 +106,7 @@ class EventHub:
         for event in missed or ():
             stream.put(event)
         self._streams.append(stream)
+        self.opened()
         return stream
 
     def close(self, stream: Stream) -> None:

@@ -7,6 +7,10 @@ import { Button, ErrorNotice, Loading, Notice, Page, Select } from "./ui.js";
 
 // Each page adds one line here: its name in the address, and what loads it.
 const PAGES = [
+  ["memory", () => import("./pages/memory.js")],
+  ["approvals", () => import("./pages/approvals.js")],
+  ["schedule", () => import("./pages/schedule.js")],
+  ["settings", () => import("./pages/settings.js")],
   ["browsers", () => import("./pages/browsers.js")],
 ];
 const FIRST = PAGES[0][0];
