@@ -63,7 +63,7 @@ class Peer:
     def let_in(self, _server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, data: Any) -> AuthResult:
         login, password = data.login.decode(), data.password.decode()
         self.logins.append(login)
-        return AuthResult(success=password == PASSWORD)
+        return AuthResult(success=password == PASSWORD, handled=False)  # the server says 535 itself
 
 
 @contextlib.contextmanager
