@@ -22,6 +22,7 @@ from gateway.ledger.spending import Limit, NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings.budgets import BudgetSettings
 from tests.patience import PATIENCE
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +69,7 @@ async def test_a_stopped_call_counts_what_was_sent_and_said(street: Make) -> Non
         assert rows[0].input > 100
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500), st.booleans()), max_size=30),
     limit=st.integers(1, 2000),

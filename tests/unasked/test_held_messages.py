@@ -23,6 +23,7 @@ from gateway.ledger.rows import Arrival, NewApproval, NewOutbound, Unasked
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.outbound.unasked_messages import kept_text
 from gateway.settings.quiet_hours import DailyHours, UnaskedRule
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -388,7 +389,7 @@ class Nights(RuleBasedStateMachine):
 
 
 TestNights = Nights.TestCase
-TestNights.settings = settings(max_examples=60, stateful_step_count=40)
+TestNights.settings = settings(max_examples=examples(60), stateful_step_count=40)
 
 
 async def test_each_day_has_its_number_whatever_is_held(ledger: SqliteLedger, clock: ManualClock) -> None:
