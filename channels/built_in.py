@@ -7,13 +7,15 @@ from typing import Final
 from channels.common.shared_settings import Section
 from channels.discord import PLATFORM as DISCORD
 from channels.discord.settings import DiscordSettings
+from channels.matrix import PLATFORM as MATRIX
+from channels.matrix.settings import MatrixSettings
 from channels.platform import Platform
 from channels.slack import PLATFORM as SLACK
 from channels.slack.settings import SlackSettings
 from channels.telegram import PLATFORM as TELEGRAM
 from channels.telegram.settings import TelegramSettings
 
-BUILT_IN: Final[tuple[Platform, ...]] = (TELEGRAM, DISCORD, SLACK)
+BUILT_IN: Final[tuple[Platform, ...]] = (TELEGRAM, DISCORD, SLACK, MATRIX)
 
 
 class PlatformSettings(Section):
@@ -25,3 +27,5 @@ class PlatformSettings(Section):
     """Discord."""
     slack: SlackSettings = SlackSettings()
     """Slack."""
+    matrix: MatrixSettings = MatrixSettings()
+    """Matrix."""

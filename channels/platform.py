@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from channels.common.log import Log
@@ -69,18 +70,40 @@ class ChannelFactory(Protocol):
         ...
 
 
+class StatefulFactory(Protocol):
+    """Makes the channel of one account that keeps files, such as the keys of an encrypted conversation."""
+
+    def __call__(self, settings: Any, *, account: str, clock: Clock, log: Log, state: Path | None) -> Channel:
+        """Return the channel. ``state`` is where its folder may be made; None where the channel will only be looked at."""
+        ...
+
+
+class DeviceTools(Protocol):
+    """What the command line does with the device of an account, in files beside the gateway that may be running."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return the account, device, fingerprint and whether it is verified. Raises ChannelError if it never signed in."""
+        ...
+
+    def forget(self) -> dict[str, Any]:
+        """Make the next start sign in as a new device; return the facts of the one that is given up."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupGuide:
     """How a person sets up the bot of a platform: `homebody setup` shows it and asks for the secrets.
 
     ``steps`` are what to do on the platform, one sentence each. ``secrets`` are keys of the platform's section with the words that ask
-    for them. ``invite`` makes the address that opens a chat with the bot and sends it a one-time code, given the name under which it
-    signs in and the code; without it the person sends the code by hand, ``where`` the guide says.
+    for them, ``questions`` likewise keys that are no secrets, which are asked before. ``invite`` makes the address that opens a chat
+    with the bot and sends it a one-time code, given the name under which it signs in and the code; without it the person sends the
+    code by hand, ``where`` the guide says.
     """
 
     title: str
     steps: tuple[str, ...]
     secrets: tuple[tuple[str, str], ...]
+    questions: tuple[tuple[str, str], ...] = ()
     where: str = "in a private message"
     invite: Callable[[str, str], str] | None = None
 
@@ -94,16 +117,19 @@ class Platform:
     from the settings of one account; without it the keys of ``channels.plugins.<name>`` say so. ``env`` gives the environment
     variables that may hold the secrets of the account `default`, by field of the section; the first field identifies the bot.
     ``chat_ids`` are regular expressions of the ids of private chats and groups (``ChatAddress.id``); without one any id is possible.
-    ``guide`` tells a person how to get a bot.
+    ``guide`` tells a person how to get a bot. ``make_with_state`` is called in place of ``make`` where the installation is known, and
+    ``device`` gives the tools for the device that an account keeps in such a folder.
     """
 
     name: str
     make: ChannelFactory
+    make_with_state: StatefulFactory | None = None
     settings: type[BaseModel] | None = None
     policy: Callable[[Any], Policy] | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     chat_ids: Mapping[ChatKind, str] = field(default_factory=dict)
     guide: SetupGuide | None = None
+    device: Callable[[Path], DeviceTools] | None = None
 
 
 def people(listed: list[str] | None) -> tuple[str, ...] | None:

@@ -42,6 +42,10 @@ class InboundSink(Protocol):
         """Return the cursor last stored under ``name`` for this channel and account, or None."""
         ...
 
+    async def admits(self, person: str) -> bool:
+        """Return whether a person, by id, may write in private now: paired or listed. For platforms where an invitation is accepted."""
+        ...
+
     async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """Record durably that the platform gave a group another id; its rules, session and queued messages move to the new id."""
         ...

@@ -205,12 +205,12 @@ def _link(label: Styled, address: str) -> Styled:
     text = plain(label)
     if not text.strip():
         return (address,)
-    if address.lower().startswith(LINKS) and not _misleads(text, address):
+    if address.lower().startswith(LINKS) and not misleads(text, address):
         return (Span("link", label, address),)
     return label if not address or address == text else (*label, f" ({address})")
 
 
-def _misleads(label: str, address: str) -> bool:
+def misleads(label: str, address: str) -> bool:
     """Return whether a label looks like an address of another host than the link's."""
     named = _ADDRESS.fullmatch(label.strip())
     if named is None:

@@ -52,6 +52,7 @@ class RecordingSink:
         self.refused = 0
         self.is_ready = asyncio.Event()
         self.lives = 0
+        self.admitted: set[str] | None = None
         self.moves: list[tuple[ChatAddress, ChatAddress]] = []
         self._keys: set[str] = set()
         self._changed = asyncio.Condition()
@@ -73,6 +74,10 @@ class RecordingSink:
     async def cursor(self, name: str) -> str | None:
         """Return a cursor."""
         return self.cursors.get(name)
+
+    async def admits(self, person: str) -> bool:
+        """Return whether the person is one of ``admitted``; everybody is while that is None."""
+        return self.admitted is None or person in self.admitted
 
     async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """Record the call."""

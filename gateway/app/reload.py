@@ -225,7 +225,7 @@ class Reload:
         former = self._settings.current
         if alike(former.channels, settings.channels):
             return {}
-        found = list(platforms(settings, self._clock, self._env))
+        found = list(platforms(settings, self._clock, self._env, self._place.state))
         for channel, _ in found:
             before, now = (channels.plugins.get(channel.name) for channels in (former.channels, settings.channels))
             if isinstance(channel, BrokenChannel) and not alike(before, now):

@@ -101,7 +101,7 @@ async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
     from gateway.supervision.platforms import platforms
 
     running = await _running(invocation)
-    found = list(platforms(invocation.loaded.settings, SystemClock(), os.environ))
+    found = list(platforms(invocation.loaded.settings, SystemClock(), os.environ, invocation.paths.state))
     told: dict[str, Any] = {}
     for channel, policy in found:
         name = f"{channel.name}:{channel.account}"

@@ -20,7 +20,7 @@ _SILENT = "Messages do not arrive, and replies wait."
 
 
 async def _look(installation: Installation) -> list[Finding]:
-    found = list(platforms(installation.settings, SystemClock(), installation.env))
+    found = list(platforms(installation.settings, SystemClock(), installation.env, installation.paths.state))
     status = await installation.status()
     if not found:
         mend = "Set up Telegram with: homebody config set channels.telegram.botToken TOKEN"

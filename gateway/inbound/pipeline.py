@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 
 from agent.timing import Clock
-from channels.messages import ChatAddress, Cursor, Inbound
+from channels.messages import ChatAddress, Cursor, Inbound, Sender
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed, UsageError
@@ -20,7 +20,7 @@ from gateway.inbound.normalise import normalise
 from gateway.ledger.protocol import InboxLedger, Ledger
 from gateway.ledger.rows import Arrival, InboxRow
 from gateway.ledger.values import account_of, clean
-from gateway.routing.access import Access
+from gateway.routing.access import Access, Allowed
 from gateway.routing.automation import Automation
 from gateway.routing.routed_message import (
     ReceivedMessage,
@@ -178,6 +178,11 @@ class AccountSink:
     async def cursor(self, name: str) -> str | None:
         """See the protocol."""
         return await self._inbox.ledger.inbox.cursor(self._key, name)
+
+    async def admits(self, person: str) -> bool:
+        """See the protocol."""
+        place = ChatAddress(channel=self._channel, account=self._account, kind="direct", id=person)
+        return isinstance(await self._inbox.access.decide(place, Sender(id=person)), Allowed)
 
     async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """See the protocol."""

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from agent.errors import MailRefused
-from channels.common.mail.explanations import LoginRefused, is_broken
-from channels.errors import MailProblem
-from gateway.mail.refusals import missing, refused
+from gateway.base.installation import how_to_add
+from gateway.mail.explanations import LoginRefused, is_broken, refused
 from gateway.settings.mail import MailAccount, MailSettings
 
 if TYPE_CHECKING:
-    from channels.common.mail.imap_connection import ImapConnection
+    from gateway.mail.imap_connection import ImapConnection
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +106,7 @@ class AccountConnections:
         again = opened.connection is not None
         try:
             return work(self._connection(account, opened))
-        except (MailRefused, MailProblem):
+        except MailRefused:
             raise
         except Exception as error:
             broken = is_broken(error)
@@ -168,9 +167,9 @@ class AccountConnections:
 def imap_connection() -> type[ImapConnection]:
     """Return the class that connects. Raises MailRefused where its package is not installed."""
     try:
-        from channels.common.mail.imap_connection import ImapConnection
+        from gateway.mail.imap_connection import ImapConnection
     except ImportError as error:
-        raise missing(error) from error
+        raise MailRefused(f"the package {error.name} is not installed", hint=f"install it: {how_to_add('mail')}") from error
     return ImapConnection
 
 
@@ -180,6 +179,6 @@ def is_of_mail(error: BaseException) -> bool:
 
     from imap_tools.errors import ImapToolsError
 
-    from channels.common.mail.imap_values import NotReadable
+    from gateway.mail.imap_values import NotReadable
 
-    return isinstance(error, OSError | MailProblem | LoginRefused | imaplib.IMAP4.error | ImapToolsError | NotReadable)
+    return isinstance(error, OSError | LoginRefused | imaplib.IMAP4.error | ImapToolsError | NotReadable)

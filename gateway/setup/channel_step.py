@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +80,8 @@ def _set_up(screen: Screen, platform: Platform, guide: SetupGuide, *, again: boo
         screen.tell("\n".join(f"  {number}. {step}" for number, step in enumerate(guide.steps, 1)))
     places: list[str] = []
     try:
+        if guide.questions:
+            _ask_plain(screen, platform, guide)
         for key, words in guide.secrets:
             more = "; empty goes back" if again else ""
             text = given[key] if given else screen.questions.secret(f"{words} (it is not shown{more}):")
@@ -94,6 +97,27 @@ def _set_up(screen: Screen, platform: Platform, guide: SetupGuide, *, again: boo
     except HomebodyError:
         draft.drop(*places)
         raise
+
+
+def _ask_plain(screen: Screen, platform: Platform, guide: SetupGuide) -> None:
+    """Ask for what is no secret; what the settings hold is the default. An answer that cannot be is asked for again."""
+    section = getattr(screen.draft.settings.channels, platform.name)
+    for key, words in guide.questions:
+        kept = getattr(section, re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", key), None)
+        if not screen.interactive:
+            if kept is None:
+                hint = f"homebody config set channels.{platform.name}.{key} ..., then: homebody setup {platform.name} --yes"
+                raise UsageError(
+                    f"{guide.title}: channels.{platform.name}.{key} is not set, and --yes asks for nothing", hint=hint
+                )
+            continue
+        while True:
+            answer = screen.questions.text(f"{words}:", str(kept or "")).strip()
+            try:
+                screen.draft.put(f"channels.{platform.name}.{key}", answer)
+                break
+            except HomebodyError as error:
+                screen.complain(error)
 
 
 def _wants_another(screen: Screen, guide: SetupGuide) -> bool:
@@ -159,7 +183,7 @@ def _refused(screen: Screen, platform: Platform, what: str, mend: str, variables
 
 
 async def _probe(screen: Screen, platform: Platform) -> dict[str, Any]:
-    found = platforms(screen.draft.settings, SystemClock(), screen.draft.env)
+    found = platforms(screen.draft.settings, SystemClock(), screen.draft.env, screen.draft.paths.state)
     for channel, _ in found:
         if (channel.name, channel.account) == (platform.name, ACCOUNT):
             return await probe_channel(channel)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr, ValidationError
@@ -28,8 +29,12 @@ ENTRY_POINTS = "homebody.channels"
 """The entry point group in which other packages register their ``Platform`` (or its ``make`` function) by the platform's name."""
 
 
-def platforms(settings: Settings, clock: SystemClock, env: Mapping[str, str]) -> Iterator[tuple[Channel, Policy]]:
+def platforms(
+    settings: Settings, clock: SystemClock, env: Mapping[str, str], state: Path | None = None
+) -> Iterator[tuple[Channel, Policy]]:
     """Yield a channel for each enabled account, with its policy. The default account's token may also come from ``env``.
+
+    ``state`` is the state folder, for platforms that keep files there; without it such channels can only be looked at.
 
     A channel that cannot be created is replaced by a ``BrokenChannel`` that reports why; the others are not affected.
 
@@ -39,35 +44,46 @@ def platforms(settings: Settings, clock: SystemClock, env: Mapping[str, str]) ->
     channels = settings.channels
     for platform in BUILT_IN:
         section = _with_tokens(getattr(channels, platform.name), platform, env)
-        yield from _accounts(platform, section, section, clock)
+        yield from _accounts(platform, section, section, clock, state)
     found = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)} if channels.plugins else {}
     for name, plugin in channels.plugins.items():
-        yield from _accounts(_offered(name, found), plugin, revealed(plugin.settings), clock)
+        yield from _accounts(_offered(name, found), plugin, revealed(plugin.settings), clock, state)
 
 
-def _accounts(platform: Platform, section: Any, given: Any, clock: SystemClock) -> Iterator[tuple[Channel, Policy]]:
+def _accounts(
+    platform: Platform, section: Any, given: Any, clock: SystemClock, state: Path | None
+) -> Iterator[tuple[Channel, Policy]]:
     """Yield the channels of one platform. ``given``: the settings section for its factory."""
     holders: dict[Any, str] = {}
     for name in section.names():
         account = section.account(name)
         policy: Policy = account.policy() if platform.policy is None else platform.policy(account)
         _check_tools(rule for space in policy.rules.values() for rule in space.values())
-        channel = _made(platform, given, name, clock)
+        channel = _made(platform, given, name, clock, state)
         holder = holders.setdefault(_bot(platform, account) or name, name)
         yield channel if holder == name else _doubled(channel, holder), policy
 
 
-def _made(platform: Platform, given: Any, account: str, clock: SystemClock) -> Channel:
+def _made(platform: Platform, given: Any, account: str, clock: SystemClock, state: Path | None) -> Channel:
     """Return the channel of one account, or a ``BrokenChannel`` if it cannot be created."""
     name = platform.name
+    log = structlog.get_logger(f"channels.{name}")
     try:
-        return platform.make(given, account=account, clock=clock, log=structlog.get_logger(f"channels.{name}"))
+        if platform.make_with_state is not None:
+            folder = None if state is None else state_of(state, name, account)
+            return platform.make_with_state(given, account=account, clock=clock, log=log, state=folder)
+        return platform.make(given, account=account, clock=clock, log=log)
     except ChannelError as error:
         return BrokenChannel(name, str(error), error.hint, account=account)
     except Exception as error:  # noqa: BLE001  (whatever goes wrong in a platform's package is told as that channel's trouble)
         why = f"The channel {name!r} could not be created: {type(error).__name__}: {error}."
         hint = f"Check channels.plugins.{name}.settings against the package's documentation."
         return BrokenChannel(name, why, hint, account=account)
+
+
+def state_of(state: Path, name: str, account: str) -> Path:
+    """Return the folder in which an account of a platform keeps its files."""
+    return state / "channels" / name / account
 
 
 def _offered(name: str, found: Mapping[str, EntryPoint]) -> Platform:

@@ -11,11 +11,12 @@ import pytest
 
 from channels.testing import CHECKS, MAY_LACK, Nonconforming, check
 from tests.channels.discord_stage import DiscordStage
+from tests.channels.matrix_stage import MatrixStage
 from tests.channels.paper import Paper
 from tests.channels.slack_stage import SlackStage
 from tests.channels.telegram_stage import TelegramStage
 from tests.patience import PATIENCE
-from tests.peers import discord, slack, telegram
+from tests.peers import discord, matrix, slack, telegram
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,6 +25,7 @@ STAGES = {
     "telegram": (telegram.TelegramPeer, TelegramStage),
     "discord": (discord.DiscordPeer, DiscordStage),
     "slack": (slack.SlackPeer, SlackStage),
+    "matrix": (matrix.MatrixPeer, MatrixStage),
 }
 
 

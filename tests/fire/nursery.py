@@ -46,7 +46,7 @@ HEAVY = (
 
 
 def _lock_nobody_out() -> None:
-    import gateway.base.state_lock
+    import gateway.lock
 
     gateway.base.state_lock._lock = lambda _descriptor: True
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 
 class Peer:
-    """``mood``: "" takes mail; "refuse", "later", "refuse one", "drop after" and "drop before" do what they say, with "once" behind
-    them a single time.
+    """``mood``: "" takes mail; "refuse", "later", "refuse one", "drop after" and "drop before" do what they say.
 
     ``files`` is called with each mail that was taken, as a server does that keeps copies of what it sends.
     """
@@ -44,15 +43,13 @@ class Peer:
         if self.mood == "later":
             self.mood = ""
             return "451 come back"
-        if self.mood.startswith("drop before"):
-            self.mood = "" if self.mood.endswith("once") else self.mood
+        if self.mood == "drop before":
             self._drop(server)
             return "250 OK"
         content = envelope.content if isinstance(envelope.content, bytes) else str(envelope.content).encode()
         self.taken.append((list(envelope.rcpt_tos), content))
         self.files(content)
-        if self.mood.startswith("drop after"):
-            self.mood = "" if self.mood.endswith("once") else self.mood
+        if self.mood == "drop after":
             self._drop(server)
         return "250 OK"
 
@@ -63,7 +60,7 @@ class Peer:
     def let_in(self, _server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, data: Any) -> AuthResult:
         login, password = data.login.decode(), data.password.decode()
         self.logins.append(login)
-        return AuthResult(success=password == PASSWORD, handled=False)  # the server says 535 itself
+        return AuthResult(success=password == PASSWORD)
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ class BookDoor:
         self.refused = 0
         self.readied = 0
         self.lives = 0
+        self.admitted: set[str] | None = None
         self.moves: list[tuple[ChatAddress, ChatAddress]] = []
         self._changed = asyncio.Condition()
         self._ready = asyncio.Event()
@@ -41,6 +42,9 @@ class BookDoor:
 
     async def cursor(self, name: str) -> str | None:
         return self.cursors.get(name)
+
+    async def admits(self, person: str) -> bool:
+        return self.admitted is None or person in self.admitted
 
     async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         async with self._changed:

@@ -104,8 +104,7 @@ class Services:
             box.select(readonly=True)
             _, (found,) = box.uid("SEARCH", "ALL")
             _, validity = box.response("UIDVALIDITY")
-        from channels.common.mail.imap_values import check_of
-        from gateway.mail.message_ids import MessageId
+        from gateway.mail.message_ids import MessageId, check_of
 
         return MessageId(account, "INBOX", check_of(int(validity[0])), int(found.split()[-1])).written(alone=False)
 

@@ -1,0 +1,114 @@
+"""The files of a device in the state folder: who it is, and what the command line and a running gateway tell each other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from channels.errors import ChannelBroken, ChannelError
+
+FILE: Final = "device.json"
+IDENTITY: Final = "identity.json"
+"""The fingerprint of the device, and whether the account's own keys vouch for it."""
+SIGN_IN: Final = "homebody matrix sign-in"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A signed-in device. ``token`` is empty while a sign-in is under way; ``former`` is the device that this one took the place of."""
+
+    server: str
+    user: str
+    device: str
+    token: str = ""
+    former: str = ""
+
+
+def stored(folder: Path | None) -> Device | None:
+    """Return the device that a folder holds, or None. Raises ChannelBroken if its file cannot be read."""
+    if folder is None:
+        return None
+    try:
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        return Device(**{key: str(found.get(key) or "") for key in ("server", "user", "device", "token", "former")})
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, AttributeError) as error:
+        raise ChannelBroken(
+            f"the file of the Matrix device cannot be read: {folder / FILE}: {error}",
+            hint="restore it from a backup, or move it away and sign in anew: homebody channels restart matrix",
+        ) from error
+
+
+def store(folder: Path, device: Device) -> None:
+    """Write the device, readable by nobody else, in place of an earlier one."""
+    write_private(folder / FILE, asdict(device))
+
+
+def write_private(file: Path, content: Any) -> None:
+    """Replace a file of the state folder as a whole, with mode 600 from the beginning."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as written:
+            json.dump(content, written)
+            written.flush()
+            os.fsync(written.fileno())
+        Path(name).replace(file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def new_identity() -> str:
+    """Return the id of a new device."""
+    return f"HOMEBODY{secrets.token_hex(4).upper()}"
+
+
+class DeviceFiles:
+    """See ``channels.platform.DeviceTools``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def _device(self) -> Device:
+        device = stored(self._folder)
+        if device is None:
+            raise ChannelError(
+                "this account never signed in", hint="set it up with `homebody setup matrix`, then: homebody start"
+            )
+        return device
+
+    def facts(self) -> dict[str, Any]:
+        """See the protocol."""
+        device = self._device()
+        told = {"server": device.server, "user": device.user, "device": device.device, "former": device.former or None}
+        identity = self._read(IDENTITY)
+        own = identity if identity.get("device") == device.device else {}
+        return {
+            **told,
+            "signedIn": bool(device.token),
+            "fingerprint": own.get("fingerprint"),
+            "crossSigned": bool(own.get("crossSigned")),
+        }
+
+    def forget(self) -> dict[str, Any]:
+        """See the protocol. Keys of earlier messages stay in the folder."""
+        facts, kept = self.facts(), self._device()
+        if kept.token:
+            store(self._folder, Device(server=kept.server, user=kept.user, device=new_identity(), former=kept.device))
+        return facts
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            found = json.loads((self._folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}

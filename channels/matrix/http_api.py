@@ -1,0 +1,139 @@
+"""The client-server API of a homeserver over HTTP. Importing this module loads aiohttp.
+
+Each request is made once: whether and when to repeat it is decided by its caller, which knows whether a repetition is harmless.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+import aiohttp
+
+V3: Final = "/_matrix/client/v3"
+V1_MEDIA: Final = "/_matrix/client/v1/media"
+OLD_MEDIA: Final = "/_matrix/media/v3"
+LARGEST: Final = 64 * 1_048_576
+"""Bytes of a response that is read into memory."""
+_FINE, _SERVER_FAILS = 300, 500
+
+
+@dataclass
+class Refused(Exception):
+    """The homeserver answered with an error."""
+
+    status: int
+    code: str
+    text: str
+    retry_after: float | None = None
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Return the error as the homeserver words it."""
+        return f"{self.text or 'no reason given'} ({self.code or self.status})"
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same request may succeed later: the server fails, or asks to wait."""
+        return self.status >= _SERVER_FAILS or self.code == "M_LIMIT_EXCEEDED"
+
+
+class BadAnswer(Exception):
+    """The homeserver's answer, or that of a proxy before it, is not as the protocol says."""
+
+
+TROUBLE: Final = (aiohttp.ClientError, TimeoutError, OSError, Refused, BadAnswer)
+"""What a request raises."""
+
+
+def path(*parts: str) -> str:
+    """Return a path below the API of its parts, each of which may hold any character."""
+    return V3 + "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+class MatrixHttp:
+    """The requests of one account. ``token`` may be set later; it is sent in a header alone, so that no log shows it."""
+
+    def __init__(self, server: str, timeout: float, token: str = "") -> None:
+        self._server = server
+        self._timeout = timeout
+        self.token = token
+        self._session: aiohttp.ClientSession | None = None
+
+    async def ask(
+        self,
+        method: str,
+        where: str,
+        content: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> dict[str, Any]:
+        """Make a request and return the object that answers it. Raises one of ``TROUBLE``."""
+        body = None if content is None else json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+        async with self.open(method, where, body, query=query, seconds=seconds) as response:
+            return await _read(response)
+
+    @asynccontextmanager
+    async def open(
+        self,
+        method: str,
+        where: str,
+        body: Any = None,
+        *,
+        media_type: str = "application/json",
+        query: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Open a response. Redirects are not followed: they would carry the token to somewhere else."""
+        if self._session is None or self._session.closed:
+            self._session = aiohttp.ClientSession()
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        if body is not None:
+            headers["Content-Type"] = media_type
+        async with self._session.request(
+            method,
+            self._server + where,
+            data=body,
+            params=query,
+            headers=headers,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=self._timeout if seconds is None else seconds),
+        ) as response:
+            yield response
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+
+async def _read(response: aiohttp.ClientResponse) -> dict[str, Any]:
+    if (response.content_length or 0) > LARGEST:
+        raise BadAnswer(f"an answer of {response.content_length:,} bytes is more than is read")
+    raw = await response.read()
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        found = None
+    if response.status >= _FINE:
+        raise refusal(response.status, found, response.headers.get("Retry-After"))
+    if not isinstance(found, dict):
+        raise BadAnswer("the answer is not a JSON object: is channels.matrix.homeserver the address of a homeserver?")
+    return found
+
+
+def refusal(status: int, found: object, retry_after: str | None = None) -> Refused:
+    """Return the error that a response holds."""
+    told = found if isinstance(found, dict) else {}
+    wait: float | None = None
+    milliseconds = told.get("retry_after_ms")
+    if isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool):
+        wait = milliseconds / 1000
+    elif retry_after is not None and retry_after.isdecimal():
+        wait = float(retry_after)
+    return Refused(status, str(told.get("errcode") or ""), str(told.get("error") or "")[:300], wait, told)

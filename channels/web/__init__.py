@@ -1,1 +1,0 @@
-"""The channel of the page in the browser."""
