@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat setup install extras test lint fire story live engines bench bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
+.PHONY: chat setup install extras test properties lint fire story page live engines bench bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -21,6 +21,7 @@ EXTRAS := $(VENV)/.extras
 TESTS := $(VENV)/.tests
 LINT := $(VENV)/.lint
 SITE := $(VENV)/.site
+PAGE := $(VENV)/.page
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 # Modules are compiled when they are first imported: all at once would be a third of the time and of the space.
 HASHED := $(PIP) install --no-compile --require-hashes --only-binary :all:
@@ -63,11 +64,18 @@ lint: $(EXTRAS) $(LINT) ## check style, types, layers, dependencies and containe
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
 
+properties: $(RUNTIME) $(TESTS) ## try the property tests with all their examples (make test tries a third)
+	@exec $(BIN)/pytest -n 4 --dist worksteal -m hypothesis --hypothesis-profile=thorough $(ARGS)
+
 fire: $(RUNTIME) $(TESTS) ## kill the gateway at every system call, and print a table (ARGS="--kills 400" for a sample)
 	@exec $(BIN)/python tests/fire/loop.py $(ARGS)
 
 story: $(RUNTIME) $(TESTS) ## test the guarantees end to end, on the system clock (STORY=name for one, LONG=1 with outages of 5 minutes)
 	@exec $(BIN)/python -m tests.stories $(if $(LONG),--long) $(STORY) $(ARGS)
+
+page: $(RUNTIME) $(TESTS) $(PAGE) ## test the page in a real browser (needs chromium), (ARGS="-k chat" for some, PICTURES=FOLDER for pictures)
+	@sh tests/page/browser/install >&2 </dev/null
+	@PAGE_TESTS=1 PAGE_PICTURES="$(PICTURES)" exec $(BIN)/pytest -n 2 tests/page/browser $(ARGS)
 
 engines: $(RUNTIME) $(TESTS) $(ENGINES)/.made ## run the local embedders on real models (builds llama.cpp once; needs a C++ compiler)
 	HOMEBODY_REQUIRE_GGUF=1 HOMEBODY_REQUIRE_ONNX=1 PYTHONPATH=$(ENGINES) $(BIN)/pytest tests/embedding/test_gguf.py tests/embedding/test_onnx.py
@@ -123,6 +131,10 @@ $(EXTRAS): $(RUNTIME) requirements/extras.txt
 $(TESTS): $(EXTRAS) requirements/tests.txt
 	@echo "Installing what the tests need ..." >&2
 	@$(HASHED) -r requirements/tests.txt >&2 </dev/null
+	@touch $@
+
+$(PAGE): $(TESTS) requirements/page.txt
+	@$(HASHED) -r requirements/page.txt >&2 </dev/null
 	@touch $@
 
 $(SITE): $(RUNTIME) requirements/site.txt

@@ -36,17 +36,31 @@ async def running_limit(seconds: float) -> AsyncIterator[None]:
     A laptop that slept, or a virtual machine that was stopped, must not end what it was about to go on with.
     """
     async with asyncio.timeout(None) as limit:
-        counting = asyncio.ensure_future(_count(limit, seconds))
+        countdown = _Countdown(limit, seconds)
         try:
             yield
         finally:
-            counting.cancel()
+            countdown.timer.cancel()
 
 
-async def _count(limit: asyncio.Timeout, left: float) -> None:
-    loop = asyncio.get_running_loop()
-    while left > 0:
-        began, wait = loop.time(), min(SLICE, left)
-        await asyncio.sleep(wait)
-        left -= min(loop.time() - began, max(wait, 2 * SLICE))
-    limit.reschedule(loop.time())
+class _Countdown:
+    """Ends a time limit once its seconds have passed. A timer and no task: every turn has one."""
+
+    def __init__(self, limit: asyncio.Timeout, seconds: float) -> None:
+        self._limit = limit
+        self._left = seconds
+        self._loop = asyncio.get_running_loop()
+        self.timer = self._next()
+
+    def _next(self) -> asyncio.TimerHandle:
+        self._wait = min(SLICE, max(self._left, 0.0))
+        self._began = self._loop.time()
+        return self._loop.call_later(self._wait, self._look)
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        self._left -= min(now - self._began, max(self._wait, 2 * SLICE))
+        if self._left > 0:
+            self.timer = self._next()
+        else:
+            self._limit.reschedule(now)

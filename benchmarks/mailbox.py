@@ -18,8 +18,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway.mail.imap_connection import ImapConnection
-from gateway.mail.mailbox import summary_of
+from channels.common.mail.imap_connection import ImapConnection
+from channels.common.mail.stored_mail import summary_of
 from gateway.mail.search_query import criteria_of
 from tests.mail.conftest import account_of
 from tests.mail.dovecot import Dovecot, give, make

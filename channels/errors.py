@@ -2,6 +2,7 @@
 
 ChannelError
 ├── ChannelBroken    trying again cannot help (a wrong token, a second poller that stays); the owner must act
+├── MailProblem      a mail server cannot be used, or a mail not be had
 ├── LinkLost         a client's connection to the gateway could not be opened, or was lost
 ├── NotFetched       a file that came with a message could not be downloaded
 ├── NotSent          a send certainly had no effect
@@ -30,6 +31,10 @@ class ChannelBroken(ChannelError):
 
 class LinkLost(ChannelError):
     """Raised to a terminal client. A message on its way may or may not be stored: send it again with the same key."""
+
+
+class MailProblem(ChannelError):
+    """A mail server cannot be reached, refuses something, or has no such mail or folder."""
 
 
 class NotFetched(ChannelError):

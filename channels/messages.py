@@ -13,10 +13,12 @@ AttachmentKind = Literal["image", "voice", "audio", "video", "document"]
 InboundEvent = Literal["message", "edited", "reaction", "button"]
 THREAD_MARK: Final = ":thread:"
 """What stands between a group and a thread of it in an address."""
-CLIENT_CHANNELS: Final = frozenset({"terminal", "api"})
+CLIENT_CHANNELS: Final = frozenset({"terminal", "api", "web"})
 """Channels whose conversations are read by a client that is connected at the moment, if any: nothing is sent there unasked."""
 API: Final = "api"
 """The channel of programs that call the gateway over HTTP."""
+WEB: Final = "web"
+"""The channel of the page in the browser."""
 ADDRESS_PARTS: Final = 4
 """Channel, account, kind and id."""
 

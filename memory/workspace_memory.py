@@ -22,7 +22,7 @@ from memory.notes.transcript_source import PREFIX
 from memory.notes.version_store import VersionStore
 from memory.protocol import Author, Clock, Excerpt, SearchAnswer
 from memory.search.query_embedder import TIMEOUT_SECONDS, QueryEmbedder
-from memory.search.retrieval import Query, Retrieval, build_query, explain_line, explain_search, retrieve
+from memory.search.retrieval import Query, Retrieval, build_query, explain_line, explain_search, hit_facts, retrieve
 from memory.settings import MemorySettings
 from memory.store.database import AllowedFeatures
 from memory.store.index import Index
@@ -258,6 +258,7 @@ class WorkspaceMemory:
         """Explain the ranking of a query's results and, for ``line`` ("path:number"), why it was or was not among them."""
         recalled, notes = await self.retrieve(query, audience=audience)
         account: dict[str, object] = {"query": query, "notes": notes, **explain_search(recalled, self.settings.query)}
+        account["results"] = [hit_facts(hit) for hit in recalled.hits]
         if line is not None:
             path, _, number = line.rpartition(":")
             if not path or not number.isdigit():

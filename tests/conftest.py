@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import re
 import signal
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import apsw
@@ -33,19 +35,33 @@ PRIVATE = re.compile(
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each program that a test starts would compile the whole product again
 sys.dont_write_bytecode = False
 
-hypothesis.settings.register_profile(
-    "house",
-    deadline=None,
-    suppress_health_check=[hypothesis.HealthCheck.too_slow],  # it goes by time on the wall, as a deadline does
-    derandomize=bool(os.environ.get("CI")),
-)
+for name, most in (("house", 30), ("thorough", 100)):
+    hypothesis.settings.register_profile(
+        name,
+        max_examples=most,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],  # it goes by time on the wall, as a deadline does
+        derandomize=bool(os.environ.get("CI")),
+    )
 hypothesis.settings.load_profile("house")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how the peers' moods of a run that failed are had again."""
+    """Name the files that took longest, and say how the peers' moods of a run that failed are had again."""
+    tests, took = 0, Counter[str]()
+    for report in (one for kind in terminalreporter.stats.values() for one in kind if isinstance(one, pytest.TestReport)):
+        tests += report.when == "call"
+        took[report.location[0]] += report.duration
+    if tests >= MANY:
+        terminalreporter.write_sep("-", f"slowest files of {len(took)}, of {sum(took.values()):.0f} s in all workers")
+        for file, seconds in took.most_common(15):
+            terminalreporter.write_line(f"{seconds:6.1f} s  {file}")
     if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
         terminalreporter.write_line(f"the peers' moods were drawn by HOMEBODY_FIRE_MOOD={SEED}")
+
+
+MANY = 1000
+"""A run of so many tests or more names its slowest files: what is slow is mended, or becomes a proof of its own in .ci/run."""
 
 
 class ReachedOutside(RuntimeError):
@@ -95,6 +111,17 @@ def pytest_configure() -> None:
     for name in private_variables():
         del os.environ[name]
     sys.addaudithook(stay_inside)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep what is collected, which lives as long as this process, out of each search for garbage: it is a million objects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_report_header() -> list[str]:

@@ -66,7 +66,7 @@ def context_report(context: SessionContext) -> ContextReport:
     messages = context.messages()
     kinds = {"summary": [], "people": [], "answers": [], "tool results": []}  # type: dict[str, list[Message]]
     for message in messages:
-        kinds[_kind(message)].append(message)
+        kinds[kind_of(message)].append(message)
     parts += [
         Part(
             name=name, chars=sum(map(chars_of, group)), tokens=calibrate(token_estimate.weight_of_messages(group)), cached=True
@@ -96,7 +96,8 @@ def _told_parting(watch: PrefixWatch) -> str:
     return f"The prompt last changed in {watch.parting}" + (f" ({watch.why})." if watch.why else ".")
 
 
-def _kind(message: Message) -> str:
+def kind_of(message: Message) -> str:
+    """Return which part of a history a message belongs to."""
     if isinstance(message, UserMessage):
         return "summary" if message.text.startswith(SUMMARY_HEAD) else "tool results" if message.runtime else "people"
     return "tool results" if isinstance(message, ToolMessage) else "answers"
@@ -111,7 +112,7 @@ def chars_of(message: Message) -> int:
 
 def _turns_left(context: SessionContext, messages: Sequence[Message], room: int) -> int | None:
     """Forecast by the turns so far, without the summary; nothing is forecast where the line is passed already."""
-    turns = [message for message in messages if _kind(message) != "summary"]
+    turns = [message for message in messages if kind_of(message) != "summary"]
     count = sum(begins_turn(message) for message in turns)
     size = context.calibration.apply(token_estimate.weight_of_messages(turns))
     return room * count // size if count and size and room > 0 else None

@@ -54,12 +54,12 @@ def may_fire(context: SessionContext) -> bool:
     cycle = context.transcript.cycle
     bodies = (entry.body for entry in context.transcript.entries)
     begun = any(isinstance(b, FlushBegun) and b.cycle == cycle and b.reason in _ONCE_A_CYCLE for b in bodies)
-    return not begun and _is_possible(context) and bool(_statements(context))
+    return not begun and _is_possible(context) and bool(statements_of(context))
 
 
 def is_worthwhile(context: SessionContext) -> bool:
     """Whether enough was said by people since the last receipt: a flush of an unchanged session would cost and bring nothing."""
-    said = sum(len("".join(filter(str.isalnum, one.text)).encode()) for one in _statements(context))
+    said = sum(len("".join(filter(str.isalnum, one.text)).encode()) for one in statements_of(context))
     return said >= LEAST_SAID and _is_possible(context)
 
 
@@ -77,7 +77,7 @@ async def flush(context: SessionContext, turn: str, reason: Reason) -> FlushRece
         TranscriptWriteError: the transcript could not be written.
     """
     cycle = context.transcript.cycle
-    statements = _statements(context)
+    statements = statements_of(context)
     await context.transcript.append(turn, FlushBegun(cycle=cycle, reason=reason))
     writer = NoteWriter(context, turn)
     side = _SideConversation(context, turn, writer, last=reason in _LAST_CALLS)
@@ -154,7 +154,7 @@ async def make_good(context: SessionContext, turn: str) -> None:
     if begun is None or begun.reason == "shutdown":
         return
     writer = NoteWriter(context, turn)
-    await writer.add_statements(_statements(context), everything=True)
+    await writer.add_statements(statements_of(context), everything=True)
     problem = "; ".join(filter(None, ("interrupted by a restart", writer.problem)))
     await context.transcript.append(turn, _receipt(begun.cycle, begun.reason, writer, problem, wrote=False))
 
@@ -169,7 +169,7 @@ async def keep_unseen(context: SessionContext, turn: str, dropped: Sequence[Entr
     unseen = {entry.id for entry in context.said_since_flush()}
     bodies = [entry.body for entry in dropped if entry.id in unseen]
     said = [body.message for body in bodies if isinstance(body, Said) and is_of_a_person(body.message)]
-    statements = [one for message in said for one in _statements_of(context, message)]
+    statements = [one for message in said for one in _statements_in(context, message)]
     await NoteWriter(context, turn).add_statements(statements, everything=True)
 
 
@@ -250,12 +250,12 @@ def _said_by_people(context: SessionContext) -> list[UserMessage]:
     return [body.message for body in bodies if isinstance(body, Said) and is_of_a_person(body.message)]
 
 
-def _statements(context: SessionContext) -> list[Statement]:
+def statements_of(context: SessionContext) -> list[Statement]:
     """What people said since the last receipt, each with the day when it was said."""
-    return [one for message in _said_by_people(context) for one in _statements_of(context, message)]
+    return [one for message in _said_by_people(context) for one in _statements_in(context, message)]
 
 
-def _statements_of(context: SessionContext, message: UserMessage) -> list[Statement]:
+def _statements_in(context: SessionContext, message: UserMessage) -> list[Statement]:
     """Return what a message says. The owner's own words are trusted, those that the message brings along are not."""
     day, taint = context.day_of(message), frozenset(message.taint)
     if not taint or context.audience.kind != "owner" or any(one.startswith("person:") for one in taint):

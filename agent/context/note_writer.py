@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import PurePosixPath
@@ -90,14 +90,21 @@ class NoteWriter:
         Returns whether anything was written.
         """
         wrote = False
+        async for day, taint, kept in self.missing(statements, everything=everything):
+            wrote |= await self._add_kept(kept, self._context.audience.daily_note(day), taint)
+        return wrote
+
+    async def missing(
+        self, statements: Sequence[Statement], *, everything: bool
+    ) -> AsyncIterator[tuple[date, frozenset[str], list[str]]]:
+        """Yield, by day and sources, the sentences that ``add_statements`` would write down; nothing is written."""
         for day, taint in sorted({(one.day, one.taint) for one in statements}, key=lambda key: (key[0], sorted(key[1]))):
             said = [without_controls(one.text) for one in statements if (one.day, one.taint) == (day, taint)]
             trusted = not taint and bool(self._context.taint)
             known = await asyncio.to_thread(self._known, day, trusted=trusted)
             kept = await asyncio.to_thread(kept_statements, said, known, everything=everything or trusted)
             if kept:
-                wrote |= await self._add_kept(kept, self._context.audience.daily_note(day), taint)
-        return wrote
+                yield day, taint, kept
 
     async def _add_kept(self, kept: Sequence[str], note: PurePosixPath, taint: frozenset[str]) -> bool:
         if sum(map(len, kept)) <= MOST_IN_THE_DAYS_NOTE:

@@ -84,6 +84,8 @@ class SessionContext:
     _files: tuple[WorkspaceFile, ...] = ()
     _listed: str = ""
     _system: tuple[Segment, ...] = ()
+    _made_of: dict[str, Any] = field(default_factory=dict)
+    """What the system text was made of: it is made anew when that changed."""
     _fixed: Weight = field(default_factory=Weight)
     _reported: tuple[Weight, int] | None = None
     _view: RunningView = field(default_factory=RunningView)
@@ -218,9 +220,9 @@ class SessionContext:
             notes, taint = await asyncio.to_thread(self._start_notes)
             body = Opened(agent=self.agent, session=self.session, key=self.key, notes=notes, pins=self.inherited, taint=taint)
             await self.transcript.append("open", body, n=0, durable=False)
-        self._system = self._system_text()
-        system = sum((token_estimate.weigh(segment.text) for segment in self._system), Weight())
-        self._fixed = system + token_estimate.weight_of_tools(self.toolbox.specs)
+        if (made_of := self._sources_of_system()) != self._made_of:
+            self._made_of, self._system = made_of, prompt.system_text(**made_of)
+        self._fixed = token_estimate.weight_of_system(self._system) + token_estimate.weight_of_tools(self.toolbox.specs)
 
     def _look(self) -> tuple[Sequence[WorkspaceFile], str]:
         """Return the workspace files and the list of skills, which only the owner's conversations are given. Blocks."""
@@ -240,11 +242,12 @@ class SessionContext:
         """The system text, as of the last call of ``prepare``."""
         return self._system
 
-    def _system_text(self) -> tuple[Segment, ...]:
+    def _sources_of_system(self) -> dict[str, Any]:
+        """Return what the system text is made of: the arguments of ``prompt.system_text``."""
         opened = self.transcript.opened if self.light is None else self.light.opened or self.transcript.opened
-        return prompt.system_text(
-            mode="task" if self.task and self.settings.prompt_mode != "none" else self.settings.prompt_mode,
-            there=prompt.PromptFacts(
+        return {
+            "mode": "task" if self.task and self.settings.prompt_mode != "none" else self.settings.prompt_mode,
+            "there": prompt.PromptFacts(
                 zone=self.zone.key,
                 audience=self.audience,
                 tools={spec.name for spec in self.toolbox.specs},
@@ -253,13 +256,13 @@ class SessionContext:
                 private=self.private,
                 window=self.readable,
             ),
-            files=self._files,
-            skills=self._listed,
-            notes=opened.notes if opened else "",
-            pins=opened.pins if opened else (),
-            file_chars=self.settings.bootstrap_max_chars,
-            total_chars=self.settings.bootstrap_total_max_chars,
-        )
+            "files": self._files,
+            "skills": self._listed,
+            "notes": opened.notes if opened else "",
+            "pins": opened.pins if opened else (),
+            "file_chars": self.settings.bootstrap_max_chars,
+            "total_chars": self.settings.bootstrap_total_max_chars,
+        }
 
     def request(self, *, extra: Sequence[Message] = (), history: Sequence[Message] | None = None) -> Request:
         """Return the request for the next call: the whole history (or ``history``), then ``extra``."""

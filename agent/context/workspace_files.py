@@ -23,6 +23,7 @@ TASK_FILES = frozenset({"AGENTS.md", "TOOLS.md"})
 HEARTBEAT = "HEARTBEAT.md"
 RITUAL = "BOOTSTRAP.md"
 LONG_TERM = "MEMORY.md"
+_PLACES = {name: PurePosixPath(name) for name in (*PROMPT_FILES, HEARTBEAT, RITUAL)}
 _RITUAL_FILLS = ("IDENTITY.md", "USER.md")
 _RITUAL_OVER = "done"
 _HINT = "set agents.defaults.workspace to a folder that you may write to"
@@ -92,7 +93,7 @@ class Workspace:
 
     def _given(self, name: str, text: str | None) -> str | None:
         """Return a file without the lines that were written while untrusted text was in view; what is left says where they are."""
-        kept, sources = self.untrusted.trusted(PurePosixPath(name), text or "")
+        kept, sources = self.untrusted.trusted(_PLACES[name], text or "")
         if not text or not sources:
             return text
         return f"{kept.rstrip()}\n[left out: lines that were written with untrusted text in view; read {name} if they matter]".lstrip()
@@ -123,7 +124,7 @@ class Workspace:
 
     def _text_now(self, name: str, stamps: Mapping[str, Stamp | None]) -> str | None:
         """Give a file whose state was looked at just now."""
-        path = PurePosixPath(name)
+        path = _PLACES[name]
         if name in stamps and stamps[name] is None:
             self._known.pop(path, None)
             return None

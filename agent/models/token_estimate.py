@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import is_
+from typing import Any
 
 from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent.models.protocol import Request, ToolSpec
+from agent.models.protocol import Request, Segment, ToolSpec
 from memory.text.tokens import estimate as of_prose
 
 IMAGE_TOKENS = 1600
@@ -159,27 +160,39 @@ def _sum(messages: Iterable[Message]) -> Weight:
 
 def weight_of_tools(tools: tuple[ToolSpec, ...]) -> Weight:
     """Return a likely token count of tool descriptions, by kind. They are the same from call to call, and so is what holds them."""
-    known = _known_tools.get(id(tools))
+    return _remembered(tools, _of_tool)
+
+
+def weight_of_system(system: tuple[Segment, ...]) -> Weight:
+    """Return a likely token count of a system text, by kind. It is the same from turn to turn, too."""
+    return _remembered(system, _of_segment)
+
+
+def _remembered(parts: tuple[Any, ...], weigh_one: Callable[[Any], Weight]) -> Weight:
+    known = _known.get(id(parts))
     if known is None:
-        weight = sum(map(_of_tool, tools), Weight())
-        if len(_known_tools) >= _MOST_KNOWN_TOOLS:
-            _known_tools.clear()
-        known = _known_tools[id(tools)] = (tools, weight)
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[id(parts)] = (parts, sum(map(weigh_one, parts), Weight()))
     return known[1]
+
+
+def _of_segment(segment: Segment) -> Weight:
+    return weigh(segment.text)
 
 
 def _of_tool(tool: ToolSpec) -> Weight:
     return weigh(tool.name) + weigh(tool.description) + weigh(json.dumps(tool.parameters)) + Weight(plain=8)
 
 
-_known_tools: dict[int, tuple[tuple[ToolSpec, ...], Weight]] = {}
-_MOST_KNOWN_TOOLS = 64
+_known: dict[int, tuple[tuple[Any, ...], Weight]] = {}
+"""What was weighed lately, by its identity; it is held, so that no other object gets its place."""
+_MOST_KNOWN = 128
 
 
 def weight_of_request(request: Request) -> Weight:
     """Return a likely token count of everything in a request, by kind."""
-    system = sum((weigh(segment.text) for segment in request.system), Weight())
-    return system + weight_of_tools(request.tools) + weight_of_messages(request.messages)
+    return weight_of_system(request.system) + weight_of_tools(request.tools) + weight_of_messages(request.messages)
 
 
 def of_request(request: Request) -> int:

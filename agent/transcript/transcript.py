@@ -192,7 +192,7 @@ class Transcript:
         if isinstance(entry.body, Opened):
             self.opened = entry.body
         if isinstance(entry.body, Compacted):
-            self.entries = _kept(self.entries, entry.body)
+            self.entries = kept_behind(self.entries, entry.body)
             self._turns, self._latest = {}, {}
             for index, one in enumerate(self.entries):
                 self._file(index, one)
@@ -309,7 +309,7 @@ def _is_light(body: Body) -> bool:
     return len(texts) == len(body.message.content) and sum(map(len, texts)) < LIGHT
 
 
-def _kept(entries: list[Entry], mark: Compacted) -> list[Entry]:
+def kept_behind(entries: list[Entry], mark: Compacted) -> list[Entry]:
     """Drop from memory what lies before a compaction's first kept entry, but for messages that still wait for an answer.
 
     Everything stays when the first kept entry is not there.

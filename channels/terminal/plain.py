@@ -9,9 +9,9 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import BinaryIO
 
+from channels.common.control_characters import visible
 from channels.errors import ChannelError, LinkLost
 from channels.live import LiveEvent, Note, Rejected, Reply
-from channels.terminal.control_characters import visible
 from channels.terminal.link import Exchange, Link
 
 FAILED = 1

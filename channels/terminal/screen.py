@@ -13,9 +13,9 @@ from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.text import Text
 from rich.theme import Theme
 
+from channels.common.control_characters import visible
 from channels.common.markdown import parsed
 from channels.live import Activity, Delta, LiveEvent, Note, Rejected, Reply
-from channels.terminal.control_characters import visible
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

@@ -38,6 +38,8 @@ FORWARDING = frozenset(
 )
 FORWARDING_PREFIX = b"x-forwarded"
 _SCHEME = b"bearer "
+OWN_PAGE: Final = ("/enter", "/page/", "/static/")
+"""What the gateway's own page asks for: pages of the same host may, and none else."""
 
 
 def tcp_middleware(settings: GatewaySettings, port: int, token: Token, log: Log) -> list[Middleware]:
@@ -46,7 +48,7 @@ def tcp_middleware(settings: GatewaySettings, port: int, token: Token, log: Log)
         Middleware(RequestLimits, log),
         Middleware(TrustedProxies, log, settings.trusted_proxies),
         Middleware(AllowedHosts, log, settings.allowed_hosts, port),
-        Middleware(AllowedOrigins, log, settings.allowed_origins),
+        Middleware(AllowedOrigins, log, settings.allowed_origins, own=OWN_PAGE),
         Middleware(BearerToken, token),
     ]
 
@@ -166,20 +168,49 @@ class AllowedHosts(_Check):
 
 
 class AllowedOrigins(_Check):
-    """Refuses requests of web pages, except those of ``origins``; not below ``/hooks/``."""
+    """Refuses requests of web pages, except those of ``origins``; not below ``/hooks/``.
 
-    def __init__(self, app: ASGIApp, log: Log, origins: Iterable[str]) -> None:
+    Below the paths of ``own`` pages of the gateway itself are let through, and no others, whatever ``origins`` says.
+    """
+
+    def __init__(self, app: ASGIApp, log: Log, origins: Iterable[str], own: tuple[str, ...] = ()) -> None:
         super().__init__(app, log)
         self._origins = frozenset(origin.encode() for origin in origins)
+        self._own = own
 
     def refusal(self, scope: Scope) -> Refusal | None:
-        """Judge by the Origin header."""
+        """Judge by the Origin header, and below ``own`` by what the browser says of where a request comes from."""
         origins = _values(scope["headers"], b"origin")
+        if self._own and scope["path"].startswith(self._own):
+            return None if self._is_own(scope, origins) else self._foreign(_shown(origins) if origins else "another site")
         known = len(origins) == 1 and origins[0].lower() in self._origins
         if scope["path"].startswith(HOOKS) or not origins or known:
             return None
-        error = f"pages of {_shown(origins)} may not call this gateway"
+        return self._foreign(_shown(origins))
+
+    @staticmethod
+    def _foreign(whose: str) -> Refusal:
+        error = f"pages of {whose} may not call this gateway"
         return Refusal(403, "foreign-origin", error, "If they should, add that origin to gateway.allowedOrigins.")
+
+    @staticmethod
+    def _is_own(scope: Scope, origins: list[bytes]) -> bool:
+        """Return whether the gateway's own page asks, or a person who typed the address. The host was checked before."""
+        sites = _values(scope["headers"], b"sec-fetch-site")
+        if scope["method"] in {"GET", "HEAD"} and scope["path"] == "/enter":  # a link in a chat leads there, too
+            return not origins
+        if sites and sites[0] not in {b"same-origin", b"none"}:
+            return False
+        if not origins:
+            return scope["method"] in {"GET", "HEAD"}
+        hosts = _values(scope["headers"], b"host")
+        schemes = (b"https://",) if is_encrypted(scope) else (b"http://", b"https://")
+        return len(origins) == len(hosts) == 1 and origins[0].lower() in {scheme + hosts[0].lower() for scheme in schemes}
+
+
+def is_encrypted(scope: Scope) -> bool:
+    """Return whether a browser reaches the gateway over TLS, as a proxy says that was found to be a known one."""
+    return _values(scope["headers"], b"x-forwarded-proto")[-1:] == [b"https"]
 
 
 class Token(Protocol):

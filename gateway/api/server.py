@@ -54,11 +54,12 @@ async def serve_tcp(
     token: Token,
     log: structlog.typing.FilteringBoundLogger,
     started: Callable[[int], None],
+    ending: Callable[[], None] = lambda: None,
     head_seconds: float = HEAD_SECONDS,
 ) -> None:
     """Listen as ``settings`` say, call ``started`` with the port, and serve until cancelled; then finish answers (3 s at most).
 
-    A peer has ``head_seconds`` to finish a request.
+    A peer has ``head_seconds`` to finish a request. ``ending`` is called before it stops, to end answers that would go on.
     Installs no signal handlers.
 
     Raises:
@@ -68,7 +69,7 @@ async def serve_tcp(
     port: int = sockets[0].getsockname()[1]
     app = app_of(routes, tcp_middleware(settings, port, token, log))
     log.info("listening", port=port, bind=settings.bind)
-    await _serve(Server(app, lambda: started(port), head_seconds=head_seconds), sockets)
+    await _serve(Server(app, lambda: started(port), head_seconds=head_seconds), sockets, ending)
 
 
 async def serve_unix(

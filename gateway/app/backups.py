@@ -6,17 +6,15 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 from agent.tools.child_process import Spawn
 from gateway.agents.memory_stores import machine_zone
 from gateway.app.dependencies import Dependencies
+from gateway.app.own_command import OwnCommand
 from gateway.base.errors import StorageFailed
 from gateway.base.paths import private_folder
 from gateway.ledger.sqlite import SqliteLedger
@@ -30,9 +28,6 @@ log = logging.getLogger(__name__)
 
 LONGEST: Final = 6 * 3600.0
 """Seconds that one backup may take, with the owner's command that takes it away."""
-_TOLD_AT_MOST: Final = 64 * 1024
-_ROOT: Final = str(Path(__file__).parents[2])
-_PROGRAM: Final = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gateway.cli import main; sys.exit(main())"
 
 
 class ScheduledBackups:
@@ -51,7 +46,7 @@ class ScheduledBackups:
         self._settings = settings
         self._ledger = ledger
         self._say = say
-        self._spawn = spawn
+        self._command = OwnCommand(deps.paths, deps.env, spawn=spawn)
         self._task: asyncio.Task[None] | None = None
 
     def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
@@ -66,6 +61,30 @@ class ScheduledBackups:
         place = folder / "ledger-of-gateway.sqlite"
         await self._ledger.copy_to(place)
         return {"copy": str(place)}
+
+    async def facts(self) -> dict[str, Any]:
+        """Return when the newest backup was made, and what became of the last one on the schedule, as JSON values."""
+        settings = self._settings.current.backup
+
+        def look() -> dict[str, Any]:
+            from gateway.backup.folder import copies_in, folder_of
+            from gateway.backup.schedule import read_last
+
+            folder, last = folder_of(self._deps.paths, settings), read_last(self._deps.paths.state)
+            try:
+                copies = copies_in(folder)
+            except StorageFailed as error:
+                return {"newest": None, "count": 0, "failed": str(error)}
+            newest = copies[0] if copies else None
+            return {
+                "newest": newest.made.isoformat(timespec="seconds") if newest else None,
+                "bytes": newest.size if newest else 0,
+                "encrypted": newest.encrypted if newest else False,
+                "count": len(copies),
+                "failed": last.failed if last else "",
+            }
+
+        return {"schedule": settings.schedule, **await asyncio.to_thread(look)}
 
     async def tick(self) -> None:
         """Begin a backup if one is due and none is being made."""
@@ -118,30 +137,11 @@ class ScheduledBackups:
 
     async def _run(self) -> dict[str, str]:
         """Run the command; return the file that it made, or why it failed. Raises OSError, TimeoutError, ValueError."""
-        paths = self._deps.paths
-        chosen = ["--config", str(paths.chosen_config)] if paths.chosen_config else []
-        profile = ["--profile", paths.profile] if paths.profile else []
-        process = await self._spawn(
-            *(sys.executable, "-c", _PROGRAM, _ROOT, "--home", str(paths.home), *chosen, *profile),
-            *("backup", "create", "--scheduled", "--json"),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-            env={**os.environ, **{name: value for name, value in self._deps.env.items() if name.startswith("HOMEBODY_")}},
-        )
-        try:
-            async with asyncio.timeout(LONGEST):
-                printed, errors = await process.communicate()
-        except BaseException:  # also when cancelled: no backup goes on behind a gateway that ends
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, 15)
-            await process.wait()
-            raise
-        if process.returncode == 0:
-            facts: dict[str, Any] = json.loads(printed[-_TOLD_AT_MOST:])
+        printed = await self._command.run("backup", "create", "--scheduled", "--json", longest=LONGEST)
+        if printed.code == 0:
+            facts: dict[str, Any] = json.loads(printed.out)
             return {"file": str(facts["file"])}
-        return {"failed": _reason(errors[-_TOLD_AT_MOST:])}
+        return {"failed": _reason(printed.errors)}
 
 
 def restored_notice(about: dict[str, Any]) -> str:

@@ -24,10 +24,14 @@ from gateway.api.handlers.routes import RouteHandlers
 from gateway.api.handlers.sharing import SharingHandlers
 from gateway.app.backups import restored_notice
 from gateway.app.dependencies import Dependencies
+from gateway.app.owner_calls import owner_calls
 from gateway.app.parts import GatewayParts
+from gateway.app.view_calls import view_calls
 from gateway.backup.versions import refuse_later
 from gateway.base.errors import HomebodyError
 from gateway.base.state_lock import StateLock
+from gateway.budget.report import facts as usage_facts
+from gateway.ledger.spending import UsageBy
 from gateway.ledger.sqlite import SqliteLedger, ledger_gone
 from gateway.models.model_registry import ModelRegistry, open_registry
 from gateway.routing.access import concerns
@@ -103,6 +107,7 @@ class Gateway(GatewayParts):
         if self.deps.serving:
             self._keep_platforms()
             self.api.begin()
+            self.page.begin()
             await self.metrics.begin()
         starts = CrashLoopBreaker(self.deps.paths.state, self.deps.clock)
         if self.deps.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
@@ -177,6 +182,8 @@ class Gateway(GatewayParts):
                 lambda: self.settings.current.gateway.under(env),
                 api=self.api,
                 metrics=self.metrics,
+                page=self.page,
+                calls=self.calls,
                 learn=self.deps.learn,
                 status=self.status.status,
                 channels=self.channel_supervisor,
@@ -195,15 +202,24 @@ class Gateway(GatewayParts):
 
         await unix_api(
             self.deps.paths.state,
-            self._calls(),
+            self.calls(),
             status=self.status.status,
-            spending=self.ledger.spending,
             terminal=self.terminal,
         )
 
-    def _calls(self) -> dict[str, Call]:
+    def calls(self) -> dict[str, Call]:
+        """The owner's calls by name, for ``POST /admin/CALL``."""
         return {
             **self.status.calls(),
+            **view_calls(
+                self.deps,
+                self.settings,
+                self.ledger,
+                agents=self.agents,
+                audience=self.router.audience,
+                busy=self.lanes.busy,
+                price=self.model_registry.price,
+            ),
             **self.tool_calls.calls(),
             **self.todo_calls.calls(),
             **MemoryHandlers(self.agents).calls(),
@@ -219,7 +235,20 @@ class Gateway(GatewayParts):
             **self.automation.calls(),
             **self.mcp.calls(),
             **self.backups.calls(),
+            **owner_calls(
+                self.deps,
+                self.settings,
+                agents=self.agents,
+                jobs=self.automation.jobs,
+                spending=self.ledger.spending,
+                reload=self.reload,
+            ),
+            **self.page.calls(),
+            "usage": self._usage,
         }
+
+    async def _usage(self, since: str, by: UsageBy = "model") -> dict[str, Any]:
+        return usage_facts(await self.ledger.spending.usage(since, by), by)
 
     async def _try_sandbox(self) -> None:
         """Find out how commands are confined some time after the start, so that the first one need not wait for it."""

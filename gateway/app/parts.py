@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from agent.tools.provider import FixedTools, ToolProvider
-from channels.messages import API, ChatAddress
+from channels.messages import API, WEB, ChatAddress
 from channels.platform import Policy
 from channels.protocol import Channel
 from channels.silent import SilentChannel, is_silent
@@ -31,6 +31,7 @@ from gateway.app.mail_parts import MailParts
 from gateway.app.mail_watch import MailWatchParts
 from gateway.app.mcp_parts import McpParts
 from gateway.app.media_parts import MediaParts
+from gateway.app.page_parts import PageParts
 from gateway.app.reload import Reload
 from gateway.app.skill_parts import SkillParts
 from gateway.app.status_handlers import StatusHandlers
@@ -147,14 +148,22 @@ class GatewayParts:
         self.delivery.attach(self.silent)
         self.delivery.ready(self.silent.name, self.silent.account)
         self.channel_supervisor = ChannelSupervisor(self._keeper, self.delivery)
-        health, attached = self.delivery.health, self.terminal.attached
+        health = self.delivery.health
         self.api = ApiParts(deps, self.settings, ledger, agents=self.agents, keep=self.channel_supervisor.keep)
+        self.page = PageParts(
+            deps,
+            self.settings,
+            agents=self.agents,
+            keep=self.channel_supervisor.keep,
+            stop=self._stop_terminal,
+            outside=self._outside,
+        )
         self.owner = OwnerNotifications(
             ledger,
             self.agents,
             self.channel_supervisor.working,
             failing=health.failing,
-            attached=attached,
+            attached=lambda place: place.channel == WEB or self.terminal.attached(place),  # the page keeps what it is sent
             keys=self._owner_keys,
         )
 
@@ -373,7 +382,6 @@ class GatewayParts:
         self.tool_calls = ToolHandlers(self.agents, lambda: self.settings.current, self.rules, self.sandbox.standing)
         self.status = StatusHandlers(
             ledger=ledger,
-            settings=self.settings,
             agents=self.agents,
             channels=self.channel_supervisor,
             health=self.delivery.health,
@@ -381,13 +389,19 @@ class GatewayParts:
             pause=self.pause,
             reload=self.reload,
             notices=self.notices,
-            audience=self.router.audience,
             sandbox=self.sandbox,
             heartbeats=self.automation.heartbeats.facts,
             mail=self.mail_watch.facts,
             calendars=self.automation.calendar.facts,
             mcp=self.mcp.facts,
+            backup=self.backups.facts,
         )
+
+    def _outside(self) -> Mapping[str, Callable[[], Awaitable[Hashable]]]:
+        """Return what open pages are told of. It is loaded with the first of them."""
+        from gateway.app.page_facts import outside_facts
+
+        return outside_facts(self.ledger, self.rules.stored, self.deps.paths, agents=self.agents, reload=self.reload)
 
     def _providers(self, agent: str) -> Sequence[ToolProvider]:
         """Return the providers of an agent's further tools. Called while it is being built; each part adds its own here."""

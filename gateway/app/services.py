@@ -17,20 +17,18 @@ from gateway.api.routes.admin import Call, admin_routes
 from gateway.api.routes.chat_stream import ChatRoutes
 from gateway.api.routes.health import health_routes
 from gateway.api.routes.hooks import HookRoutes
-from gateway.api.routes.on_demand import on_demand
+from gateway.api.routes.on_demand import on_demand, on_demand_all
 from gateway.api.routes.webhooks import Webhooks
 from gateway.api.server import Routes, serve_tcp, serve_unix
 from gateway.api.unix_socket import SOCKET
 from gateway.app.api_parts import ApiParts
+from gateway.app.page_parts import PageParts
 from gateway.app.telemetry_parts import TelemetryParts
 from gateway.base.api_token import FILE_NAME, GatewayToken
 from gateway.base.clock import SystemClock
 from gateway.base.state_lock import StateLock, describe
 from gateway.base.structured_log import structlog
-from gateway.budget.report import facts
 from gateway.hooks.receiver import HookReceiver
-from gateway.ledger.protocol import SpendingLedger
-from gateway.ledger.spending import UsageBy
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.queue.lanes import Pause
 from gateway.settings.http import GatewaySettings
@@ -41,17 +39,11 @@ from gateway.supervision.watchdog import Watchdog, end_at_once, supervised
 Status = Callable[[], Awaitable[dict[str, Any]]]
 
 
-async def unix_api(
-    state: Path, calls: Mapping[str, Call], *, status: Status, spending: SpendingLedger, terminal: TerminalChannel
-) -> None:
+async def unix_api(state: Path, calls: Mapping[str, Call], *, status: Status, terminal: TerminalChannel) -> None:
     """Serve the owner's commands (``calls`` by name) and conversations on the unix socket in ``state``."""
-
-    async def usage(since: str, by: UsageBy = "model") -> dict[str, Any]:
-        return facts(await spending.usage(since, by), by)
-
     log = structlog.get_logger("gateway.api")
     chat = ChatRoutes(terminal)
-    routes = [*_health(status), *admin_routes({**calls, "usage": usage}, log), *chat.routes()]
+    routes = [*_health(status), *admin_routes(calls, log), *chat.routes()]
     await serve_unix(routes, state / SOCKET, log=log, ending=chat.close)
 
 
@@ -61,6 +53,8 @@ async def tcp_api(
     *,
     api: ApiParts,
     metrics: TelemetryParts,
+    page: PageParts,
+    calls: Callable[[], Mapping[str, Call]],
     learn: Callable[[Iterable[str]], None],
     status: Status,
     channels: ChannelSupervisor,
@@ -90,8 +84,15 @@ async def tcp_api(
     switched_on = [
         on_demand("/v1/{path:path}", "gateway.openai.enabled", enabled=lambda: api.enabled, make=api.routes),
         on_demand("/metrics", "gateway.metrics.enabled", enabled=lambda: metrics.enabled, make=metrics.routes),
+        *on_demand_all(
+            ("/", "/enter", "/static/{path:path}", "/page/{path:path}"),
+            "gateway.page.enabled",
+            enabled=lambda: page.enabled,
+            make=lambda: page.routes(calls),
+        ),
     ]
-    await serve_tcp([*_health(status), *webhooks, *switched_on], settings(), token=token, log=log, started=started)
+    routes = [*_health(status), *webhooks, *switched_on]
+    await serve_tcp(routes, settings(), token=token, log=log, started=started, ending=page.close)
 
 
 async def watch(

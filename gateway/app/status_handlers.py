@@ -1,24 +1,23 @@
-"""Status, context and repair calls of the admin API and of HTTP. All answers are JSON values."""
+"""Status and repair calls of the admin API and of HTTP. All answers are JSON values."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
+from importlib.metadata import version
 from typing import Any
 
-from agent.context.context_report import context_report
 from gateway.agents.running_agent import RunningAgent
 from gateway.app.reload import Reload
-from gateway.base.errors import UsageError, unknown_agent
+from gateway.base.errors import UsageError
 from gateway.ledger.protocol import Ledger
 from gateway.outbound.failed_sends import AccountHealth
 from gateway.outbound.owner_notifications import StartupNotices
 from gateway.queue.lanes import Lanes, Pause
 from gateway.sandbox.service import CommandSandbox
-from gateway.settings.root import SettingsStore
 from gateway.supervision.channel_supervisor import ChannelSupervisor
-from memory.audience import Audience
 
 
 class StatusHandlers:
@@ -28,7 +27,6 @@ class StatusHandlers:
         self,
         *,
         ledger: Ledger,
-        settings: SettingsStore,
         agents: Mapping[str, RunningAgent],
         channels: ChannelSupervisor,
         health: AccountHealth,
@@ -36,16 +34,15 @@ class StatusHandlers:
         pause: Pause,
         reload: Reload,
         notices: StartupNotices,
-        audience: Callable[[str], Audience],
         sandbox: CommandSandbox,
         heartbeats: Callable[[RunningAgent], dict[str, Any]],
         mail: Callable[[], dict[str, Any]] = dict,
         calendars: Callable[[], dict[str, Any]] = dict,
         mcp: Callable[[], dict[str, Any]] = dict,
+        backup: Callable[[], Awaitable[dict[str, Any]]],
     ) -> None:
         self._heartbeats = heartbeats
         self._ledger = ledger
-        self._settings = settings
         self._agents = agents
         self._supervisor = channels
         self._health = health
@@ -53,17 +50,16 @@ class StatusHandlers:
         self._pause = pause
         self._reload = reload
         self._notices = notices
-        self._audience = audience
         self._sandbox = sandbox
         self._mail = mail
         self._calendars = calendars
         self._mcp = mcp
+        self._backup = backup
 
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
         """The calls by name, for ``POST /admin/CALL``."""
         return {
             "status": self.status,
-            "context": self.context,
             "sessions.repair": self.repair,
             "settings.reload": self._reload.for_command,
             "resume": self._pause.resume,
@@ -77,6 +73,8 @@ class StatusHandlers:
         tally = await self._ledger.tally()
         return {
             "pid": os.getpid(),
+            "version": await asyncio.to_thread(version, "homebody"),
+            "backup": await self._backup(),
             "agents": {agent.id: agent.facts() for agent in self._agents.values()},
             "channels": self._channels(),
             "settings": self._reload.facts(),
@@ -136,29 +134,3 @@ class StatusHandlers:
                 f"the session {key} is busy", hint="Wait for its answer, or send /stop, then run the command again."
             )
         return await agent.repair(key)
-
-    async def context(self, agent: str | None = None, session: str | None = None) -> dict[str, Any]:
-        """Return the parts of the next model request in a session (default: the owner's main session with the default agent).
-
-        Raises:
-            UsageError: there is no such agent or session.
-        """
-        found = self._agents.get(agent or self._settings.current.default_agent)
-        if found is None:
-            raise unknown_agent(agent, self._agents)
-        record = found.store.get(session or found.main_key)
-        if record is None:
-            known = ", ".join(one.key for one in found.store.all()[:5])
-            hint = (
-                f"The latest are: {known}. `homebody sessions list` lists all."
-                if known
-                else f"Begin one: homebody chat --agent {found.id}"
-            )
-            raise UsageError(f"there is no session {session or found.main_key!r}", hint=hint)
-        conversation = await found.conversations.glance(record, self._audience(record.key))
-        return {
-            "agent": found.id,
-            "sessionKey": record.key,
-            "sessionId": record.session,
-            **asdict(context_report(conversation)),
-        }

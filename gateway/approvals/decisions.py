@@ -111,6 +111,11 @@ class Decisions:
             return "No question is open."
         return "\n".join(["Open questions:", *(f"- #{public_name(one)}: {_summary(one)}" for one in found), USAGE])
 
+    def why_not_always(self, approval: Approval) -> str | None:
+        """Say why a question cannot be answered with "always"; None when it can. Blocking."""
+        asked = AskedAct.decoded(approval.payload)
+        return self._rules.why_not(approval.agent, asked.origin, frozenset(asked.taint), asked.act)
+
     async def expire(self) -> None:
         """Close the questions whose time is over; their turns go on and say so. What cannot be stored is tried again with the next call."""
         try:

@@ -70,10 +70,10 @@ def question_text(question: Question, *, home: str, longest: int = LONGEST) -> s
         return "\n".join([_shortened(head, longest // 2), *target, *why, "", *around])[:longest]
     does = "run a command" if question.act.summary.startswith("run ") else _one_line(question.act.summary)
     head = f"🔐 {question.agent} wants to {does}:"
-    below = [*_circumstances(question.act, home), *_parts(question.act), *why, *_odd_letters(question.act.command), "", *around]
+    below = [*_circumstances(question.act, home), *_parts(question.act), *why, *odd_letters(question.act.command), "", *around]
     left = longest - sum(len(line) + 1 for line in (head, *below))
     if left < longest // 3:  # the list of parts gives way to the command itself
-        below = [*_circumstances(question.act, home), *why, *_odd_letters(question.act.command), "", *around]
+        below = [*_circumstances(question.act, home), *why, *odd_letters(question.act.command), "", *around]
         left = longest - sum(len(line) + 1 for line in (head, *below))
     return "\n".join([head, *_block(question.act.command, question.name, left), *below])
 
@@ -154,7 +154,7 @@ def _recipients(act: Act, name: str) -> list[str]:
     shown = ", ".join(_code(_bounded(one, _PART)) for one in act.recipients[:_MOST_RECIPIENTS])
     left = len(act.recipients) - _MOST_RECIPIENTS
     more = f" and ⚠️ {left} more (all of them: homebody approvals show {name})" if left > 0 else ""
-    return [f"To: {shown}{more}", *_odd_letters(" ".join(act.recipients))]
+    return [f"To: {shown}{more}", *odd_letters(" ".join(act.recipients))]
 
 
 def _why(question: Question) -> list[str]:
@@ -184,7 +184,7 @@ def _answers(question: Question, home: str) -> list[str]:
     ]
 
 
-def _odd_letters(command: str) -> list[str]:
+def odd_letters(command: str) -> list[str]:
     """Name letters of other alphabets that stand in one word with Latin ones, and may be taken for them."""
     odd = {
         char

@@ -164,6 +164,10 @@ class BudgetGuard:
         """Return the usage of all agents in the last ``days`` days, including today."""
         return await self._spending.usage(first_day(self._clock.now(), self._zone, days), by)
 
+    async def spent_today(self) -> float:
+        """Return what the calls of all agents cost today, in USD."""
+        return await self._spending.cost_since(first_day(self._clock.now(), self._zone, 1))
+
     def _limits(self, *, background: bool, spender: Spender | None = None) -> list[Limit]:
         budgets = (
             [("budgets.background", ("background",), self.settings.background)]

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "setup": ("gateway.cli.setup:setup", "Set up model, chat, notes and service, step by step."),
     "chat": ("gateway.cli.chat:chat", "Talk to your agent in this terminal."),
+    "open": ("gateway.cli.page:open_page", "Open the page in the browser, here or on your phone."),
+    "browsers": ("gateway.cli.page:browsers", "Show and revoke browsers that may open the page."),
     "agent": ("gateway.cli.agent:agent", "Send one message and print the reply."),
     "gateway": ("gateway.cli.run_gateway:gateway", "Run the gateway: channels, sessions and schedules."),
     "start": ("gateway.cli.lifecycle:start", "Start the gateway: the service, or in the background."),
@@ -58,7 +60,7 @@ COMMANDS = {
     "backup": ("gateway.cli.backup:backup", "Make, check, restore and try out backups of everything."),
     "upgrade": ("gateway.cli.upgrade:upgrade", "Show whether your state can be read; rehearse on a copy."),
     "usage": ("gateway.cli.status:usage", "Show model usage and cost."),
-    "context": ("gateway.cli.status:context", "Show what fills the model's context window."),
+    "context": ("gateway.cli.context:context", "Show what fills the model's context window."),
     "sandbox": ("gateway.cli.sandbox:sandbox", "Show and check what commands of an agent can reach."),
     "todo": ("gateway.cli.todo:todo", "Show and change the list of things to do."),
     "mail": ("gateway.cli.mail:mail", "Show mail accounts, try them out, and list mail."),

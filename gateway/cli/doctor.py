@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from gateway.doctor.finding import Check, Finding
 
 _FIX = click.option("--fix", is_flag=True, help="Mend what is safe to mend, and say each thing that was done.")
+_MEND = click.option(
+    "--mend",
+    "wanted",
+    multiple=True,
+    metavar="ID",
+    help="Mend this finding alone (its id in --json); may be given several times.",
+)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _ONLY = click.option("--only", multiple=True, metavar="CHECK", help="Make this check alone; may be given several times.")
 _WORDS: Final = {"ok": "ok", "note": "note", "warning": "WARNING", "error": "ERROR"}
@@ -36,9 +43,12 @@ _MOST_WIDTH: Final = 120
 @_FIX
 @click.option("--offline", is_flag=True, help="Ask no other machine: no model provider, no chat platform, no name server.")
 @_ONLY
+@_MEND
 @_JSON
 @pass_invocation
-def doctor(invocation: Invocation, fix: bool, offline: bool, only: tuple[str, ...], as_json: bool) -> int:
+def doctor(
+    invocation: Invocation, *, fix: bool, offline: bool, only: tuple[str, ...], wanted: tuple[str, ...], as_json: bool
+) -> int:
     """Find out what is wrong: settings, files, memory, keys, channels, network, clock and more. Exit code 1 for an error.
 
     Each key of a model provider is tested with one short request, which costs a few tokens (not with --offline). Works with and
@@ -46,7 +56,21 @@ def doctor(invocation: Invocation, fix: bool, offline: bool, only: tuple[str, ..
     """
     from gateway.doctor.checks import CHECKS
 
-    return _run(invocation, CHECKS, only, fix=fix, offline=offline, as_json=as_json, command="homebody doctor")
+    if wanted and not only:  # an id begins with the name of its check
+        names = {check.name for check in CHECKS}
+        only = tuple(dict.fromkeys(name for one in wanted if (name := one.rpartition("-")[0]) in names))
+    if wanted and not only:
+        raise UsageError(f"there is no finding {wanted[0]!r}", hint="`homebody doctor --json` shows the ids.")
+    return _run(
+        invocation,
+        CHECKS,
+        only,
+        fix=fix or bool(wanted),
+        offline=offline,
+        as_json=as_json,
+        command="homebody doctor",
+        wanted=wanted,
+    )
 
 
 @click.group()
@@ -78,6 +102,7 @@ def _run(
     offline: bool,
     as_json: bool,
     command: str,
+    wanted: tuple[str, ...] = (),
 ) -> int:
     from gateway.doctor.examination import examine, examine_and_mend
     from gateway.doctor.finding import counted
@@ -92,7 +117,7 @@ def _run(
 
     async def work() -> tuple[list[Finding], list[Mended]]:
         if fix:
-            return await examine_and_mend(installation, chosen, tell, progress.show)
+            return await examine_and_mend(installation, chosen, tell, progress.show, wanted)
         return await examine(installation, chosen, progress.show), []
 
     findings, mended = asyncio.run(work())
@@ -180,7 +205,7 @@ def lines_of(finding: Finding, *, width: int, colour: bool = False) -> list[str]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    from channels.terminal.control_characters import visible
+    from channels.common.control_characters import visible
 
     return textwrap.wrap(visible(" ".join(text.split())), width - 8, break_long_words=False, break_on_hyphens=False)
 

@@ -81,6 +81,26 @@ def call_ledger(invocation: Invocation, handlers: Callable[[Ledger], Calls], cal
     return answer
 
 
+async def ask_or_open(invocation: Invocation, call: str, **arguments: Any) -> Any:
+    """Make a call to the running gateway; without one, open the state for this call alone.
+
+    Raises:
+        HomebodyError: raised by the call; ``AlreadyRunning`` if a conversation in a terminal uses the state folder.
+    """
+    if describe(invocation.paths.state / "gateway.lock") is not None:
+        return await ask(invocation.paths.state, call, **arguments)
+    import os
+
+    from gateway.app.dependencies import Dependencies
+    from gateway.app.gateway import Gateway
+
+    gateway = await Gateway.open(Dependencies(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
+    try:
+        return await gateway.calls()[call](**arguments)
+    finally:
+        await gateway.close()
+
+
 async def _without_gateway(
     invocation: Invocation, handlers: Callable[[Ledger], Calls], call: str, arguments: dict[str, Any]
 ) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def say(text: str, *, err: bool = False) -> None:
 
     Control and bidirectional characters are removed, because the text may contain what strangers wrote.
     """
-    from channels.terminal.control_characters import visible
+    from channels.common.control_characters import visible
 
     click.echo(visible(as_started(text)), err=err)
 

@@ -155,7 +155,7 @@ def _shower(invocation: Invocation, settings: Settings | None, zone: tzinfo, *, 
         if as_json:
             text = redactor.text(line.text)
         else:
-            from channels.terminal.control_characters import visible
+            from channels.common.control_characters import visible
 
             colours = sys.stdout.isatty()
             text = visible(redactor.text(told(line, zone)))

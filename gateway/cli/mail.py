@@ -11,9 +11,9 @@ from gateway.base.errors import HomebodyError, UsageError
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
+    from channels.common.mail.imap_connection import ImapConnection
+    from channels.common.mail.stored_mail import Summary
     from gateway.mail.account_connections import AccountConnections
-    from gateway.mail.imap_connection import ImapConnection
-    from gateway.mail.mailbox import Summary
     from gateway.settings.mail import MailAccount
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -90,10 +90,11 @@ def list_(invocation: Invocation, account: str | None, *, folder: str, count: in
     from datetime import datetime
 
     from agent.errors import MailRefused
+    from channels.common.mail.imap_values import check_of
+    from channels.common.mail.stored_mail import summary_of
     from gateway.mail.agent_mail import trusted_of
     from gateway.mail.mail_words import listed
-    from gateway.mail.mailbox import summary_of
-    from gateway.mail.message_ids import MessageId, check_of
+    from gateway.mail.message_ids import MessageId
     from gateway.mail.search_query import criteria_of
 
     name, found = next(iter(_chosen(invocation, account).items()), (None, None))

@@ -55,12 +55,17 @@ def _migrate(invocation: Invocation, program: Program, path: Path, *, dry_run: b
     from gateway.migration import importer
     from gateway.migration.foreign_state import open_state
 
+    shown = sys.stderr.isatty() and not as_json
+
     def progress(text: str) -> None:
-        if sys.stderr.isatty() and not as_json:
-            click.echo(f"{text} …", err=True)
+        if shown:
+            click.echo(f"\r\x1b[K{text} …", nl=False, err=True)
 
     state = open_state(program, path.expanduser().absolute(), Path.home())
-    report = importer.migrate(state, invocation.paths, os.environ, dry_run=dry_run, progress=progress)
+    try:
+        report = importer.migrate(state, invocation.paths, os.environ, dry_run=dry_run, progress=progress)
+    finally:
+        click.echo("\r\x1b[K" if shown else "", nl=False, err=True)
     last = (
         "Nothing was written. Without --dry-run it is taken over."
         if dry_run

@@ -98,17 +98,9 @@ async def opened(invocation: Invocation, options: dict[str, Any]) -> AsyncIterat
 
 def as_json(answer: SearchAnswer) -> dict[str, Any]:
     """Return an answer in the format of the ``memory_search`` tool."""
-    results = [
-        {
-            "path": hit.path,
-            "startLine": hit.start_line,
-            "endLine": hit.end_line,
-            "score": hit.score,
-            "snippet": hit.snippet,
-            "source": hit.source,
-        }
-        for hit in answer.hits
-    ]
+    from memory.search.retrieval import hit_facts
+
+    results = [hit_facts(hit) for hit in answer.hits]
     rest = {"fallback": answer.fallback, "stale": answer.stale or None, "note": answer.note}
     given = {name: value for name, value in rest.items() if value is not None}
     return {"results": results, "provider": answer.provider, "model": answer.model, **given}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def sessions() -> None:
-    """List, show and export conversations."""
+    """List, show, search and export conversations."""
 
 
 @sessions.command(name="list")
@@ -39,29 +39,12 @@ def sessions() -> None:
 def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool, as_json: bool) -> None:
     """List the sessions of all agents, most recent first."""
     from gateway.agents.memory_stores import owner_zone
-    from gateway.sessions.past_sessions import key_of, left
+    from gateway.sessions.past_sessions import rows
 
     stores = stores_of(invocation, agent_id)
-    rows = [
-        {
-            "agent": agent,
-            "sessionKey": record.key,
-            "sessionId": record.session,
-            "startedAt": record.started.isoformat(timespec="seconds"),
-            "lastInteractionAt": record.spoken.isoformat(timespec="seconds"),
-            "turns": record.turns,
-            "compactions": record.compactions,
-            "transcript": str(store.transcript(record.session)),
-        }
-        for agent, store in stores.items()
-        for record in store.all()
-    ]
-    former = [
-        {"agent": one.agent, "sessionKey": key_of(one), "sessionId": one.session, "left": True, "transcript": str(one.path)}
-        for one in (left(stores) if everything else ())
-    ]
+    listed = rows(stores, everything=everything)
     if as_json:
-        click.echo(json.dumps(rows + former, ensure_ascii=False))
+        click.echo(json.dumps(listed, ensure_ascii=False))
         return
     lines: list[tuple[datetime, str]] = []
     for agent, store in stores.items():
@@ -69,9 +52,10 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
         lines += [(record.spoken, f"{record.key}  {told(record, zone)}  ({record.session})") for record in store.all()]
     for _, line in sorted(lines, reverse=True):
         click.echo(line)
-    for row in former:
-        click.echo(f"{row['sessionKey'] or '?'}  left  ({row['sessionId']})")
-    if not rows and not former:
+    for row in listed:
+        if row.get("left"):
+            click.echo(f"{row['sessionKey'] or '?'}  left  ({row['sessionId']})")
+    if not listed:
         say("No sessions yet. Start one with: homebody chat")
 
 
@@ -82,7 +66,7 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
 def show(invocation: Invocation, key: str, as_json: bool) -> None:
     """Show the conversation of a session. KEY is a session key, the end of one, or a session id."""
     from agent.transcript.entries import Said
-    from channels.terminal.control_characters import visible
+    from channels.common.control_characters import visible
     from gateway.agents.memory_stores import owner_zone
 
     found = _found(invocation, key)
@@ -98,6 +82,35 @@ def show(invocation: Invocation, key: str, as_json: bool) -> None:
             click.echo(visible(_told(f"{entry.at.astimezone(zone):%Y-%m-%d %H:%M}", entry.body.message)))
         else:
             click.echo(f"{entry.at.astimezone(zone):%Y-%m-%d %H:%M}  · {entry.body.kind.replace('_', ' ')}")
+
+
+@sessions.command()
+@click.argument("query")
+@click.option("--agent", "agent_id", help="Only conversations with this agent.")
+@click.option("--tools", is_flag=True, help="Also search the results of tools.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_invocation
+def search(invocation: Invocation, *, query: str, agent_id: str | None, tools: bool, as_json: bool) -> None:
+    """Search what was said in all conversations, past ones included.
+
+    All words of QUERY must be in one message; text in quotes is searched as it stands. Capitals do not matter.
+    """
+    from channels.common.control_characters import visible
+    from gateway.api.handlers.session_requests import search_facts
+
+    facts = search_facts(stores_of(invocation, agent_id), query, tools=tools, seconds=float("inf"), most=1000)
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    for found in facts["results"]:
+        more = f" ({found['count']} messages, the latest {len(found['hits'])})" if found["count"] > len(found["hits"]) else ""
+        click.echo(visible(f"{found['sessionKey'] or '?'}  ({found['sessionId']}){more}"))
+        for hit in found["hits"]:
+            click.echo(visible(f"  {invocation.local_time(hit['at'])}  {hit['role']}: {hit['excerpt']}"))
+    if not facts["results"]:
+        say(f"Nothing in {facts['conversations']} conversations matches.")
+    for trouble in facts["unreadable"]:
+        say(trouble, err=True)
 
 
 @sessions.command()
@@ -117,7 +130,7 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
 
     KEY is a session key or a session id, also of an ended session (`homebody sessions list --all`).
     """
-    from channels.terminal.control_characters import visible
+    from channels.common.control_characters import visible
     from gateway.agents.memory_stores import owner_zone
     from gateway.sessions.past_sessions import page
 

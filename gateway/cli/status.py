@@ -1,9 +1,8 @@
-"""``homebody status``, ``usage`` and ``context``: what runs, what models cost, and what fills the context window."""
+"""``homebody status`` and ``usage``: what runs, and what models cost."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +62,7 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     if "agents" not in facts:
         return f"Another command is using {facts['home']}; no gateway is running."
     port = f", http://127.0.0.1:{facts['httpPort']}" if facts.get("httpPort") else ""
-    lines = [f"The gateway has been running since {local(facts['started'])} (process {facts['pid']}{port})."]
+    lines = [f"The gateway {facts['version']} has been running since {local(facts['started'])} (process {facts['pid']}{port})."]
     if facts.get("conversation"):
         lines = [f"A conversation in a terminal is open since {local(facts['started'])} (process {facts['pid']})."]
         lines += ["No chat platform is connected: leave it (Ctrl-D), then run: homebody gateway"]
@@ -80,6 +79,7 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
         lines.append(f"  {suspended} turns wait for your approval: homebody approvals list")
     lines.append(f"  {facts['turns']['running']} turns running, {facts['inbox']['waiting']} messages waiting, outbox: {outbox}")
     lines += held_lines(facts["unasked"])
+    lines += backup_lines(facts.get("backup") or {}, local)
     lines += calendar_lines(facts.get("calendars") or {}, local)
     lines += mcp_lines(facts.get("mcp") or {})
     settings = facts.get("settings") or {}
@@ -90,6 +90,15 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     lines += [f"  PAUSED: {cause}" for cause in facts["paused"]]
     lines += [f"  ! {notice}" for notice in facts["notices"]]
     return "\n".join(lines)
+
+
+def backup_lines(backup: dict[str, Any], local: Callable[[str], str]) -> list[str]:
+    """Say when the newest backup was made, and why the last one failed."""
+    if not backup:
+        return []
+    newest = f"the newest is of {local(backup['newest'])}" if backup["newest"] else "there is none (homebody backup create)"
+    failed = [f"    ! the last one failed: {backup['failed']}"] if backup["failed"] else []
+    return [f"  backups: {newest}", *failed]
 
 
 def held_lines(counts: dict[str, int]) -> list[str]:
@@ -157,12 +166,25 @@ def confinement_lines(standing: dict[str, Any] | None) -> list[str]:
     show_default=True,
     help="model, origin (owner, guest, group, schedule, webhook, agent), or source (each job, webhook and sub-agent).",
 )
+@click.option("--budgets", is_flag=True, help="Show today's budgets instead, and what is used and left of them.")
+@click.option("--longer-cache", is_flag=True, help="Show instead what keeping prompts in the cache for an hour would save.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
-def usage(invocation: Invocation, days: int, by: UsageBy, as_json: bool) -> None:
+def usage(invocation: Invocation, *, days: int, by: UsageBy, budgets: bool, longer_cache: bool, as_json: bool) -> None:
     """Show tokens and cost by day, agent and model, with the share read from the provider's prompt cache."""
+    if budgets or longer_cache:
+        from gateway.budget.cost_words import budget_lines, savings_lines
+        from gateway.cli.gateway_calls import ask_or_open
+
+        if budgets:
+            facts = asyncio.run(ask_or_open(invocation, "costs.budgets"))
+        else:
+            facts = asyncio.run(ask_or_open(invocation, "costs.cache", days=days))
+        tell(facts, "\n".join(budget_lines(facts) if budgets else savings_lines(facts)), as_json=as_json)
+        return
     from gateway.agents.memory_stores import owner_zone
-    from gateway.budget.report import facts, first_day, told
+    from gateway.budget.report import facts as usage_facts
+    from gateway.budget.report import first_day, told
     from gateway.cli.gateway_calls import call_ledger
 
     settings = invocation.loaded.settings
@@ -170,58 +192,9 @@ def usage(invocation: Invocation, days: int, by: UsageBy, as_json: bool) -> None
 
     def handlers(ledger: Ledger) -> Any:
         async def look(since: str, by: UsageBy) -> dict[str, Any]:
-            return facts(await ledger.spending.usage(since, by), by)
+            return usage_facts(await ledger.spending.usage(since, by), by)
 
         return {"usage": look}
 
     found = call_ledger(invocation, handlers, "usage", since=since, by=by)
     tell(found, told(found, by), as_json=as_json)
-
-
-@click.command()
-@click.option("--agent", "agent_id", help="The agent (default: the default agent).")
-@click.option("--session", help="The session key (default: the owner's main session).")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@pass_invocation
-def context(invocation: Invocation, agent_id: str | None, session: str | None, as_json: bool) -> None:
-    """Show each part of the next model request: characters, tokens and share."""
-    facts = asyncio.run(_window_facts(invocation, agent_id, session))
-    tell(facts, _window_table(facts), as_json=as_json)
-
-
-async def _window_facts(invocation: Invocation, agent_id: str | None, session: str | None) -> dict[str, Any]:
-    from gateway.base.state_lock import describe
-    from gateway.cli import gateway_calls
-
-    if describe(invocation.paths.state / "gateway.lock") is not None:
-        found: dict[str, Any] = await gateway_calls.ask(invocation.paths.state, "context", agent=agent_id, session=session)
-        return found
-    from gateway.app.dependencies import Dependencies
-    from gateway.app.gateway import Gateway
-
-    gateway = await Gateway.open(Dependencies(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
-    try:
-        return await gateway.status.context(agent_id, session)
-    finally:
-        await gateway.close()
-
-
-def _window_table(facts: dict[str, Any]) -> str:
-    total = sum(part["tokens"] for part in facts["parts"]) or 1
-    rows = [f"{'part':24} {'characters':>10} {'tokens':>8} {'share':>6}  cached"]
-    rows += [
-        f"{part['name'][:24]:24} {part['chars']:>10,} {part['tokens']:>8,} {part['tokens'] / total:>6.0%}  "
-        f"{'yes' if part['cached'] else 'no'}"
-        for part in facts["parts"]
-    ]
-    left = facts["turns_left"]
-    obstacle = facts["flush_obstacle"]
-    rows += [
-        "",
-        f"{facts['tokens']:,} of {facts['window']:,} tokens; memory is "
-        + (f"not flushed: {obstacle}" if obstacle else f"flushed at {facts['flush_at']:,}")
-        + ("" if left is None or obstacle else f", in about {left} turns")
-        + f"; history is compacted above {facts['compact_above']:,}.",
-    ]
-    rows += [facts["too_small"]] if facts["too_small"] else []
-    return "\n".join(rows)

@@ -58,7 +58,7 @@ def _tell(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> 
 
 @click.group()
 def outbox() -> None:
-    """List undelivered replies, retry failed ones, drop waiting ones."""
+    """List undelivered replies, retry or forget failed ones, drop waiting ones."""
 
 
 @outbox.command(name="list")
@@ -96,6 +96,16 @@ def drop(invocation: Invocation, number: int, as_json: bool) -> None:
     """Drop message NUMBER: it will not be sent."""
     facts = _call(invocation, "outbox.drop", row=number)
     tell(facts, f"Message {number} will not be sent. To undo this: homebody outbox retry {number}", as_json=as_json)
+
+
+@outbox.command()
+@click.argument("number", type=int)
+@_JSON
+@pass_invocation
+def forget(invocation: Invocation, number: int, as_json: bool) -> None:
+    """Clear the text of message NUMBER, which was given up: it is not listed any more and cannot be sent again."""
+    facts = _call(invocation, "outbox.forget", row=number)
+    tell(facts, f"Message {number} is forgotten.", as_json=as_json)
 
 
 @outbox.command()

@@ -114,7 +114,7 @@ def markdown_page() -> str:
         if rows:
             title = ".".join(map(str, path)) or "at the top"
             parts.append(
-                f"## {title}\n\n{_first_line(model)}\n\n| key | value | default | meaning | change |\n|---|---|---|---|---|"
+                f"## {title}\n\n{first_line(model)}\n\n| key | value | default | meaning | change |\n|---|---|---|---|---|"
             )
             parts[-1] += "\n" + "\n".join(rows) + "\n"
     return "\n".join(parts)
@@ -142,7 +142,7 @@ def _rows(path: KeyPath, model: type[BaseModel]) -> Iterator[str]:
             continue
         field = types.field
         doc = " ".join((field_doc(model, field) if field else "").split()).replace("``", "`").replace("|", "\\|")
-        cells = [f"`{key}`", _type(types), _default(types), doc, reload_mode(_place((*path, key)))]
+        cells = [f"`{key}`", type_words(types), default_words(types), doc, reload_mode(_place((*path, key)))]
         yield f"| {' | '.join(cells)} |"
 
 
@@ -151,7 +151,8 @@ def _place(path: KeyPath) -> KeyPath:
     return tuple(step for part in path for step in ((str(part)[:-2], 0) if str(part).endswith("[]") else (part,)))
 
 
-def _type(types: FieldType) -> str:
+def type_words(types: FieldType) -> str:
+    """Return what may stand at a key, in Markdown."""
     return " or ".join(dict.fromkeys(_word(kind) for kind in types.kinds if kind is not type(None)))
 
 
@@ -164,10 +165,11 @@ def _word(kind: Any) -> str:
         return "table"
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return "section"
-    return _WORDS.get(kind) or _type(FieldType.of(kind)) if kind in _WORDS or get_origin(kind) else "text"
+    return _WORDS.get(kind) or type_words(FieldType.of(kind)) if kind in _WORDS or get_origin(kind) else "text"
 
 
-def _default(types: FieldType) -> str:
+def default_words(types: FieldType) -> str:
+    """Return the default of a key in Markdown; "" for none, and "required" where there has to be a value."""
     field = types.field
     if field is None or field.is_required():
         return "required"
@@ -179,5 +181,6 @@ def _default(types: FieldType) -> str:
     return f"`{text}`".replace("|", "\\|")
 
 
-def _first_line(model: type[BaseModel]) -> str:
+def first_line(model: type[BaseModel]) -> str:
+    """Return the first sentence or two of what a section is about."""
     return " ".join((model.__doc__ or "").strip().split("\n\n")[0].split()).replace("``", "`")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,6 +74,7 @@ class Mended:
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {
+            "id": self.finding.id,
             "check": self.finding.check,
             "what": self.finding.what,
             "done": self.done or None,
@@ -81,11 +82,11 @@ class Mended:
         }
 
 
-async def mend(findings: Iterable[Finding], tell: Callable[[Mended], None]) -> list[Mended]:
-    """Mend what can be mended, one after the other; ``tell`` is called after each."""
+async def mend(findings: Iterable[Finding], tell: Callable[[Mended], None], wanted: Collection[str] = ()) -> list[Mended]:
+    """Mend what can be mended, or of it the findings ``wanted`` (ids), one after the other; ``tell`` is called after each."""
     came: list[Mended] = []
     for finding in at_least(findings, "note"):
-        if finding.fix is None:
+        if finding.fix is None or (wanted and finding.id not in wanted):
             continue
         try:
             mended = Mended(finding, done=await finding.fix())
@@ -98,11 +99,15 @@ async def mend(findings: Iterable[Finding], tell: Callable[[Mended], None]) -> l
 
 
 async def examine_and_mend(
-    installation: Installation, checks: Sequence[Check], tell: Callable[[Mended], None], progress: Progress = _silent
+    installation: Installation,
+    checks: Sequence[Check],
+    tell: Callable[[Mended], None],
+    progress: Progress = _silent,
+    wanted: Collection[str] = (),
 ) -> tuple[list[Finding], list[Mended]]:
-    """Make the checks, mend, and make those checks again that had something to mend."""
+    """Make the checks, mend (or of it the findings ``wanted``, by id), and make those checks again that had something to mend."""
     findings = await examine(installation, checks, progress)
-    mended = await mend(findings, tell)
+    mended = await mend(findings, tell, wanted)
     if not mended:
         return findings, []
     again = {one.finding.check for one in mended}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -33,9 +34,16 @@ class Finding:
     fix: Fix | None = field(default=None, compare=False, repr=False)
     check: str = ""
 
+    @property
+    def id(self) -> str:
+        """What this finding is called: the same as long as the same is found."""
+        told = f"{self.check}\0{self.level}\0{self.where}\0{self.what}"
+        return f"{self.check}-{hashlib.sha256(told.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
     def as_json(self) -> dict[str, Any]:
         """Return the finding as JSON values."""
         return {
+            "id": self.id,
             "check": self.check,
             "level": self.level,
             "what": self.what,

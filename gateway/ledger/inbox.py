@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from channels.messages import Cursor
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.chat_migrations import current_chat
-from gateway.ledger.outbox import enqueue
+from gateway.ledger.outbox import Queue, enqueue
 from gateway.ledger.rows import (
     NOTICE_TTL,
     UNSURE,
@@ -117,19 +117,19 @@ class SqliteInbox:
     async def settle(
         self, ids: Sequence[int], end: InboxEnd, *, reason: str = "", reply: Sequence[NewOutbound] = ()
     ) -> list[str]:
-        now = self._connection.now()
+        queue = Queue(self._connection)
 
         def work(db: apsw.Connection) -> list[str]:
             db.execute(
                 "UPDATE inbox SET state = ?, reason = ?, ended_at = ? "
                 "WHERE state = 'waiting' AND id IN (SELECT value FROM json_each(?))",
-                (end, clean(reason) or None, stamp(now), listed(ids)),
+                (end, clean(reason) or None, stamp(queue.now), listed(ids)),
             )
             if not db.changes():
                 return []
-            return [key for _, key in enqueue(db, reply, now=now, token=self._connection.new_id)]
+            return [key for _, key in queue.add(db, reply)]
 
-        return await self._connection.run(work, self._connection.notify_outbound if reply else None)
+        return await self._connection.run(work, queue.tell)
 
     async def in_doubt(self, conversation: str) -> list[InboxRow]:
         query = (

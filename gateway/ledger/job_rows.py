@@ -195,6 +195,10 @@ class JobLedger(Protocol):
         """Return the next instant of all active jobs."""
         ...
 
+    async def mark(self) -> tuple[int | None, ...]:
+        """Return figures that differ after any change of the jobs or of the log of their runs."""
+        ...
+
     async def skipped_ahead(self, now: datetime) -> list[Job]:
         """Return jobs with left out instants that lie ahead, or that were added later than now, because the clock was set back."""
         ...

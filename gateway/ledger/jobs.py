@@ -153,6 +153,14 @@ class SqliteJobs:
         found: Any = await self._connection.run(lambda db: db.execute(query).fetchone())
         return None if found[0] is None else instant(found[0])
 
+    async def mark(self) -> tuple[int | None, ...]:
+        query = (
+            "SELECT count(*), sum(changed_at / 1000), sum(next_at / 1000), (SELECT count(*) FROM job_run), (SELECT max(at) FROM job_run) "
+            "FROM job"
+        )
+        found: Any = await self._connection.run(lambda db: db.execute(query).fetchone())
+        return tuple(found)
+
     async def skipped_ahead(self, now: datetime) -> list[Job]:
         wanted = (
             "state <> 'paused' AND (created_at > :now OR (skipped_to > :now AND (next_at IS NULL OR next_at >= skipped_to))) "

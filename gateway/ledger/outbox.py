@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition
+from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.expired_notice import queue_notice, revive_expired
 from gateway.ledger.outbox_rows import append
 from gateway.ledger.rows import CHAT_TTL, LONGEST_WAIT, DueChunks, NewOutbound, OutboxRow, OutboxState
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _COLUMNS = (
     "id, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras, missed"
 )
+FORGOTTEN = "forgotten by the owner"
+"""The reason of a chunk that was given up and whose text the owner has cleared."""
 _EPOCH = "(SELECT value FROM meta WHERE name = 'epoch')"
 _MAY_GO = "(not_before <= :now OR not_before > :far)"
 _NOT_QUIET = "(quiet_from IS NULL OR quiet_from > :now OR state <> 'ready' OR doubts > 0)"
@@ -50,21 +53,16 @@ class SqliteOutbox:
     def __init__(self, connection: LedgerConnection) -> None:
         self._connection = connection
 
-    def on_outbound(self, listener: Callable[[], None]) -> None:
+    def on_outbound(self, listener: Callable[[Sequence[OutboxRow] | None], None]) -> None:
         self._connection.on_outbound(listener)
 
     async def enqueue(self, chunks: Sequence[NewOutbound]) -> list[int]:
-        now = self._connection.now()
-        rows = await self._connection.run(
-            lambda db: enqueue(db, chunks, now=now, token=self._connection.new_id), self._connection.notify_outbound
-        )
-        return [row for row, _ in rows]
+        queue = Queue(self._connection)
+        return [row for row, _ in await self._connection.run(lambda db: queue.add(db, chunks), queue.tell)]
 
     async def enqueue_for_turn(self, turn: str, chunks: Sequence[NewOutbound]) -> None:
-        now = self._connection.now()
-        await self._connection.run(
-            lambda db: enqueue(db, chunks, now=now, token=self._connection.new_id, turn=turn), self._connection.notify_outbound
-        )
+        queue = Queue(self._connection)
+        await self._connection.run(lambda db: queue.add(db, chunks, turn=turn), queue.tell)
 
     async def due(self, accounts: Collection[str], *, limit: int = 64) -> list[OutboxRow]:
         now = self._connection.now()
@@ -175,6 +173,11 @@ class SqliteOutbox:
             self._connection.notify_outbound,
         )
 
+    async def forget(self, row: int) -> None:
+        change = "text = '', extras = NULL, reason = :reason"
+        values = {"reason": FORGOTTEN}
+        await self._connection.run(lambda db: _step(db, row, change, values, come_from=("dead",)))
+
     async def revive_expired(self, conversation: str) -> int:
         now, address = self._connection.now(), clean(conversation)
         return await self._connection.run(lambda db: revive_expired(db, address, now), self._connection.notify_outbound)
@@ -202,6 +205,27 @@ class SqliteOutbox:
 
     def _within_reach(self, not_before: datetime) -> int:
         return stamp(min(not_before, self._connection.now() + LONGEST_WAIT))
+
+
+class Queue:
+    """Queues chunks in one transaction, and tells the listeners afterwards which of them are due: nobody has to look for these."""
+
+    def __init__(self, connection: LedgerConnection) -> None:
+        self._connection = connection
+        self.now = connection.now()
+        self._due: list[OutboxRow] = []
+
+    def add(self, db: apsw.Connection, chunks: Sequence[NewOutbound], *, turn: str | None = None) -> list[tuple[int, str]]:
+        """Queue chunks at the end of their conversations; return the ids and keys of those that may be sent now."""
+        rows = enqueue(db, chunks, now=self.now, token=self._connection.new_id, turn=turn)
+        places = dict.fromkeys(clean(current_chat(db, chunk.conversation).address) for chunk in chunks)
+        self._due = [due for place in places if (due := _due_in(db, place, self.now)) is not None]
+        return rows
+
+    def tell(self) -> None:
+        """Call the listeners, once the transaction is stored."""
+        if self._due:
+            self._connection.notify_outbound(self._due)
 
 
 def enqueue(

@@ -48,7 +48,7 @@ from gateway.ledger.rows import (
     TurnEnd,
     UnaskedRow,
 )
-from gateway.ledger.spending import Limit, NewCall, Reserved, Spent, UsageBy, UsageRow
+from gateway.ledger.spending import Limit, NewCall, RecordedCall, Reserved, Spent, SpentOn, UsageBy, UsageRow
 from gateway.ledger.subagents import SubAgentLedger
 from gateway.settings.quiet_hours import UnaskedRule
 
@@ -329,6 +329,10 @@ class OutboxLedger(Protocol):
         """Make a chunk that was given up ready again."""
         ...
 
+    async def forget(self, row: int) -> None:
+        """Clear the text of a chunk that was given up, so that it cannot be sent any more. Raises InvalidTransition for another one."""
+        ...
+
     async def revive_expired(self, conversation: str) -> int:
         """Make ready what the conversation missed in the last week; return how many chunks.
 
@@ -351,8 +355,11 @@ class OutboxLedger(Protocol):
         """Return the files that may still have to be sent."""
         ...
 
-    def on_outbound(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` on the event loop whenever a chunk was queued or became due earlier."""
+    def on_outbound(self, listener: Callable[[Sequence[OutboxRow] | None], None]) -> None:
+        """Call ``listener`` on the event loop whenever a chunk was queued or became due earlier.
+
+        It gets the chunks that are due by that, of each conversation the first; or None where they are to be looked for.
+        """
         ...
 
 
@@ -455,8 +462,20 @@ class SpendingLedger(Protocol):
         """Record that something happened on a day; return whether it was the first time. Records of other days are deleted."""
         ...
 
+    async def spent_on(self, day: str) -> list[SpentOn]:
+        """Return what each session used on a day (``YYYY-MM-DD``), in the background and otherwise."""
+        ...
+
+    async def calls_since(self, day: str, *, limit: int = 50_000) -> list[RecordedCall]:
+        """Return the latest calls from a day on that were booked with the provider's figures, oldest first."""
+        ...
+
     async def of_sessions(self, sessions: Sequence[str]) -> dict[str, tuple[int, float]]:
         """Return the tokens and the USD that sessions have used in all, by their keys; without those that used nothing."""
+        ...
+
+    async def cost_since(self, day: str) -> float:
+        """Return what all calls from a day on cost, in USD, reservations included. It is read once, and kept up to date."""
         ...
 
     async def usage(self, since: str, by: UsageBy = "model") -> list[UsageRow]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from gateway.ledger.thread import LedgerConnection, NameCache
-from gateway.ledger.values import clean, listed, stamp
+from gateway.ledger.values import clean, instant, listed, stamp
 
 if TYPE_CHECKING:
     import apsw
@@ -99,6 +100,32 @@ class UsageRow:
     estimated: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpentOn:
+    """What a session used on one day, in the background or not. ``top`` is the session that its sub-agents belong to; else itself."""
+
+    agent: str
+    session: str
+    top: str
+    background: bool
+    calls: int
+    tokens: int
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """One call that was booked with the provider's figures."""
+
+    at: datetime
+    session: str
+    model: str
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+
+
 UsageBy = Literal["model", "origin", "source"]
 _NAMES: Final[dict[UsageBy, str]] = {
     "model": "model",
@@ -115,9 +142,14 @@ class SqliteSpending:
     def __init__(self, connection: LedgerConnection) -> None:
         self._connection = connection
         self._allowances = NameCache()
+        self._total: tuple[str, float] | None = None
+        """A day, and what calls cost since. It follows each change, so that a turn costs the same whatever was spent."""
+        self._changes = 0
+        self._reserved: dict[int, tuple[str, float]] = {}
+        """Day and cost of the calls that were reserved here and not settled yet."""
 
     async def reserve(self, call: NewCall, limits: Sequence[Limit], *, force: bool = False) -> Reserved:
-        at = stamp(self._connection.now())
+        at, made = stamp(self._connection.now()), list[int]()
 
         def work(db: apsw.Connection) -> Reserved:
             all_limits = [*limits, *_of_subagents(db, call.session)]
@@ -135,16 +167,45 @@ class SqliteSpending:
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
             )
             (row,) = db.execute(query, values).fetchall()[0]
-            return Reserved(row=int(str(row)), broken=None, shares=shares)
+            made[:] = [int(str(row))]
+            return Reserved(row=made[0], broken=None, shares=shares)
 
-        return await self._connection.run(work, synced=False)
+        def booked() -> None:
+            for row in made:
+                self._reserved[row] = call.day, call.usd or 0.0
+                self._add(call.day, call.usd or 0.0)
+
+        return await self._connection.run(work, booked, synced=False)
 
     async def settle_call(self, row: int, spent: Spent) -> None:
         tokens = spent.input + spent.output + spent.cache_read + spent.cache_write
         settled = _ESTIMATED if spent.estimated else _TOLD
         values = (settled, tokens, spent.cost, spent.input, spent.output, spent.cache_read, spent.cache_write, row)
         query = "UPDATE spending SET settled = ?, tokens = ?, cost = ?, input = ?, output = ?, cache_read = ?, cache_write = ? WHERE id = ?"
-        await self._connection.run(lambda db: db.execute(query, values).fetchone(), synced=False, lazy=True)
+        await self._connection.run(
+            lambda db: db.execute(query, values).fetchone(), lambda: self._settled(row, spent), synced=False, lazy=True
+        )
+
+    def _settled(self, row: int, spent: Spent) -> None:
+        day, reserved = self._reserved.pop(row, ("", 0.0))
+        if not day:  # an earlier life reserved it
+            self._changes += 1
+            self._total = None
+        self._add(day, (spent.cost or 0.0) - reserved)
+
+    def _add(self, day: str, cost: float) -> None:
+        self._changes += 1
+        if self._total is not None and day >= self._total[0]:
+            self._total = self._total[0], self._total[1] + cost
+
+    async def cost_since(self, day: str) -> float:
+        if self._total is None or self._total[0] != day:
+            changes, query = self._changes, "SELECT coalesce(sum(cost), 0.0) FROM spending WHERE day >= ?"
+            found: Any = await self._connection.run(lambda db: db.execute(query, (day,)).fetchone(), synced=False)
+            if changes != self._changes:
+                return float(found[0])
+            self._total = day, float(found[0])
+        return self._total[1]
 
     async def allow(self, session: str) -> None:
         query = "INSERT INTO meta VALUES (?, '') ON CONFLICT DO UPDATE SET value = ''"
@@ -187,6 +248,42 @@ class SqliteSpending:
         return [
             UsageRow(**dict(zip(UsageRow.__slots__, row, strict=True)))  # the columns are in the order of the fields
             for row in found
+        ]
+
+    async def spent_on(self, day: str) -> list[SpentOn]:
+        query = (
+            "SELECT agent, session, background, count(*), sum(tokens), coalesce(sum(cost), 0.0) FROM spending "
+            "WHERE day = ? GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+        )
+
+        def work(db: apsw.Connection) -> list[SpentOn]:
+            found: list[Any] = db.execute(query, (day,)).fetchall()
+            return [
+                SpentOn(
+                    agent=agent,
+                    session=session,
+                    top=_top(db, session),
+                    background=bool(background),
+                    calls=calls,
+                    tokens=tokens,
+                    cost=cost,
+                )
+                for agent, session, background, calls, tokens, cost in found
+            ]
+
+        return await self._connection.run(work)
+
+    async def calls_since(self, day: str, *, limit: int = 50_000) -> list[RecordedCall]:
+        query = (
+            "SELECT at, session, model, input, output, cache_read, cache_write FROM spending WHERE day >= ? AND settled = 1 "
+            "AND input + cache_read + cache_write > 0 ORDER BY id DESC LIMIT ?"
+        )
+        found: list[Any] = await self._connection.run(lambda db: db.execute(query, (day, limit)).fetchall())
+        return [
+            RecordedCall(
+                at=instant(at), session=session, model=model, input=sent, output=output, cache_read=read, cache_write=written
+            )
+            for at, session, model, sent, output, read, written in reversed(found)
         ]
 
     async def of_sessions(self, sessions: Sequence[str]) -> dict[str, tuple[int, float]]:

@@ -163,6 +163,7 @@ class LedgerThread:
                     if call.outside:
                         self._perform_outside(db, call)
                 self._on_loop(lambda done=calls: _answer(done))  # type: ignore[misc]
+        marking.close()
         db.close()
 
     def _gather(self, seconds: float | None) -> tuple[list[_Call], bool]:
@@ -208,7 +209,7 @@ class LedgerThread:
     def _set_synced(self, db: apsw.Connection, *, synced: bool) -> None:
         """Choose whether commits are synced (https://sqlite.org/pragma.html#pragma_synchronous)."""
         if synced != self._synced:
-            db.pragma("synchronous", "FULL" if synced else "NORMAL")
+            db.execute("PRAGMA synchronous = FULL" if synced else "PRAGMA synchronous = NORMAL")
             self._synced = synced
 
     def _perform_outside(self, db: apsw.Connection, call: _Call) -> None:
@@ -228,10 +229,13 @@ def _commit_together(db: apsw.Connection, calls: Sequence[_Call]) -> apsw.Error 
     """Run the calls in one transaction; return the error that rolled back all of them, if any."""
     try:
         db.execute("BEGIN IMMEDIATE")
+        alone = len(calls) == 1
         for call in calls:
-            _run_one(db, call)
+            _run_one(db, call, alone=alone)
             if not db.in_transaction and isinstance(call.error, apsw.Error):
                 return call.error
+            if alone and call.error is not None:
+                return None
         _fault("before", calls)
         db.execute("COMMIT")
     except apsw.Error as error:
@@ -248,16 +252,18 @@ def _fault(moment: Literal["before", "after"], calls: Sequence[_Call]) -> None:
         fault_injection.point(moment, getattr(call.work, "__qualname__", "").split(".<locals>")[0].rpartition(".")[2])
 
 
-def _run_one(db: apsw.Connection, call: _Call) -> None:
+def _run_one(db: apsw.Connection, call: _Call, *, alone: bool) -> None:
+    """Run a call so that it changes all or nothing; one that is ``alone`` in its transaction needs no savepoint for that."""
     call.result = call.error = None
-    db.execute("SAVEPOINT one")
+    if not alone:
+        db.execute("SAVEPOINT one")
     try:
         call.result = call.work(db)
     except Exception as error:  # noqa: BLE001  (it belongs to the caller, and must not stop the thread)
         call.error = error
         if db.in_transaction:
-            db.execute("ROLLBACK TO one")
-    if db.in_transaction:
+            db.execute("ROLLBACK" if alone else "ROLLBACK TO one")
+    if not alone and db.in_transaction:
         db.execute("RELEASE one")
 
 
@@ -280,7 +286,7 @@ class LedgerConnection:
         self._thread = thread
         self._clock = clock
         self.new_id = new_id
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[Sequence[Any] | None], None]] = []
 
     def now(self) -> datetime:
         """Return the current instant, in UTC."""
@@ -301,14 +307,14 @@ class LedgerConnection:
         """Run ``work`` between two transactions and return its result. It must not change the database."""
         return await self._thread.run_outside(work)
 
-    def on_outbound(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` on the event loop whenever a message to send was queued."""
+    def on_outbound(self, listener: Callable[[Sequence[Any] | None], None]) -> None:
+        """Call ``listener`` on the event loop whenever a message to send was queued (see ``OutboxLedger.on_outbound``)."""
         self._listeners.append(listener)
 
-    def notify_outbound(self) -> None:
+    def notify_outbound(self, due: Sequence[Any] | None = None) -> None:
         """Call the listeners."""
         for listener in self._listeners:
-            listener()
+            listener(due)
 
     async def close(self) -> None:
         """Finish pending work, then close the connection."""

@@ -11,7 +11,7 @@ from gateway.base.errors import InvalidTransition
 from gateway.ledger.approvals import ask, close_questions, resume_turn
 from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.inbox import add_event, take
-from gateway.ledger.outbox import enqueue
+from gateway.ledger.outbox import Queue, enqueue
 from gateway.ledger.rows import Arrival, Finished, NewApproval, NewEvent, NewOutbound, ToolRecord, ToolState, Turn, TurnEnd
 from gateway.ledger.subagents import end_subagent
 from gateway.ledger.thread import LedgerConnection, NameCache
@@ -150,7 +150,8 @@ class SqliteTurns:
         arrivals: Sequence[tuple[str, Arrival]] = (),
         events: Sequence[NewEvent] = (),
     ) -> Finished:
-        now = self._connection.now()
+        queue = Queue(self._connection)
+        now = queue.now
         if events:
             self._events.changed()
 
@@ -175,10 +176,10 @@ class SqliteTurns:
                 else end_subagent(db, arrival.result_of, state, arrival, reason=reason, now=now)
                 for account, arrival in arrivals
             ]
-            keys = tuple(key for _, key in enqueue(db, chunks, now=now, token=self._connection.new_id, turn=turn))
+            keys = tuple(key for _, key in queue.add(db, chunks, turn=turn))
             return Finished(keys=keys, rows=tuple(row for row in taken if row is not None))
 
-        return await self._connection.run(work, self._connection.notify_outbound if chunks else None)
+        return await self._connection.run(work, queue.tell)
 
     async def begin_call(self, turn: str, call_id: str, name: str, args_hash: str, effect: Effect) -> ToolState | None:
         values = {"turn": turn, "call": clean(call_id), "name": clean(name), "hash": args_hash, "effect": effect}

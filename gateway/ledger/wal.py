@@ -148,6 +148,7 @@ class Marking:
         self._logs = 0
         self._salts = b""
         self._wrote = False
+        self._descriptor = -1
         self.unsynced = False
         db.set_wal_hook(self._written)
 
@@ -186,12 +187,17 @@ class Marking:
     def _note(self) -> None:
         """Overwrite the mark in one write, so that a killed process leaves the old or the new one."""
         mark = Mark(f"{self._token}-{self._logs:06}", self._salts, self._frames)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            os.pwrite(descriptor, str(mark).encode("ascii"), 0)
-        finally:
-            os.close(descriptor)
+        if self._descriptor < 0 or not os.fstat(self._descriptor).st_nlink:  # somebody removed the file
+            self.close()
+            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        os.pwrite(self._descriptor, str(mark).encode("ascii"), 0)
         self._marked = self._frames
+
+    def close(self) -> None:
+        """Close the mark's file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def _salts_now(self) -> bytes:
         with self._log.open("rb", buffering=0) as file:

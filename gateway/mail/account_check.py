@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.errors import MailRefused
+from channels.common.mail.server_settings import DEFAULT_PORTS, MailServer
+from channels.common.mail.smtp import NotTaken, connected
 from gateway.mail.account_connections import AccountConnections
-from gateway.mail.smtp import NotSent, connected
-from gateway.settings.mail import DEFAULT_PORTS, MailAccount, MailServer
+from gateway.mail.refusals import missing, names_of
+from gateway.settings.mail import MailAccount
 
 if TYPE_CHECKING:
-    from gateway.mail.imap_connection import ImapConnection
+    from channels.common.mail.imap_connection import ImapConnection
 
 _USES = ("sent", "drafts", "archive", "trash")
 
@@ -70,8 +72,11 @@ async def _smtp(name: str, account: MailAccount) -> Check:
     if account.smtp is None:
         return Check("smtp login", "no SMTP server is set: drafts only", needed=False)
     try:
-        client = await connected(name, account, account.smtp)
-    except NotSent as error:
+        client = await connected(names_of(name), account, account.smtp)
+    except NotTaken as error:
         return Check("smtp login", str(error.told), error.told.hint, ok=False)
+    except ImportError as error:
+        refusal = missing(error)
+        return Check("smtp login", str(refusal), refusal.hint, ok=False)
     client.close()
     return Check("smtp login", "logged in; nothing was sent")

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from agent.errors import MailRefused
-from gateway.base.installation import how_to_add
-from gateway.mail.explanations import LoginRefused, is_broken, refused
+from channels.common.mail.explanations import LoginRefused, is_broken
+from channels.errors import MailProblem
+from gateway.mail.refusals import missing, refused
 from gateway.settings.mail import MailAccount, MailSettings
 
 if TYPE_CHECKING:
-    from gateway.mail.imap_connection import ImapConnection
+    from channels.common.mail.imap_connection import ImapConnection
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ class AccountConnections:
         again = opened.connection is not None
         try:
             return work(self._connection(account, opened))
-        except MailRefused:
+        except (MailRefused, MailProblem):
             raise
         except Exception as error:
             broken = is_broken(error)
@@ -167,9 +168,9 @@ class AccountConnections:
 def imap_connection() -> type[ImapConnection]:
     """Return the class that connects. Raises MailRefused where its package is not installed."""
     try:
-        from gateway.mail.imap_connection import ImapConnection
+        from channels.common.mail.imap_connection import ImapConnection
     except ImportError as error:
-        raise MailRefused(f"the package {error.name} is not installed", hint=f"install it: {how_to_add('mail')}") from error
+        raise missing(error) from error
     return ImapConnection
 
 
@@ -179,6 +180,6 @@ def is_of_mail(error: BaseException) -> bool:
 
     from imap_tools.errors import ImapToolsError
 
-    from gateway.mail.imap_values import NotReadable
+    from channels.common.mail.imap_values import NotReadable
 
-    return isinstance(error, OSError | LoginRefused | imaplib.IMAP4.error | ImapToolsError | NotReadable)
+    return isinstance(error, OSError | MailProblem | LoginRefused | imaplib.IMAP4.error | ImapToolsError | NotReadable)

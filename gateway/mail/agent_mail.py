@@ -12,19 +12,20 @@ from agent.tools.arguments import failed
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.mail_tool import SENDS, MailArguments
 from agent.tools.protocol import Act, Outcome, ToolContext
+from channels.common.mail.imap_values import check_of
+from channels.common.mail.mail_headers import provider_of
+from channels.common.mail.stored_mail import StoredMail, Summary, attachment, read_mail, summary_of
 from gateway.mail import mail_words
 from gateway.mail.account_connections import AccountConnections
 from gateway.mail.letter_writing import LetterWriter
-from gateway.mail.mail_headers import provider_of
-from gateway.mail.mailbox import StoredMail, Summary, attachment, read_mail, summary_of
-from gateway.mail.message_ids import MessageId, check_of, parse_id
+from gateway.mail.message_ids import MessageId, parse_id
 from gateway.mail.message_text import MessageTexts
 from gateway.mail.search_query import criteria_of
 from gateway.mail.sending import MailSender
 from gateway.settings.mail import MailAccount
 
 if TYPE_CHECKING:
-    from gateway.mail.imap_connection import ImapConnection
+    from channels.common.mail.imap_connection import ImapConnection
 
 PAGE: Final = 20
 """Mails that one list shows."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from agent.taint import fenced
 from agent.timing import Clock
+from channels.common.mail.stored_mail import Summary
 from channels.messages import ChatAddress, Inbound, Sender
 from gateway.ledger.rows import InboxRow, NewOutbound, Unasked
 from gateway.mail import mail_words
-from gateway.mail.mailbox import Summary
 from gateway.mail.message_text import MessageTexts
 from gateway.mail.watching import NewMail
 from gateway.routing.automation import Automation

@@ -13,7 +13,8 @@ from email.utils import format_datetime, formataddr, parseaddr
 from typing import Final
 
 from agent.errors import MailRefused
-from gateway.mail.addresses import Address, header_of, valid
+from channels.common.mail.mail_addresses import Address, header_of
+from gateway.mail.addresses import valid
 from gateway.media.file_types import format_size, media_type, safe_name
 
 MOST_FILES: Final = 20

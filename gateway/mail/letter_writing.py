@@ -14,18 +14,19 @@ from agent.errors import MailRefused, WorkspaceFileError
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.mail_tool import MailArguments
 from agent.tools.protocol import ToolContext
+from channels.common.mail.mail_addresses import Address
+from channels.common.mail.mail_headers import reply_subject
+from channels.common.mail.stored_mail import StoredMail, read_mail
 from gateway.mail import composing
 from gateway.mail.account_connections import AccountConnections
-from gateway.mail.addresses import MOST_RECIPIENTS, Address, recipients
+from gateway.mail.addresses import MOST_RECIPIENTS, recipients
 from gateway.mail.composing import MOST_FILES, Enclosure, Letter
-from gateway.mail.mail_headers import reply_subject
-from gateway.mail.mailbox import StoredMail, read_mail
 from gateway.mail.message_ids import MessageId
 from gateway.mail.send_records import SendRecord, SendRecords, record_key
 from gateway.settings.mail import MailAccount
 
 if TYPE_CHECKING:
-    from gateway.mail.imap_connection import ImapConnection
+    from channels.common.mail.imap_connection import ImapConnection
 
 _REMEMBERED: Final = 200
 """Calls whose refusal is remembered, so that what could not be shown is not sent."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 
 from agent.taint import source
-from gateway.mail.addresses import Address
-from gateway.mail.mailbox import StoredMail, Summary
-from gateway.mail.mime_parts import MimePart
+from channels.common.mail.mail_addresses import Address
+from channels.common.mail.mime_parts import MimePart
+from channels.common.mail.stored_mail import StoredMail, Summary
 from gateway.media.file_types import format_size, safe_name
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -28,11 +26,6 @@ class MessageId:
     def written(self, *, alone: bool) -> str:
         """Return it as people and models write it; ``alone``: there is one account."""
         return f"{'' if alone else f'{self.account}:'}{self.folder}#{self.check}.{self.uid}"
-
-
-def check_of(validity: int) -> str:
-    """Return four characters that stand for a folder's UIDVALIDITY."""
-    return base64.b32encode(hashlib.blake2b(str(validity).encode(), digest_size=5).digest()).decode().lower()[:4]
 
 
 def parse_id(written: str, accounts: Collection[str]) -> MessageId:

@@ -10,10 +10,21 @@ from agent.errors import FetchFailed
 from agent.tools.web.fetch_protocol import Fetched
 from agent.tools.web.page_reader import PageReader
 from agent.tools.web.page_text import decoded
-from gateway.mail.mailbox import StoredMail, TextPart
+from channels.common.mail.stored_mail import StoredMail, TextPart
 
 SECONDS: Final = 30.0
 """How long the HTML of one mail may take to read."""
+
+
+async def visible_text(html: bytes, charset: str, pages: PageReader | None = None) -> str:
+    """Return what a person would see of the HTML of a mail, as Markdown. Raises ValueError where it cannot be read."""
+    reader = pages or PageReader(seconds=SECONDS)
+    try:
+        read = await reader.read(Fetched(url="", status=200, media_type="text/html", charset=charset, body=html), whole=True)
+    except FetchFailed as error:
+        raise ValueError(str(error)) from error
+    notes = "".join(f"\n[{note.replace('page', 'mail')}]" for note in read.notes)
+    return f"{read.text}{notes}"
 
 
 class MessageTexts:
@@ -31,10 +42,7 @@ class MessageTexts:
         if part.media_type != "text/html":
             text = await asyncio.to_thread(decoded, part.data, part.charset, html=False)
             return without_smuggled(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
-        fetched = Fetched(url="", status=200, media_type="text/html", charset=part.charset, body=part.data)
         try:
-            read = await self._pages.read(fetched, whole=True)
-        except FetchFailed as error:
+            return await visible_text(part.data, part.charset, self._pages)
+        except ValueError as error:
             return f"[the HTML of this mail could not be read: {error}]"
-        notes = "".join(f"\n[{note.replace('page', 'mail')}]" for note in read.notes)
-        return f"{read.text}{notes}"

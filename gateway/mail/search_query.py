@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
 
 from agent.errors import MailRefused
+from channels.common.mail.imap_criteria import Criteria, imap_date, quoted
 
-MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-"""The names of months in IMAP, whatever language the machine speaks."""
 MOST_TERMS: Final = 20
-LONGEST: Final = 200
 _TERM: Final = re.compile(r'(?P<minus>-?)(?:(?P<key>[A-Za-z_]+):)?(?:"(?P<quoted>[^"]*)"|(?P<plain>\S+))')
 _TEXTS: Final = {"from": "FROM", "to": "TO", "cc": "CC", "subject": "SUBJECT", "text": "TEXT", "body": "BODY"}
 _DATES: Final = {"since": "SINCE", "after": "SINCE", "before": "BEFORE", "on": "ON"}
@@ -28,14 +25,6 @@ _STATES: Final = {
 _UNKNOWN: Final = frozenset({"has", "label", "filename", "larger", "smaller", "in", "category", "older_than", "size"})
 """What other mail programs have, and would find the wrong mails if it were taken for a word."""
 KNOWN: Final = "from: to: cc: subject: text: since: before: on: newer_than:7d is:unread is:flagged, and words"
-
-
-@dataclass(frozen=True, slots=True)
-class Criteria:
-    """What IMAP is asked. ``reads_mails``: the server may have to read every mail, not only its index."""
-
-    text: bytes
-    reads_mails: bool = False
 
 
 def criteria_of(query: str, today: date, *, unread: bool = False) -> Criteria:
@@ -86,14 +75,3 @@ def _date(value: str, key: str) -> date:
         return date.fromisoformat(value.replace("/", "-"))
     except ValueError as error:
         raise MailRefused(f"query: {key}:{value[:20]} is no date; write it like {key}:2026-01-31") from error
-
-
-def imap_date(day: date) -> str:
-    """Return a date as IMAP has it."""
-    return f"{day.day:02d}-{MONTHS[day.month - 1]}-{day.year:04d}"
-
-
-def quoted(text: str) -> bytes:
-    """Return a string of a command. Line ends, which would end the command, become spaces."""
-    plain = "".join(char if ord(char) >= ord(" ") and char != "\x7f" else " " for char in text[:LONGEST])
-    return b'"' + plain.encode("utf-8", "replace").replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'

@@ -9,16 +9,18 @@ from datetime import datetime
 from email.utils import parseaddr
 from typing import TYPE_CHECKING, Final
 
+from agent import fault_injection
 from agent.errors import MailRefused
 from agent.tools.arguments import failed
 from agent.tools.protocol import Outcome
+from channels.common.mail.smtp import InDoubt, NotTaken, Submission, hand_over
 from gateway.mail.account_connections import AccountConnections
 from gateway.mail.message_ids import MessageId, parse_id
+from gateway.mail.refusals import missing, names_of
 from gateway.mail.send_records import SendRecord, SendRecords
-from gateway.mail.smtp import InDoubt, NotSent, Submission, hand_over
 
 if TYPE_CHECKING:
-    from gateway.mail.imap_connection import ImapConnection
+    from channels.common.mail.imap_connection import ImapConnection
 
 log = logging.getLogger(__name__)
 
@@ -96,11 +98,17 @@ class MailSender:
         sender = parseaddr(record.sender)[1]
         try:
             await hand_over(
-                Submission(record.account, account, sender, record.recipients, mail), last_byte=last_byte, sleep=self._sleep
+                Submission(names_of(record.account), account, sender, record.recipients, mail),
+                last_byte=last_byte,
+                written=_after_last_byte,
+                sleep=self._sleep,
             )
-        except NotSent as error:
+        except NotTaken as error:
             await asyncio.to_thread(self._records.advance, record, "prepared")
             raise MailRefused(f"the mail was not sent: {error.told}", hint=error.told.hint) from error
+        except ImportError as error:
+            await asyncio.to_thread(self._records.advance, record, "prepared")
+            raise missing(error) from error
         except InDoubt as error:
             log.warning("nobody knows whether the mail %s was sent: %s", record.message_id, error)
             resolved = await self._resolved(record)
@@ -285,3 +293,7 @@ def _store(connection: ImapConnection, record: SendRecord, use: str, mail: bytes
 def _answered(connection: ImapConnection, original: MessageId) -> None:
     connection.select_checked(original.folder, original.check, writing=True)
     connection.flag(original.uid, "\\Answered", on=True)
+
+
+def _after_last_byte() -> None:
+    fault_injection.point("after", "mail_last_byte")

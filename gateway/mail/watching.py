@@ -12,17 +12,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from agent.errors import MailRefused
+from channels.common.mail.explanations import LoginRefused
+from channels.common.mail.imap_values import check_of
+from channels.common.mail.stored_mail import StoredMail, Summary, read_mail, summary_of
 from gateway.base.errors import StorageFailed
 from gateway.mail.account_connections import imap_connection, is_of_mail
 from gateway.mail.agent_mail import trusted_of
-from gateway.mail.explanations import LoginRefused, refused
-from gateway.mail.mailbox import StoredMail, Summary, read_mail, summary_of
-from gateway.mail.message_ids import MessageId, check_of
+from gateway.mail.message_ids import MessageId
+from gateway.mail.refusals import refused
 from gateway.mail.watch_cursor import Cursor, CursorFile
 from gateway.settings.mail import MailAccount
 
 if TYPE_CHECKING:
-    from gateway.mail.imap_connection import ImapConnection, Selected
+    from channels.common.mail.imap_connection import ImapConnection, Selected
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,9 @@
 """The state folder of Clawdbot or OpenClaw, as it lies on disk. It is only read.
 
-Layout, seen in folders made by npm ``clawdbot`` 2026.1.24-3 and ``openclaw`` 2026.9.6: ``<name>.json`` (JSON5), ``.env``,
+Layout, seen in a folder made by npm ``clawdbot`` 2026.1.24-3: ``<name>.json`` (JSON5), ``.env``,
 ``agents/<id>/agent/auth-profiles.json``, ``agents/<id>/sessions/`` (``sessions.json`` and a JSONL transcript for each session),
-``credentials/<channel>-allowFrom.json``, ``cron/jobs.json``, ``skills/<name>/SKILL.md``; workspaces lie outside, where the settings say.
+``credentials/<channel>-allowFrom.json``, ``cron/jobs.json``, ``skills/<name>/SKILL.md``; workspaces lie where the settings say.
+Since June 2026 OpenClaw keeps most of it in SQLite: ``openclaw_database.py``. An older folder has files, which may stay beside that.
 """
 
 from __future__ import annotations
@@ -75,6 +76,15 @@ class ForeignState:
     def filled(self, text: str) -> str:
         """Return a text with the variables of the ``.env`` filled in; others stay."""
         return _VARIABLE.sub(lambda found: self.env.get(found[1], found[0]), text)
+
+    @property
+    def shared_database(self) -> Path:
+        """Return the database of what all agents share, which need not exist."""
+        return self.folder / "state" / "openclaw.sqlite"
+
+    def database(self, agent: str) -> Path:
+        """Return the database of an agent, which need not exist."""
+        return self.folder / "agents" / agent / "agent" / "openclaw-agent.sqlite"
 
     def sessions(self, agent: str) -> Path:
         """Return the folder of an agent's sessions."""

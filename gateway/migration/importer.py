@@ -21,10 +21,11 @@ from gateway.config.settings_file import change
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.migration.foreign_state import ForeignState, read_json, section
 from gateway.migration.job_import import import_jobs
+from gateway.migration.openclaw_database import reported
 from gateway.migration.report import Report
 from gateway.migration.session_import import import_sessions
 from gateway.migration.settings_import import import_settings
-from gateway.models.key_profiles import Profile, Profiles, same_provider
+from gateway.models.key_profiles import Profile, ProfileFile, Profiles, same_provider
 from gateway.settings.auth import AuthSettings
 from gateway.settings.root import Settings
 from gateway.skills.catalog import managed_folder
@@ -78,9 +79,8 @@ def _move_files(
     for agent, target in workspaces.items():
         progress(f"Copying the workspace of {agent}")
         _copy_workspace(state.workspace(agent), target, report, dry_run=dry_run)
-        progress(f"Reading the conversations of {agent}")
-        folder = state.workspace(agent) if dry_run else target
-        import_sessions(state, agent, paths.sessions(agent), _text_of(folder / "MEMORY.md"), report, dry_run=dry_run)
+        folder, memory = paths.sessions(agent), _text_of((state.workspace(agent) if dry_run else target) / "MEMORY.md")
+        import_sessions(state, agent, folder, memory, report, dry_run=dry_run, progress=progress)
     settings = load(paths, {}, only_look=True).settings
     import_jobs(state, paths, settings, report, dry_run=dry_run)
     _copy_skills(state.folder / "skills", managed_folder(paths), report, dry_run=dry_run)
@@ -130,33 +130,38 @@ def _write_settings(paths: Paths, env: Mapping[str, str], text: str) -> None:
 
 def _import_keys(state: ForeignState, paths: Paths, report: Report, *, dry_run: bool) -> None:
     profiles = Profiles(paths, AuthSettings())
+    with reported(report, "keys", state.shared_database) as database:
+        _take_keys(database.shared_profiles() if database else None, profiles.file(), report, dry_run=dry_run)
     for agent in state.agents:
         file = state.folder / "agents" / agent / "agent" / "auth-profiles.json"
+        target = profiles.file(None if agent == state.agents[0] else agent)
         try:
-            raw = read_json(file)
+            _take_keys(read_json(file), target, report, dry_run=dry_run)
         except (OSError, ValueError) as error:
             report.add("keys", str(file), "problem", str(error))
-            continue
-        for name, one in (section(raw, "profiles") if isinstance(raw, dict) else {}).items():
-            secret = str(one.get("key") or one.get("token") or "").strip() if isinstance(one, dict) else ""
-            kind = one.get("type") if isinstance(one, dict) else None
-            if not isinstance(one, dict):
-                report.add("keys", name, "problem", "it cannot be read")
-                continue
-            if kind not in {"api_key", "token"} or not secret:
-                report.add(
-                    "keys", name, "left out", "signing in by OAuth is not supported: add a key with homebody models auth add"
-                )
-                continue
-            target = profiles.file(None if agent == state.agents[0] else agent)
-            if not dry_run:
-                target.put(Profile(name, same_provider(str(one.get("provider") or name.partition(":")[0])), kind, secret))
-            report.add("keys", name, "taken")
+        with reported(report, "keys", state.database(agent)) as database:
+            _take_keys(database.own_profiles() if database else None, target, report, dry_run=dry_run)
     for variable, provider in _KEYS_IN_ENV.items():
         if secret := (state.env.get(variable) or str(section(state.config, "env").get(variable) or "")).strip():
             if not dry_run:
                 profiles.file().put(Profile(f"{provider}:imported", provider, "api_key", secret))
             report.add("keys", variable, "taken", f"saved as {provider}:imported")
+
+
+def _take_keys(raw: object, target: ProfileFile, report: Report, *, dry_run: bool) -> None:
+    for name, one in (section(raw, "profiles") if isinstance(raw, dict) else {}).items():
+        if not isinstance(one, dict):
+            report.add("keys", name, "problem", "it cannot be read")
+            continue
+        secret, kind = str(one.get("key") or one.get("token") or "").strip(), one.get("type")
+        if kind not in {"api_key", "token"} or not secret:
+            kept = one.get("keyRef") or one.get("tokenRef")
+            what = "it is kept outside of the file" if kept else "signing in by OAuth is not supported"
+            report.add("keys", name, "left out", f"{what}: add a key with homebody models auth add")
+            continue
+        if not dry_run:
+            target.put(Profile(name, same_provider(str(one.get("provider") or name.partition(":")[0])), kind, secret))
+        report.add("keys", name, "taken")
 
 
 def _copy_workspace(source: Path, target: Path, report: Report, *, dry_run: bool) -> None:

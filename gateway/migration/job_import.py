@@ -14,6 +14,7 @@ from gateway.base.errors import HomebodyError
 from gateway.base.paths import Paths
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.migration.foreign_state import ForeignState, agent_id, read_json
+from gateway.migration.openclaw_database import reported
 from gateway.migration.report import Report
 from gateway.schedules.parsing import parse_schedule, zone_named
 from gateway.settings.root import Settings
@@ -38,16 +39,8 @@ class CannotBeTaken(ValueError):
 
 def import_jobs(state: ForeignState, paths: Paths, settings: Settings, report: Report, *, dry_run: bool) -> None:
     """Add the jobs to the ledger, and report each."""
-    file = state.folder / "cron" / "jobs.json"
-    try:
-        raw = read_json(file)
-    except (OSError, ValueError) as error:
-        report.add(KIND, str(file), "problem", str(error))
-        return
-    listed = raw.get("jobs") if isinstance(raw, dict) else raw
-    if odd := sum(not isinstance(job, dict) for job in listed or ()):
-        report.add(KIND, f"{odd} entries of {file.name}", "problem", "they are no jobs")
-    wishes = list(_wishes([job for job in listed or () if isinstance(job, dict)], settings, report))
+    listed = _stored(state, report)
+    wishes = list(_wishes([job for job in listed if isinstance(job, dict)], settings, report))
     if not wishes:
         return
     if dry_run:
@@ -55,6 +48,26 @@ def import_jobs(state: ForeignState, paths: Paths, settings: Settings, report: R
             report.add(KIND, wish.name, "changed" if wish.told else "taken", wish.told)
         return
     asyncio.run(_add(paths, settings, wishes, report))
+
+
+def _stored(state: ForeignState, report: Report) -> list[Any]:
+    """Return the jobs of the database, or of the file where there is no database."""
+    with reported(report, KIND, state.shared_database) as database:
+        if database is not None:
+            jobs = database.jobs()
+            if own := sum(one.own for one in jobs):
+                report.add(KIND, f"{own} jobs of {state.program}", "left out", "it made them for its own upkeep")
+            return [one.job for one in jobs if not one.own]
+    file = state.folder / "cron" / "jobs.json"
+    try:
+        raw = read_json(file)
+    except (OSError, ValueError) as error:
+        report.add(KIND, str(file), "problem", str(error))
+        return []
+    listed = list((raw.get("jobs") if isinstance(raw, dict) else raw) or ())
+    if odd := sum(not isinstance(job, dict) for job in listed):
+        report.add(KIND, f"{odd} entries of {file.name}", "problem", "they are no jobs")
+    return listed
 
 
 def _wishes(jobs: list[dict[str, Any]], settings: Settings, report: Report) -> Iterator[_Wish]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,8 @@ from agent.taint import source
 from agent.transcript.entries import Body, Compacted, Entry, Opened, Said, TurnEnded, encode
 from gateway.base.clock import SystemClock
 from gateway.migration.foreign_state import ForeignState, read_json
-from gateway.migration.foreign_transcript import ForeignMessage, ForeignTranscript, read_transcript
+from gateway.migration.foreign_transcript import ForeignMessage, ForeignTranscript, read_branch, read_transcript
+from gateway.migration.openclaw_database import OpenClawDatabase, reported
 from gateway.migration.report import Report
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import SessionStore
@@ -35,37 +36,88 @@ _INTERNAL: Final = ("cron:", "hook:", "subagent:", "acp:", "global", "unknown")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
+    """A session that is taken over: its key here, where its transcript is, and how large that is."""
+
     key: str
     session: str
-    path: Path
     spoken: datetime
+    size: int
+    path: Path | None
+    """The file; None if the database has it."""
 
 
-def import_sessions(state: ForeignState, agent: str, folder: Path, memory: str, report: Report, *, dry_run: bool) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """Where the sessions of an agent are written to, and what its owner's own begins with."""
+
+    agent: str
+    store: SessionStore
+    memory: str
+    dry_run: bool
+
+
+def import_sessions(
+    state: ForeignState,
+    agent: str,
+    folder: Path,
+    memory: str,
+    report: Report,
+    *,
+    dry_run: bool,
+    progress: Callable[[str], None],
+) -> None:
     """Write an agent's sessions into ``folder``, and report each. ``memory`` is what the owner's own session begins with: MEMORY.md."""
-    known = list(_known(state, agent, report))
     store = SessionStore(folder, SystemClock())
+    target = _Target(agent=agent, store=store, memory=memory, dry_run=dry_run)
     if not dry_run:
         asyncio.run(store.load())  # before there are transcripts, which it would take for sessions whose records were lost
-    for one in known:
-        try:
-            found = read_transcript(one.path)
-        except OSError as error:
-            report.add(KIND, one.key, "problem", f"{one.path}: {error.strerror or error}")
-            continue
-        if not found.messages and not found.summary:
-            report.add(KIND, one.key, "left out", "it holds no messages")
-            continue
-        record = _record(one, found)
-        if not dry_run:
-            asyncio.run(store.put(record))
-            _write(store.transcript(record.session), _entries(agent, record, found, memory))
-        report.add(KIND, one.key, "changed" if found.tools or found.broken or found.pictures else "taken", _told(found))
-    others = _transcripts(state.sessions(agent)) - {one.path for one in known}
-    if others:
-        report.add(KIND, f"{len(others)} older transcripts", "left out", f"they stay in {state.sessions(agent)}")
+    with reported(report, KIND, state.database(agent)) as database:
+        known = list(_known(state, agent, database, report))
+        total, done = sum(one.size for one in known), 0
+        for number, one in enumerate(known, 1):
+            progress(f"Conversations of {agent}: {number:,} of {len(known):,}, {_megabytes(done)} of {_megabytes(total)}")
+            _import_one(one, database, target, report)
+            done += one.size
+        _tell_older(state, agent, known, database, report)
     if not dry_run:
         asyncio.run(store.fold())
+
+
+def _import_one(one: _Found, database: OpenClawDatabase | None, target: _Target, report: Report) -> None:
+    try:
+        found = _read(one, database)
+    except OSError as error:
+        report.add(KIND, one.key, "problem", f"{one.path}: {error.strerror or error}")
+        return
+    except ValueError as error:
+        report.add(KIND, one.key, "problem", str(error))
+        return
+    if not found.messages and not found.summary:
+        cold = database is not None and one.path is None and database.set_aside(one.session)
+        report.add(KIND, one.key, "left out", "it is in the cold archive of OpenClaw" if cold else "it holds no messages")
+        return
+    record = _record(one, found)
+    if not target.dry_run:
+        asyncio.run(target.store.put(record))
+        _write(target.store.transcript(record.session), _entries(target.agent, record, found, target.memory))
+    changed = found.tools or found.broken or found.pictures or found.cut
+    report.add(KIND, one.key, "changed" if changed else "taken", _told(found))
+
+
+def _read(one: _Found, database: OpenClawDatabase | None) -> ForeignTranscript:
+    if one.path is not None or database is None:
+        return read_transcript(one.path or Path())
+    return read_branch(database.lines_backwards(one.session), one_branch=database.follows_branch(one.session))
+
+
+def _tell_older(
+    state: ForeignState, agent: str, known: list[_Found], database: OpenClawDatabase | None, report: Report
+) -> None:
+    stored = database.older() if database else 0
+    files = _transcripts(state.sessions(agent)) - {one.path for one in known}
+    for count, place in ((stored, state.database(agent)), (len(files), state.sessions(agent))):
+        if count:
+            report.add(KIND, f"{count} older transcripts", "left out", f"they stay in {place}")
 
 
 def foreign_key(key: str, agent: str) -> str | None:
@@ -81,7 +133,14 @@ def foreign_key(key: str, agent: str) -> str | None:
     return None
 
 
-def _known(state: ForeignState, agent: str, report: Report) -> Iterator[_Found]:
+def _known(state: ForeignState, agent: str, database: OpenClawDatabase | None, report: Report) -> Iterator[_Found]:
+    """Yield the sessions of the database, then those of ``sessions.json`` whose keys it does not have."""
+    seen: set[str] = set()
+    for stored in database.sessions() if database else ():
+        seen.add(stored.key)
+        if (here := _key_here(stored.key, agent, report)) and database:
+            spoken, size = _instant(stored.entry), database.size(stored.session)
+            yield _Found(key=here, session=stored.session, spoken=spoken, size=size, path=None)
     folder = state.sessions(agent)
     try:
         raw = read_json(folder / "sessions.json")
@@ -90,16 +149,21 @@ def _known(state: ForeignState, agent: str, report: Report) -> Iterator[_Found]:
         return
     for key, entry in (raw if isinstance(raw, dict) else {}).items():
         session = entry.get("sessionId") if isinstance(entry, dict) else None
-        here = foreign_key(str(key), agent)
+        here = None if key in seen else _key_here(str(key), agent, report)
         if here is None:
-            if not any(str(key).removeprefix(f"agent:{agent}:").startswith(one) for one in _INTERNAL):
-                report.add(KIND, str(key), "left out", "there is no such kind of session here")
             continue
-        path = _file(folder, entry, session)
+        path = _file(folder, entry, session) if isinstance(entry, dict) else None
         if path is None:
             report.add(KIND, str(key), "problem", "its transcript is not there")
             continue
-        yield _Found(key=here, session=str(session), path=path, spoken=_instant(entry))
+        yield _Found(key=here, session=str(session), spoken=_instant(entry), size=path.stat().st_size, path=path)
+
+
+def _key_here(key: str, agent: str, report: Report) -> str | None:
+    here = foreign_key(key, agent)
+    if here is None and not any(key.removeprefix(f"agent:{agent}:").startswith(one) for one in _INTERNAL):
+        report.add(KIND, key, "left out", "there is no such kind of session here")
+    return here
 
 
 def _file(folder: Path, entry: Mapping[str, Any], session: object) -> Path | None:
@@ -177,6 +241,7 @@ def _told(found: ForeignTranscript) -> str:
     left = [f"{found.tools} results of tools"] if found.tools else []
     left += [f"{found.pictures} pictures"] if found.pictures else []
     left += [f"{found.broken} lines that could not be read"] if found.broken else []
+    left += ["what is older than these"] if found.cut else []
     return " and ".join(parts) + (f"; left out: {', '.join(left)}" if left else "")
 
 
@@ -186,3 +251,7 @@ def _write(path: Path, entries: Iterator[Entry]) -> None:
         path.chmod(_MODE)
         for entry in entries:
             file.write(encode(entry))
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"

@@ -13,7 +13,8 @@ from gateway.base.errors import Problem, SettingsError
 from gateway.base.paths import Paths
 from gateway.config.load import check
 from gateway.config.syntax_tree import KeyPath, dotted_key
-from gateway.migration.foreign_state import ForeignState, agent_id, read_json
+from gateway.migration.foreign_state import ForeignState, agent_id, read_json, section
+from gateway.migration.openclaw_database import reported
 from gateway.migration.report import Report
 
 KIND: Final = "settings"
@@ -27,6 +28,7 @@ _OWN: Final[Mapping[KeyPath, str]] = {
     ("skills", "entries"): "",
     ("env",): "",
     ("auth",): "keys are taken over by themselves",
+    ("commands", "ownerAllowFrom"): "the owner is the first in allowFrom",
 }
 """Keys that are left out, and why; with no reason nothing is said."""
 _PLATFORMS: Final = ("telegram", "discord", "slack")
@@ -41,6 +43,8 @@ def import_settings(state: ForeignState, paths: Paths, report: Report, workspace
     for path, reason in _OWN.items():
         if _without(values, path) and reason:
             report.add(KIND, dotted_key(path), "left out", reason)
+    values = _without_empty(values)
+    _move_search(values, report)
     _spell_agents(values, report)
     _move_workspaces(values, state, report, workspaces)
     for channel in values.get("channels") or {}:
@@ -61,6 +65,19 @@ def import_settings(state: ForeignState, paths: Paths, report: Report, workspace
     for path in sorted(_leaves(values), key=dotted_key):
         report.add(KIND, dotted_key(path), "taken")
     return _text(values, state)
+
+
+def _move_search(values: MutableMapping[str, Any], report: Report) -> None:
+    """Take OpenClaw's ``memory.search`` for ``agents.defaults.memorySearch``, where it was before and is here."""
+    search = section(section(values, "memory"), "search")
+    agents = values.setdefault("agents", {}) if search else None
+    defaults = agents.setdefault("defaults", {}) if isinstance(agents, dict) else None
+    if not isinstance(defaults, dict) or "memorySearch" in defaults:
+        return
+    own = "openai" if search.get("provider") == "openai-compatible" else search.get("provider")
+    defaults["memorySearch"] = {**search, **({"provider": own} if own else {})}
+    _without(values, ("memory", "search"))
+    report.add(KIND, "memory.search", "changed", "it is agents.defaults.memorySearch here")
 
 
 def _spell_agents(values: MutableMapping[str, Any], report: Report) -> None:
@@ -101,7 +118,11 @@ def _move_workspaces(
 
 
 def _let_in(channels: MutableMapping[str, Any], state: ForeignState, report: Report) -> None:
-    """Add the people who were paired to ``allowFrom``: the first of them is the owner."""
+    """Add the people who were paired to ``allowFrom``: the first of them is the owner, who is first here, too, if OpenClaw knows one."""
+    owners = [str(one) for one in section(state.config, "commands").get("ownerAllowFrom") or ()]
+    stored: dict[str, list[str]] = {}
+    with reported(report, "people", state.shared_database) as database:
+        stored = {channel: database.people(channel) for channel in _PLATFORMS} if database else {}
     for channel in _PLATFORMS:
         file = state.folder / "credentials" / f"{channel}-allowFrom.json"
         try:
@@ -109,13 +130,15 @@ def _let_in(channels: MutableMapping[str, Any], state: ForeignState, report: Rep
         except (OSError, ValueError) as error:
             report.add("people", channel, "problem", f"{file} {error}")
             continue
-        people = [str(one) for one in raw.get("allowFrom") or () if str(one) != "*"] if isinstance(raw, dict) else []
+        listed = [*stored.get(channel, ()), *((raw.get("allowFrom") or ()) if isinstance(raw, dict) else ())]
+        people = [one for one in dict.fromkeys(map(str, listed)) if one != "*"]
+        people.sort(key=lambda one: f"{channel}:{one}" not in owners)
         if not people:
             continue
-        section = channels.setdefault(channel, {})
-        given = [str(one) for one in section.get("allowFrom") or ()]
-        section["allowFrom"] = list(dict.fromkeys([*given, *people]))
-        owner = section["allowFrom"][0]
+        found = channels.setdefault(channel, {})
+        given = [str(one) for one in found.get("allowFrom") or ()]
+        found["allowFrom"] = list(dict.fromkeys([*given, *people]))
+        owner = found["allowFrom"][0]
         for one in people:
             report.add("people", f"{channel} {one}", "taken", "the owner" if one == owner else "a guest")
 

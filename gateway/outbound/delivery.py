@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -109,7 +109,8 @@ class Delivery:
         self._look_again = False
         """Whether more chunks may be due than the last pass started; the next pass starts when a conversation is finished."""
         self._settling = 0
-        outbox.on_outbound(self._wake.set)
+        self._group: asyncio.TaskGroup | None = None
+        outbox.on_outbound(self._queued)
 
     def attach(self, channel: Channel) -> None:
         """Add a channel. Sending starts when it is ready."""
@@ -135,17 +136,20 @@ class Delivery:
 
     async def run(self) -> None:
         """Send until cancelled or drained."""
-        async with asyncio.TaskGroup() as group:
-            while not self._closing:
-                self._wake.clear()
-                pause = STORAGE_PAUSE
-                try:
-                    pause = await self._send_due(group)
-                except StorageFailed as error:
-                    log.warning("the outbox cannot be read: %s", error)
-                async with self._moved:
-                    self._moved.notify_all()
-                await wait_until_set(self._wake, self._clock, pause)
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                while not self._closing:
+                    self._wake.clear()
+                    pause = STORAGE_PAUSE
+                    try:
+                        pause = await self._send_due()
+                    except StorageFailed as error:
+                        log.warning("the outbox cannot be read: %s", error)
+                    async with self._moved:
+                        self._moved.notify_all()
+                    await wait_until_set(self._wake, self._clock, pause)
+        finally:
+            self._group = None
 
     async def settled(self) -> None:
         """Wait until every chunk that is due now was tried."""
@@ -175,7 +179,27 @@ class Delivery:
     def _open_accounts(self) -> list[str]:
         return sorted(self._ready & self._channels.keys())
 
-    async def _send_due(self, group: asyncio.TaskGroup) -> float:
+    def _queued(self, due: Sequence[OutboxRow] | None) -> None:
+        """Start what was queued and is due; what cannot start now is left to the next pass, and so is what is not known."""
+        if due is None or self._wall - self._wall_ahead() > SET_BACK:
+            self._wake.set()
+            return
+        for row in due:
+            if not self._started(row):
+                self._wake.set()
+
+    def _started(self, row: OutboxRow) -> bool:
+        """Start sending a chunk, unless its conversation is being sent to or its account has no free place."""
+        address, account = row.conversation.address, account_of(row.conversation)
+        open_ = account in self._ready and account in self._channels and account not in self._hurried
+        if self._group is None or self._closing or not open_ or address in self._busy:
+            return False
+        if self._busy_on(account) >= self._parallel:
+            return False
+        self._busy[address] = self._group.create_task(self._converse(address, row), name=f"delivery {address}")
+        return True
+
+    async def _send_due(self) -> float:
         """Start all due sends; return the seconds until the next one is due."""
         for account in list(self._hurried):
             await self._outbox.retry_now(account)
@@ -188,11 +212,7 @@ class Delivery:
             self._listener.given_up(address, "could not be delivered in time")
         self._look_again = len(look.due) >= limit or min(free.values(), default=1) <= 0
         for row in look.due:
-            address, account = row.conversation.address, account_of(row.conversation)
-            if address not in self._busy and free[account] > 0:
-                free[account] -= 1
-                self._busy[address] = group.create_task(self._converse(address, row), name=f"delivery {address}")
-            else:
+            if not self._started(row):
                 self._look_again = True
         if look.next is None:
             return LONGEST_PAUSE

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from channels.built_in import BUILT_IN
-from channels.messages import API, ChatAddress
+from channels.messages import API, WEB, ChatAddress
 from channels.silent import is_silent
 from gateway.base.errors import UsageError
 
@@ -34,6 +34,8 @@ def checked_address(text: str, settings: Settings) -> ChatAddress:
         raise _unfit(text, "is no chat that anybody reads")
     if place.channel == "terminal":
         raise _unfit(text, "is the terminal, which nobody may have open then")
+    if place.channel == WEB:
+        raise _unfit(text, "is a conversation of the page in the browser, which nobody may have open then")
     if place.channel == API:
         raise _unfit(text, "is a conversation of a program that calls the API, which is told only what it asks for")
     section = settings.channels.section(place.channel)

@@ -9,17 +9,18 @@ import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage, begins_turn
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, InvalidEntry, Opened, Pinned, Said, decode
 from gateway.base.atomic_file import sync, write_synced
 from gateway.base.errors import StorageFailed
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import SessionStore
+from gateway.sessions.transcript_reader import first_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,69 @@ def key_of(found: Found) -> str:
     """Return the session key in a transcript, or an empty string if it has none."""
     if found.record is not None:
         return found.record.key
-    try:
-        first = next(iter(found.entries()), None)
-    except StorageFailed:
-        return ""
+    first = next(first_entries(found.path, 1), None)
     return first.body.key if first is not None and isinstance(first.body, Opened) else ""
+
+
+ABOUT_CHARS = 80
+"""How much of the first message of a conversation tells what it is about."""
+
+
+def rows(stores: Mapping[str, SessionStore], *, everything: bool = False) -> list[dict[str, Any]]:
+    """Return the sessions as JSON values, the latest first: the present ones, with ``everything`` those that ended too. Blocking."""
+    present = [
+        {
+            "agent": agent,
+            "sessionKey": record.key,
+            "sessionId": record.session,
+            "startedAt": record.started.isoformat(timespec="seconds"),
+            "lastInteractionAt": record.spoken.isoformat(timespec="seconds"),
+            "turns": record.turns,
+            "compactions": record.compactions,
+            "undoUntil": record.former_until.isoformat(timespec="seconds") if record.former and record.former_until else None,
+            **_of_file(store.transcript(record.session)),
+        }
+        for agent, store in stores.items()
+        for record in store.all()
+    ]
+    present.sort(key=lambda row: str(row["lastInteractionAt"]), reverse=True)
+    ended = [
+        {"agent": one.agent, "sessionKey": key_of(one), "sessionId": one.session, "left": True, **_of_file(one.path)}
+        for one in (left(stores) if everything else ())
+    ]
+    return [*present, *ended]
+
+
+def _of_file(path: Path) -> dict[str, Any]:
+    """Return what a transcript itself tells: when it was last written, its size and what the conversation begins with."""
+    try:
+        found = path.stat()
+    except OSError:
+        return {"transcript": str(path), "writtenAt": None, "bytes": 0, "about": ""}
+    written = datetime.fromtimestamp(found.st_mtime, UTC).isoformat(timespec="seconds")
+    return {"transcript": str(path), "writtenAt": written, "bytes": found.st_size, "about": about(path)}
+
+
+def about(path: Path) -> str:
+    """Return the beginning of what a person (or an automation) said first."""
+    for entry in first_entries(path):
+        message = entry.body.message if isinstance(entry.body, Said) else None
+        if message is not None and begins_turn(message) and message.text.strip():
+            text = " ".join(message.text.split())
+            return text if len(text) <= ABOUT_CHARS else f"{text[: ABOUT_CHARS - 1].rstrip()}…"
+    return ""
+
+
+def conversations(stores: Mapping[str, SessionStore]) -> list[Found]:
+    """Return all sessions that have a transcript, the present ones first, each group the latest first. Blocking."""
+    present = [
+        Found(agent, record.session, path, record)
+        for agent, store in stores.items()
+        for record in store.all()
+        if (path := store.transcript(record.session)).exists()
+    ]
+    present.sort(key=lambda found: found.record.spoken if found.record else datetime.min.replace(tzinfo=UTC), reverse=True)
+    return [*present, *left(stores)]
 
 
 class Archive:
@@ -132,9 +191,11 @@ RESULT_CHARS = 2000
 """How much of a tool's result a page shows; the JSONL has all of it."""
 
 
-def page(entries: Iterable[Entry | None], zone: ZoneInfo) -> Iterator[str]:
-    """Yield the page in blocks of one or more paragraphs. An unreadable line of the transcript is reported in its place."""
-    day = ""
+def page(entries: Iterable[Entry | None], zone: ZoneInfo, day: str = "") -> Iterator[str]:
+    """Yield the page in blocks of one or more paragraphs. An unreadable line of the transcript is reported in its place.
+
+    ``day``: the day whose heading stands above already, for a page that is made in pieces.
+    """
     for entry in entries:
         if entry is None:
             yield "*(unreadable line)*"

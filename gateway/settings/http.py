@@ -74,6 +74,13 @@ class MetricsSettings(Section):
     """Who may read it: `token`, who has the gateway's token; `loopback`, any program on this machine, too."""
 
 
+class PageSettings(Section):
+    """The page in the browser."""
+
+    enabled: bool | None = None
+    """Whether the page is served. Unset: yes if the API listens on this machine only (`gateway.bind: loopback`)."""
+
+
 def _collector(text: str) -> str:
     if not text.startswith(("http://", "https://")):
         raise ValueError(f"not an address: {text!r} (write it like http://127.0.0.1:4318)")
@@ -116,11 +123,19 @@ class GatewaySettings(Section):
     openai: OpenAiApiSettings = Field(default=OpenAiApiSettings(), json_schema_extra=_HOT)
     """The API for programs that speak OpenAI's chat completions."""
 
+    page: PageSettings = Field(default=PageSettings(), json_schema_extra=_HOT)
+    """The page in the browser."""
+
     metrics: MetricsSettings = Field(default=MetricsSettings(), json_schema_extra=_HOT)
     """Measurements for Prometheus."""
 
     tracing: TracingSettings = TracingSettings()
     """Traces for OpenTelemetry."""
+
+    @property
+    def serves_page(self) -> bool:
+        """Whether the page in the browser is served."""
+        return self.page.enabled if self.page.enabled is not None else self.bind == "loopback"
 
     def under(self, environment: Mapping[str, str]) -> GatewaySettings:
         """Return these settings with overrides from the environment, for containers, where the file may not exist yet.

@@ -38,13 +38,22 @@ class AgentSkills:
         self._saw = saw
         self.catalog = catalog
         self._settings = settings
+        self._listed: tuple[Sequence[Skill], dict[int, str]] = (), {}
+        """The skills that were listed last, and their lists by window."""
 
     def listing(self, window: int) -> str:
         """Return the list of skills for the prompt of a model with that window."""
-        self._saw(self.catalog.look())
-        return listing(
-            [Listed(self._around(one), one.name, one.header.description) for one in self._ready() if one.header], window
-        )
+        skills = self.catalog.look()
+        self._saw(skills)
+        if skills is not self._listed[0]:
+            self._listed = skills, {}
+        texts = self._listed[1]
+        if window not in texts:
+            ready = [one for one in skills if one.state == "ready" and one.header]
+            texts[window] = listing(
+                [Listed(self._around(one), one.name, one.header.description) for one in ready if one.header], window
+            )
+        return texts[window]
 
     def opened(self, path: str) -> SkillFile | None:
         """See ``SkillFiles``. Raises WorkspaceFileError for a path in a skill that leads out of it."""

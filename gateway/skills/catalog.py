@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.resources
 import logging
 import os
@@ -17,7 +18,7 @@ from gateway.base.paths import Paths
 from gateway.settings.root import AgentProfile, Settings
 from gateway.skills import folder as folders
 from gateway.skills.folder import SKILL_FILE, Content, Stamp
-from gateway.skills.requirements import Missing, Surroundings, missing
+from gateway.skills.requirements import Missing, Surroundings, missing, programs_of
 from gateway.skills.trust import SkillTrust
 
 log = logging.getLogger(__name__)
@@ -64,6 +65,11 @@ class _Known:
     problem: str
 
 
+_State: TypeAlias = "tuple[object, ...]"
+"""What the skills that are found depend on, beside the settings: while it is the same, so are they."""
+
+
+@functools.cache
 def bundled_folder() -> Path:
     """Return the folder of the skills that come with Homebody, in a checkout and in an installed wheel."""
     beside = Path(__file__).resolve().parents[2] / "bundled_skills"
@@ -96,17 +102,25 @@ class SkillCatalog:
         self._env = env
         self._known: dict[Path, _Known] = {}
         self._there: Surroundings | None = None
+        self._found: tuple[Skill, ...] = ()
+        self._state: _State | None = None
+        """The state before ``_found`` was found; None where it may have changed without a trace since."""
         self._lock = threading.Lock()
 
     def look(self) -> tuple[Skill, ...]:
-        """Return all skills by place, the first that count first, and by name."""
+        """Return all skills by place, the first that count first, and by name; the same object while nothing changes."""
         settings = self._settings()
         with self._lock:
             if self._there is None or self._there.settings is not settings:
                 if self.agent not in settings.agent_ids:
                     return ()
                 self._there = Surroundings(settings=settings, profile=settings.agent(self.agent), env=self._env)
-            return tuple(self._ranked(self._there))
+                self._state = None
+            state = self._state_of(self._there)
+            if self._state is None or state != self._state:
+                self._found = tuple(self._ranked(self._there))
+                self._state = state if all(map(self._is_settled, self._found)) else None
+            return self._found
 
     def ready(self) -> tuple[Skill, ...]:
         """Return the skills that the agent is given, by name."""
@@ -121,11 +135,33 @@ class SkillCatalog:
         ]
         return [*found, *(("extra", Path(os.path.realpath(one.expanduser()))) for one in settings.skills.load.extra_dirs)]
 
+    def _state_of(self, there: Surroundings) -> _State:
+        """Return what changes when a file of a skill, an approval or a required program does, without reading or judging anything."""
+        found: list[object] = [self.trust.stamp(), programs_of((one.header for one in self._found if one.header), there)]
+        for place, folder in self.places(there.profile, there.settings):
+            if place == "bundled":
+                found.append(folder.stat().st_mtime_ns)
+                continue
+            for path in self._folders_in(place, folder):
+                try:
+                    found.append((path, folders.stamp_of(path)))
+                except InvalidSkill as error:
+                    found.append((path, str(error)))
+        return tuple(found)
+
+    def _is_settled(self, skill: Skill) -> bool:
+        """Return whether each change of a skill's files shows in its stamp."""
+        known = self._known.get(skill.folder)
+        return skill.place == "bundled" or (known is not None and known.content.settled)
+
+    def _folders_in(self, place: Place, folder: Path) -> list[Path]:
+        return [] if place == "workspace" and folder.is_symlink() else _folders(folder)
+
     def _ranked(self, there: Surroundings) -> Iterator[Skill]:
         taken: set[str] = set()
         present: set[Path] = set()
         for place, folder in self.places(there.profile, there.settings):
-            for path in () if place == "workspace" and folder.is_symlink() else _folders(folder):
+            for path in self._folders_in(place, folder):
                 present.add(path)
                 skill = self._judged(path, place, there)
                 if skill.name in taken and skill.trusted:

@@ -75,6 +75,12 @@ def _programs(header: Header, there: Surroundings) -> Iterator[Missing]:
         yield Missing(f"there is none of the programs {', '.join(any_of)}", hint)
 
 
+def programs_of(headers: Iterable[Header], there: Surroundings) -> frozenset[str]:
+    """Return which of the programs that skills need are there. Looks for them: call it in a thread."""
+    wanted = {name for header in headers for name in (*header.needs.bins, *header.needs.any_bins)}
+    return frozenset(name for name in wanted if _is_there(name, there))
+
+
 def _is_there(name: str, there: Surroundings) -> bool:
     return "/" not in name and "\0" not in name and shutil.which(name, path=there.path) is not None
 

@@ -39,10 +39,18 @@ class SkillTrust:
 
     def digests(self, name: str) -> list[str]:
         """Return what was approved under a name, the newest last."""
-        stamp = self._present_stamp()
+        stamp = self.stamp()
         if stamp != self._stamp:
             self._known, self._stamp = (self._read(strict=False) if stamp else {}), stamp
         return self._known.get(name, [])
+
+    def stamp(self) -> tuple[int, int, int] | None:
+        """Return what changes whenever the record does; None where there is none."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
 
     def approve(self, name: str, digest: str) -> None:
         """Approve one content of a name. Raises StorageFailed."""
@@ -81,10 +89,3 @@ class SkillTrust:
                 raise StorageFailed("the file of approved skills cannot be read", where=str(self.path), hint=hint) from error
             log.warning("%s cannot be read: no skill counts as approved (homebody skills check)", self.path)
             return {}
-
-    def _present_stamp(self) -> tuple[int, int, int] | None:
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino

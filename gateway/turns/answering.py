@@ -354,7 +354,7 @@ class Answering:
         if guard is None or not hasattr(self._channel(context.message.inbound.conversation), "show"):
             return {}
         try:
-            return {"costToday": sum(row.cost for row in await guard.usage(1))}
+            return {"costToday": await guard.spent_today()}
         except errors.StorageFailed:
             return {}
 

@@ -82,6 +82,14 @@ class VersionStore:
                 self._held = False
                 os.close(fd)
 
+    @property
+    def size(self) -> int:
+        """The size of the log in bytes, which grows with each change; 0 before the first. Blocking."""
+        try:
+            return (self._folder / "log.jsonl").stat().st_size
+        except OSError:
+            return 0
+
     def record(self, path: str, text: str | None, *, at: datetime, author: Author = BY_OWNER) -> Version | None:
         """Record the current text of a file (None if deleted); return the new version, or None if nothing changed.
 

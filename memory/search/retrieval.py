@@ -231,6 +231,18 @@ def _new_tokens(touching: Sequence[Passage], chunk: Candidate) -> float:
     )
 
 
+def hit_facts(hit: Hit) -> dict[str, Any]:
+    """Return a result as JSON values, as the ``memory_search`` tool gives them."""
+    return {
+        "path": hit.path,
+        "startLine": hit.start_line,
+        "endLine": hit.end_line,
+        "score": hit.score,
+        "snippet": hit.snippet,
+        "source": hit.source,
+    }
+
+
 _MOST_EXPLAINED = 20
 
 

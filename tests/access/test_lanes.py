@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.queue.lanes import Lanes, Ticket
+from tests.properties import examples
 
 
 class Work:
@@ -55,7 +56,7 @@ class Work:
         return Lanes(self, limit=limit, broken=lambda ticket, error: self.broken.append(str(error)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     items=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 4), st.integers(0, 3)), max_size=30),
     limit=st.integers(1, 4),

@@ -24,6 +24,7 @@ from gateway.base.clock import SystemClock
 from gateway.base.state_lock import Holder, StateLock
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Access
+from tests import programs
 
 ROOT = Path(gateway.__file__).parents[1]
 
@@ -36,14 +37,9 @@ def home(tmp_path: Path) -> Path:
 
 async def homebody(home: Path, *arguments: str) -> tuple[int, str, str]:
     env = {"PATH": os.environ["PATH"], "HOME": f"{home}-person", "HOMEBODY_HOME": str(home), "PYTHONPATH": str(ROOT)}
-    running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway", "pairing", *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=env,
-    )
-    out, err = await running.communicate()
-    return running.returncode or 0, out.decode(), err.decode()
+    command = [sys.executable, "-m", "gateway", "pairing", *arguments]
+    ran = await asyncio.to_thread(programs.run, command, env=env, capture_output=True, text=True)
+    return ran.returncode, ran.stdout, ran.stderr
 
 
 async def ask_in(ledger: SqliteLedger, sender: str, name: str = "") -> str:

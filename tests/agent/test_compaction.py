@@ -21,6 +21,7 @@ from agent.models.scripted import Stall
 from agent.models.token_estimate import estimate
 from agent.models.token_estimate import of_request as estimate_of
 from agent.transcript.entries import Compacted, Pinned, ResultsCleared, Said, Unpinned
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -277,7 +278,7 @@ async def test_a_message_larger_than_the_window_ends_in_words(room: Make) -> Non
     assert (await r.say("still there?", "t2")).outcome in {"failed", "silent"}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.sampled_from("uactT"), min_size=1, max_size=40), st.integers(0, 3000), st.integers(1, 4))
 def test_every_cut_is_legal(tmp_path_factory: Any, shape: list[str], keep: int, turns: int) -> None:
     from agent.models.scripted import ScriptedModel

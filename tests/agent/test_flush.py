@@ -19,6 +19,7 @@ from agent.models.scripted import ScriptedModel, Stall
 from agent.settings import AgentSettings, CompactionSettings
 from agent.tools.toolbox import Toolbox
 from agent.transcript.entries import Compacted, FlushBegun, FlushReceipt, Said
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -378,7 +379,7 @@ class Crash(Exception):
     """The process is gone."""
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(st.one_of(st.integers(100, 12_000), st.integers(9000, 10_500)), min_size=1, max_size=40),
     st.sets(st.integers(1, 8)),

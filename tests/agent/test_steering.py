@@ -19,6 +19,7 @@ from agent.models.scripted import ScriptedModel
 from agent.settings import AgentSettings
 from agent.transcript.entries import Said
 from tests.agent.conftest import Room
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -156,7 +157,7 @@ class Steps:
         return "finished"
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     schedule=st.lists(st.integers(0, 3), min_size=ROUNDS + 1, max_size=ROUNDS + 1),
     kills=st.lists(st.integers(0, 90), max_size=3),

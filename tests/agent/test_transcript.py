@@ -15,6 +15,7 @@ from agent.transcript.entries import Compacted, Entry, FlushBegun, InvalidEntry,
 from agent.transcript.transcript import Transcript
 from gateway.base.clock import ManualClock
 from tests.full_disk import no_file_may_hold_more_than
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +74,7 @@ def test_any_text_survives_a_line(text: str) -> None:
     assert back.body.message == UserMessage(content=(Text(text=clean),), at=AT)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40))
 @given(cut=st.integers(min_value=1, max_value=400), texts=st.lists(st.text(max_size=30), min_size=1, max_size=5))
 def test_a_torn_tail_is_set_aside_and_nothing_before_it_is_lost(tmp_path: Path, cut: int, texts: list[str]) -> None:
     path = tmp_path / f"s-{os.urandom(6).hex()}.jsonl"

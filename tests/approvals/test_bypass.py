@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gateway.approvals.paths import Place
 from gateway.approvals.read_only import LOOKING, only_looks
 from tests.approvals.conftest import RULES, act, repository
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +150,7 @@ def _arena_judges(arena: Path, command: str) -> tuple[str, ...] | None:
     return said.argv if allowed else None
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     base=st.sampled_from([one for one in ALLOWED if not one.startswith(("git", "python3", "tar", "/")) and "{" not in one]),
     snippets=st.lists(st.tuples(st.sampled_from(SNIPPETS), st.integers(0, 40)), min_size=1, max_size=3),
@@ -304,7 +305,7 @@ def _tree(root: Path) -> dict[str, bytes | str]:
     return found
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     program=st.sampled_from(sorted(LOOKING - {"lsblk", "hostname", "versions"})),
     words=st.lists(st.sampled_from(NASTY), max_size=5),

@@ -16,6 +16,7 @@ import gateway
 from gateway.api.handlers.approvals import ApprovalHandlers
 from gateway.base.clock import TickingClock
 from gateway.base.errors import UsageError
+from tests import programs
 from tests.approvals.house import Farm, asked, open_questions
 
 if TYPE_CHECKING:
@@ -33,14 +34,9 @@ def farm(tmp_path: Path) -> Farm:
 
 async def homebody(home: Path, *arguments: str) -> tuple[int, str, str]:
     env = {"PATH": os.environ["PATH"], "HOME": f"{home}-person", "HOMEBODY_HOME": str(home), "PYTHONPATH": str(ROOT)}
-    running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway", "approvals", *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=env,
-    )
-    out, err = await running.communicate()
-    return running.returncode or 0, out.decode(), err.decode()
+    command = [sys.executable, "-m", "gateway", "approvals", *arguments]
+    ran = await asyncio.to_thread(programs.run, command, env=env, capture_output=True, text=True)
+    return ran.returncode, ran.stdout, ran.stderr
 
 
 def calls_of(house: Gateway) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from agent.tools.protocol import Act
 from gateway.approvals import named_paths
 from gateway.approvals.fingerprint import fingerprint
 from gateway.approvals.named_paths import TooManyFiles
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,7 +129,7 @@ def test_folders_that_lead_into_each_other_come_to_an_end(root: Path) -> None:
     assert fingerprint(act("cp -rL skel out"), str(root)) == fingerprint(act("cp -rL skel out"), str(root))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     place=st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3).map("/".join),
     kind=st.sampled_from(["write", "link", "folder", "mode"]),

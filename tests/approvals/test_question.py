@@ -15,6 +15,7 @@ from agent.tools.protocol import Act
 from gateway.approvals.question import LONGEST, Question, question_text, visible
 from gateway.approvals.shell_parts import installed_shfmt, shell_parts
 from tests.approvals.conftest import act
+from tests.properties import examples
 
 HOME = "/home/anna"
 CWD = "/home/anna/homebody"
@@ -149,7 +150,7 @@ def test_letters_of_other_alphabets_within_a_word_are_named():
     assert "look like" not in _text("grep привет notes")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     command=st.one_of(
         st.text(alphabet="ab `'\"\\$;|\n\r\t\u202e\u200b\x1bé*_~<>#", min_size=1, max_size=200),
@@ -224,7 +225,7 @@ def test_a_question_about_a_change_shows_what_would_be_written():
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     details=st.one_of(
         st.text(alphabet="a`~\n\r\t\u202e*_<", min_size=1, max_size=300),

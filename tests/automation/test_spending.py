@@ -14,6 +14,7 @@ from gateway.budget.report import facts, told
 from gateway.ledger.spending import Limit, NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
 from tests.automation.conftest import LOCAL, MAIN, answered, event, job, to
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +127,7 @@ async def test_its_budget_holds_although_budgets_are_off_or_one_message_was_allo
         await talk.until(lambda: len(s.model.requests) == 2)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     steps=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 400), st.integers(0, 400), st.booleans()), max_size=25),
     limits=st.fixed_dictionaries({name: st.integers(1, 1000) for name in "abc"}),

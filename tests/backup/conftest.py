@@ -18,6 +18,7 @@ from gateway.backup.archive import ArchivedFile, ArchiveReader, ArchiveWriter
 from gateway.cli import main
 from gateway.cli.backup_work import make
 from gateway.cli.invocation import Invocation
+from tests import programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,7 @@ class Lived:
 def homebody(person: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the command as its owner does."""
     env = {"PATH": os.defpath, "HOME": str(person), "TZ": "UTC"}
-    return subprocess.run(
+    return programs.run(
         [sys.executable, "-m", "gateway", *words],
         cwd=ROOT,
         env=env,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.backup.folder import copies_in
+from tests import programs
 from tests.backup.conftest import ROOT, Lived, tree
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def killed(person: Path, place: str, *words: str) -> None:
     """Run the command, and have it killed at a place."""
     env = {"PATH": os.defpath, "HOME": str(person), "TZ": "UTC", "HOMEBODY_FAULT": place}
-    done = subprocess.run(
+    done = programs.run(
         [sys.executable, "-m", "gateway", *words], cwd=ROOT, env=env, check=False, capture_output=True, stdin=subprocess.DEVNULL
     )
     assert done.returncode == -signal.SIGKILL, (place, done.stderr)
@@ -54,7 +55,7 @@ def test_a_killed_restore_loses_nothing_and_the_next_one_succeeds(lived: Lived, 
     restore = ("backup", "restore", str(backup), "--identity", str(key), "--force")
     killed(lived.person, place, *restore)
     assert before <= set(tree(lived.person).values()), "all of it is there, under this name or another"
-    done = subprocess.run(
+    done = programs.run(
         [sys.executable, "-m", "gateway", *restore],
         cwd=ROOT,
         env={"PATH": os.defpath, "HOME": str(lived.person), "TZ": "UTC"},

@@ -9,8 +9,8 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from tests import programs
 from tests.calendar.conftest import calendar, event
-from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,16 +20,9 @@ if TYPE_CHECKING:
 
 async def homebody(home: Path, settings: dict[str, Any], *words: str) -> tuple[int, str, str]:
     (home / "homebody.json").write_text(json.dumps(settings))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway", "--home", str(home), *words),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "TZ": "UTC"},
-    )
-    async with asyncio.timeout(PATIENCE):
-        out, err = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
+    command = [sys.executable, "-m", "gateway", "--home", home, *words]
+    ran = await asyncio.to_thread(programs.run, command, capture_output=True, text=True, env={**os.environ, "TZ": "UTC"})
+    return ran.returncode, ran.stdout, ran.stderr
 
 
 async def test_accounts_are_listed_tested_and_read(radicale: Radicale, tmp_path: Path) -> None:

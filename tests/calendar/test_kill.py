@@ -7,9 +7,11 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from tests import programs
 from tests.calendar.conftest import calendar, event
 from tests.models.conftest import compatible_peer
 from tests.patience import PATIENCE
@@ -56,30 +58,29 @@ class Home:
         }
         (root / "homebody.json").write_text(json.dumps(settings))
 
-    async def start(self, *arguments: str, fault: str = "") -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway", "--home", str(self.root), *arguments),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
+    def start(self, *arguments: str, fault: str = "") -> programs.Program:
+        return programs.start(
+            [sys.executable, "-m", "gateway", "--home", self.root, *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             env={**os.environ, "HOMEBODY_FAULT": fault},
         )
 
     async def killed_at(self, fault: str, text: str) -> None:
-        process = await self.start("agent", "-m", text, fault=fault)
-        async with asyncio.timeout(PATIENCE):
-            assert await process.wait() == -signal.SIGKILL
+        process = self.start("agent", "-m", text, fault=fault)
+        assert await asyncio.to_thread(process.wait) == -signal.SIGKILL
 
     async def until_asked(self, model: CompatiblePeer, times: int) -> None:
         """Let a gateway go on until the model was asked so often, and end it."""
-        process = await self.start("gateway")
+        process = self.start("gateway")
         try:
             async with asyncio.timeout(PATIENCE):
                 while len(model.requests) < times:
-                    assert process.returncode is None
+                    assert process.poll() is None
                     await asyncio.sleep(0.05)
         finally:
             process.terminate()
-            await process.wait()
+            await asyncio.to_thread(process.wait)
 
 
 def told(model: CompatiblePeer) -> str:
@@ -102,9 +103,8 @@ async def test_an_event_is_moved_once(radicale: Radicale, compatible_peer: Compa
     home = Home(tmp_path / "home", radicale, compatible_peer)
     listing = calls(action="list", **{"from": "2030-02-04"})
     compatible_peer.answer(listing, words("There it is."))
-    first = await home.start("agent", "-m", "when is the dentist?")
-    async with asyncio.timeout(PATIENCE):
-        assert await first.wait() == 0
+    first = home.start("agent", "-m", "when is the dentist?")
+    assert await asyncio.to_thread(first.wait) == 0
     found = re.search(r"Dentist \| personal \| (\S+)", told(compatible_peer))
     assert found is not None
     compatible_peer.answer(calls(action="change", event=found[1], **{"from": "2030-02-11"}), words("Moved."))

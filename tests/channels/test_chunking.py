@@ -11,6 +11,7 @@ from channels.common.breaks import best_break
 from channels.common.chunking import SMALLEST, cut, utf16_length
 from channels.common.markdown import parser, styled
 from channels.common.styled_text import plain
+from tests.properties import examples
 
 WORDS = st.sampled_from(
     ["house", "key", "blue", "pot", "Übergröße", "鍵は青い鉢の下", "👨‍👩‍👧", "🇩🇪", "é", "x=1", "a_b", "1.", "end."]
@@ -66,7 +67,7 @@ def is_subsequence(needle: str, hay: str) -> bool:
     return all(letter in rest for letter in needle)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(DOCUMENT, st.integers(SMALLEST, 300))
 def test_every_piece_of_a_document_fits_and_no_word_is_lost(markdown: str, limit: int) -> None:
     pieces = cut(markdown, limit)
@@ -74,7 +75,7 @@ def test_every_piece_of_a_document_fits_and_no_word_is_lost(markdown: str, limit
     assert is_subsequence(words(unnumbered(shown(markdown))), words("".join(map(shown, pieces))))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.text(max_size=200), st.integers(SMALLEST, 60))
 @example("-\n" * 40, SMALLEST)
 @example("|a|\n|-|\n|" + "b" * 50 + "|\n|c|", SMALLEST)
@@ -88,7 +89,7 @@ def test_any_text_is_cut_into_pieces_that_fit(text: str, limit: int) -> None:
     assert bool(pieces) == bool(shown(text.replace("\r", "\n")).strip())
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.text(st.sampled_from("ab `*#>-|[]().1\n\t"), max_size=300), st.integers(SMALLEST, 60))
 def test_no_written_letter_is_lost_whatever_the_marks(text: str, limit: int) -> None:
     pieces = cut(text, limit)
@@ -97,7 +98,7 @@ def test_no_written_letter_is_lost_whatever_the_marks(text: str, limit: int) -> 
     assert is_subsequence(re.sub(r"[^ab]", "", shown(text)), kept)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(LINE, min_size=1, max_size=30), st.integers(40, 200), st.sampled_from(["", "- ", "> "]))
 def test_a_code_block_is_closed_and_opened_again_with_its_language(lines: list[str], limit: int, container: str) -> None:
     fence = "\n".join(["```py", *lines, "```"])
@@ -209,7 +210,7 @@ def _nested_list(levels: int, mark: str = "- ") -> str:
     return "\n".join(" " * (len(mark) * level) + f"{mark}item {level} with some words to it" for level in range(levels))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(st.sampled_from(MARKS), min_size=1, max_size=4),
     st.sampled_from([300, 2000, 4096]),
@@ -229,7 +230,7 @@ def test_a_reply_of_nothing_but_marks_is_cut_in_time(marks: list[str], limit: in
     assert "the end" in "".join(pieces)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.text(st.sampled_from("[]()!*_~`>#-|<&\\ ab1.\n"), min_size=50, max_size=200), st.sampled_from([300, 4096]))
 def test_any_mixture_of_marks_is_cut_in_time(unit: str, limit: int) -> None:
     text = unit * (13_000 // len(unit))

@@ -13,6 +13,7 @@ from channels.common.markdown import styled
 from channels.common.styled_text import plain
 from channels.discord.markup import written as for_discord
 from channels.slack.block_kit import written as for_slack
+from tests.properties import examples
 
 WORDS = st.text(alphabet=st.sampled_from("ab c*_~`|[]()<>&!@#\\-.1\n"), max_size=150)
 MARKDOWN = st.lists(
@@ -54,7 +55,7 @@ def test_slack_is_given_no_command(markdown: str) -> None:
     assert not PING.search(for_slack(markdown))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(MARKDOWN)
 def test_no_piece_is_too_long_and_no_letter_is_lost(markdown: str) -> None:
     before = plain(styled(markdown))
@@ -66,7 +67,7 @@ def test_no_piece_is_too_long_and_no_letter_is_lost(markdown: str) -> None:
         assert all(shown.count(letter) >= before.count(letter) for letter in "ab")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(MARKDOWN)
 def test_code_blocks_are_closed_in_every_piece(markdown: str) -> None:
     for write in (for_discord, for_slack):

@@ -8,6 +8,7 @@ from channels.common.markdown import styled
 from channels.common.styled_text import plain
 from channels.telegram.send_options import html
 from tests.peers.telegram_html import parse
+from tests.properties import examples
 
 MARKS = st.lists(
     st.sampled_from([*"*_~`[]()<>#|-!&\\> \n1.ax", "**", "```", "](http://x)", "\n\n", "\n- ", "\n> ", "|-|\n", "&amp;", "👍"]),
@@ -15,7 +16,7 @@ MARKS = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.one_of(MARKS, st.text(st.characters(codec=None), max_size=100)))
 @example("> > > a\n> > **b `c` [d](http://e)**")
 @example("*a " * 2000 + "a* " * 2000)

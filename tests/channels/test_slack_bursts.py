@@ -20,6 +20,7 @@ from tests.patience import PATIENCE
 from tests.peers.door import BookDoor
 from tests.peers.hasty import FastClock
 from tests.peers.slack import SlackPeer
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -59,7 +60,7 @@ def queue_of(door: BookDoor) -> StoreQueue:
     return StoreQueue(door, Backoff(FastClock(), lambda: 1.0, Log(), "default"))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(groups=st.lists(st.integers(1, 70), max_size=30), failures=st.integers(0, 3), dice=st.integers(0, 2**32))
 def test_messages_are_stored_once_in_order_whatever_fails_and_whoever_stops_waiting(
     groups: list[int], failures: int, dice: int

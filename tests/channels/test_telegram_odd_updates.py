@@ -21,6 +21,7 @@ from channels.telegram.settings import TelegramSettings
 from channels.telegram.updates import ALLOWED, Reader
 from tests.peers.door import BookDoor
 from tests.peers.hasty import FastClock
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from channels.messages import Inbound
@@ -138,7 +139,7 @@ def test_the_updates_that_are_bent_are_sound_themselves() -> None:
     assert all(one.sender.id == "42" for one in door.messages)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(bent())
 def test_whatever_an_update_holds_the_next_one_is_heard(update: dict[str, Any]) -> None:
     after = {"update_id": 2**31 + 1, "message": {**MESSAGE, "message_id": 6, "text": "next"}}

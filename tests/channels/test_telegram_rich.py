@@ -11,6 +11,7 @@ from telegram import Update
 
 from channels.telegram.rich_messages import rich
 from tests.channels.test_telegram_odd_updates import FORUM, MESSAGE, PERSON, heard
+from tests.properties import examples
 
 LISTED: dict[str, Any] = {
     "type": "list",
@@ -150,7 +151,7 @@ PARTS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(PARTS)
 def test_whatever_it_holds_the_next_message_is_heard(blocks: Any) -> None:
     formed = {**MESSAGE, "from": PERSON, "rich_message": {"blocks": blocks}}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from channels.errors import ChannelError, NotFetched
 from channels.terminal.local_commands import LocalCommands
 from channels.terminal.local_files import attachment_of, copy, path_in, split_path
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,7 +159,7 @@ async def test_known_commands_and_messages_are_sent(commands: LocalCommands, pap
     assert [sent for sent, _ in paper.sent] == [text]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(name=NAMES, words=st.sampled_from(["", "sum it up", "who is  this?"]))
 def test_any_file_is_found_however_a_terminal_writes_it(tmp_path: Path, name: str, words: str) -> None:
     path = tmp_path / name

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from agent.tools.image_header import read_image_header
-from channels.terminal.control_characters import visible
+from channels.common.control_characters import visible
 from gateway.base.errors import SettingsError
 from gateway.config.yaml_format import read_yaml
 

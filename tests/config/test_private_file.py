@@ -9,13 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.base.atomic_file import write_atomically
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"])), durable=st.booleans())
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_written_is_what_is_read_to_the_letter(tmp_path: Path, text: str, durable: bool) -> None:
     write_atomically(tmp_path / "file", text, durable=durable)
     assert (tmp_path / "file").read_bytes() == text.encode()

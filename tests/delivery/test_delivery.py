@@ -18,6 +18,7 @@ from gateway.base.clock import ManualClock
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.outbound.delivery import Delivery
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -486,7 +487,7 @@ async def test_a_chunk_dropped_by_hand_while_it_is_sent_stops_nothing(tmp_path: 
 OUTCOMES = st.sampled_from(["sent", "refused", "doubt", "permanent", "flood"])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=st.lists(OUTCOMES, max_size=7), chats=st.lists(st.sampled_from("ab"), min_size=1, max_size=6))
 async def test_whatever_the_platform_answers_each_chunk_is_shown_in_order_and_doubled_only_after_a_doubt(
     tmp_path_factory: pytest.TempPathFactory, script: list[str], chats: list[str]

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -19,9 +18,11 @@ import gateway
 from gateway.base.paths import Paths
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.examination import examine, examine_and_mend
+from tests import programs
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
     from gateway.doctor.examination import Mended
@@ -34,7 +35,7 @@ def program(*arguments: str, home: Path, **more: Any) -> subprocess.CompletedPro
     """Run `homebody` for the person with this home folder."""
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT)} | more.pop("env", {})
     command = [sys.executable, "-W", "ignore", "-m", "gateway", *arguments]
-    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=home, **more)
+    run = programs.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=home, **more)
     assert "Traceback" not in run.stderr, run.stderr
     return run
 

@@ -28,6 +28,7 @@ from gateway.doctor.model_keys import KEYS
 from gateway.doctor.process_checks import GATEWAY
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
+from tests import programs
 from tests.doctor.conftest import ROOT, House, program, said
 from tests.patience import PATIENCE
 from tests.peers import telegram
@@ -207,10 +208,10 @@ async def test_an_agent_whose_model_has_no_key_is_told(house: House) -> None:
 
 
 @contextmanager
-def running_gateway(house: House, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+def running_gateway(house: House, **env: str) -> Iterator[programs.Program]:
     given = {"PATH": os.environ["PATH"], "HOME": str(house.person), "PYTHONPATH": str(ROOT)} | env
     command = [sys.executable, "-W", "ignore", "-m", "gateway", "gateway"]
-    process = subprocess.Popen(command, env=given, cwd=house.person, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = programs.start(command, env=given, cwd=house.person, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + PATIENCE
         while not ((holder := describe(house.state / "gateway.lock")) and holder.http_port):
@@ -259,7 +260,7 @@ def test_a_conversation_in_a_terminal_is_no_gateway(house: House) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(house.person), "PYTHONPATH": str(ROOT), "TERM": "xterm"}
     parent, child = pty.openpty()
     command = [sys.executable, "-W", "ignore", "-m", "gateway", "chat"]
-    process = subprocess.Popen(
+    process = programs.start(
         command, env=env, cwd=house.person, stdin=child, stdout=child, stderr=child, start_new_session=True
     )
     os.close(child)

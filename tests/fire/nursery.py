@@ -46,7 +46,7 @@ HEAVY = (
 
 
 def _lock_nobody_out() -> None:
-    import gateway.lock
+    import gateway.base.state_lock
 
     gateway.base.state_lock._lock = lambda _descriptor: True
 

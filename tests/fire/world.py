@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import functools
 import json
 import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
@@ -84,27 +87,15 @@ class Kill:
 class Nursery:
     """Makes gateways (see ``tests/fire/nursery.py``)."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self._lock = asyncio.Lock()
 
     @classmethod
     @contextlib.asynccontextmanager
     async def opened(cls):
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(Path(__file__).with_name("nursery.py")),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        nursery = cls(process)
-        await nursery.hear()
-        try:
-            yield nursery
-        finally:
-            assert process.stdin is not None
-            process.stdin.close()
-            await process.wait()
+        """Use the one of this process: it is started once, because all that it imports takes seconds."""
+        yield cls(await asyncio.to_thread(_nursery))
 
     async def spawn(self, home: Path, **how: Any) -> int:
         """Make a gateway that waits; ``how`` is what else ``tests/fire/nursery.py`` takes."""
@@ -118,10 +109,26 @@ class Nursery:
     def _say(self, what: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(what).encode() + b"\n")
+        self._process.stdin.flush()
 
     async def hear(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        return dict(json.loads(await self._process.stdout.readline()))
+        return dict(json.loads(await asyncio.to_thread(self._process.stdout.readline)))
+
+
+@functools.cache
+def _nursery() -> subprocess.Popen[bytes]:
+    program = Path(__file__).with_name("nursery.py")
+    process = subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["ready"]
+
+    def end() -> None:
+        process.communicate()
+
+    atexit.register(end)
+    return process
 
 
 class Life:

@@ -22,6 +22,7 @@ from gateway.ledger.spending import Limit, NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings.budgets import BudgetSettings
 from tests.patience import PATIENCE
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +69,7 @@ async def test_a_stopped_call_counts_what_was_sent_and_said(street: Make) -> Non
         assert rows[0].input > 100
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500), st.booleans()), max_size=30),
     limit=st.integers(1, 2000),
@@ -89,6 +90,36 @@ async def test_a_budget_is_never_overdrawn_by_calls_that_keep_to_what_they_reser
             await ledger.spending.settle_call(reserved.row, Spent(input=min(most, really)))
             used += min(most, really)
         assert used <= limit
+    await ledger.close()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["reserve", "settle", "together", "reopen"]), st.integers(0, 500), st.integers(0, 2)),
+        max_size=30,
+    )
+)
+async def test_what_was_spent_since_a_day_is_what_the_ledger_says(
+    tmp_path_factory: Any, steps: list[tuple[str, int, int]]
+) -> None:
+    path: Path = tmp_path_factory.mktemp("ledger")
+    ledger = await SqliteLedger.open(path / "ledger.sqlite", ManualClock(NOON))
+    open_: list[int] = []
+    for step, cents, day in steps:
+        call = NewCall(day=f"2026-03-0{day + 1}", agent="a", session="s", model="m", background=False, tokens=1, usd=cents / 64)
+        if step == "reopen":
+            await ledger.close()
+            ledger = await SqliteLedger.open(path / "ledger.sqlite", ManualClock(NOON))
+        elif step == "settle" and open_:
+            await ledger.spending.settle_call(open_.pop(), Spent(cost=cents / 64))
+        else:
+            asked = [ledger.spending.cost_since("2026-03-02")] if step == "together" else []
+            reserved, *_ = await asyncio.gather(ledger.spending.reserve(call, []), *asked)
+            assert reserved.row is not None
+            open_.append(reserved.row)
+        said = sum(row.cost for row in await ledger.spending.usage("2026-03-02"))
+        assert await ledger.spending.cost_since("2026-03-02") == said
     await ledger.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import pytest
 
 import gateway
 from gateway.base.errors import UsageError
+from tests import programs
 from tests.gateway.test_telegram_house import ANNA, TOKEN, Home
 from tests.peers.telegram import TelegramPeer
 
@@ -42,14 +44,9 @@ async def run(home: Home, *words: str) -> tuple[int, str]:
         "HOMEBODY_HOME": str(home.root / "home"),
         "PYTHONPATH": str(ROOT),
     }
-    running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-W", "ignore", "-m", "gateway", "channels", *words),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=env,
-    )
-    out, _ = await running.communicate()
-    return running.returncode or 0, out.decode()
+    command = [sys.executable, "-W", "ignore", "-m", "gateway", "channels", *words]
+    ran = await asyncio.to_thread(programs.run, command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return ran.returncode, ran.stdout
 
 
 async def test_a_token_that_is_valid_again_is_used_when_the_owner_says_so(home: Home, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import gateway
+from tests import programs
 from tests.peers import discord, slack, telegram
 
 ROOT = Path(gateway.__file__).parents[1]
@@ -20,14 +21,9 @@ ROOT = Path(gateway.__file__).parents[1]
 async def status(home: Path, settings: dict[str, Any], *options: str) -> tuple[int, str]:
     (home / "homebody.json").write_text(json.dumps({"channels": settings}))
     env = {"PATH": os.environ["PATH"], "HOME": f"{home}-person", "HOMEBODY_HOME": str(home), "PYTHONPATH": str(ROOT)}
-    running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-W", "ignore", "-m", "gateway", "channels", "status", *options),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=env,
-    )
-    out, err = await running.communicate()
-    return running.returncode or 0, out.decode() + err.decode()
+    command = [sys.executable, "-W", "ignore", "-m", "gateway", "channels", "status", *options]
+    ran = await asyncio.to_thread(programs.run, command, env=env, capture_output=True, text=True)
+    return ran.returncode, ran.stdout + ran.stderr
 
 
 async def test_nothing_set_up_says_how_to_begin(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.cli import COMMANDS, INSTEAD
+from tests import programs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def homebody(home: Path, *arguments: str, said: str = "", **env: str) -> subprocess.CompletedProcess[str]:
     given = {"PATH": os.environ["PATH"], "HOME": str(home), "HOMEBODY_HOME": str(home / "state"), **env}
-    return subprocess.run(
+    return programs.run(
         [sys.executable, "-m", "gateway", *arguments], env=given, input=said, capture_output=True, text=True, check=False
     )
 
@@ -92,7 +93,7 @@ def test_a_notice_of_the_start_is_logged_once(tmp_path: Path) -> None:
     settings.chmod(0o600)
     given = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HOMEBODY_HOME": str(tmp_path / "state")}
     command = [sys.executable, "-m", "gateway", "gateway"]
-    with subprocess.Popen(command, env=given, stderr=subprocess.PIPE, text=True) as gateway:
+    with programs.start(command, env=given, stderr=subprocess.PIPE, text=True) as gateway:
         assert gateway.stderr is not None
         said = ""
         for line in gateway.stderr:

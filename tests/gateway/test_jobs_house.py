@@ -15,7 +15,7 @@ from gateway.app.gateway import Gateway
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
-from tests.patience import PATIENCE
+from tests import programs
 from tests.peers import discord, slack
 from tests.peers.telegram import TOKEN, TelegramPeer
 
@@ -78,15 +78,10 @@ class Home:
 
     async def cron(self, *arguments: str) -> Any:
         """Run ``homebody cron`` and return its JSON."""
-        run = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway", "--home", str(self.root / "home"), "cron", *arguments, "--json"),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        async with asyncio.timeout(PATIENCE):
-            out, err = await run.communicate()
-        assert run.returncode == 0, err.decode()
-        return json.loads(out)
+        command = [sys.executable, "-m", "gateway", "--home", self.root / "home", "cron", *arguments, "--json"]
+        ran = await asyncio.to_thread(programs.run, command, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
 
 
 @pytest.fixture

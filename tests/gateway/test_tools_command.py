@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 import gateway
+from tests import programs
 
 ROOT = Path(gateway.__file__).parents[1]
 
@@ -23,9 +23,7 @@ def homebody(tmp_path: Path) -> Any:
         home.mkdir(exist_ok=True, mode=0o700)
         (home / "homebody.yaml").write_text(settings)
         env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HOMEBODY_HOME": str(home), "PYTHONPATH": str(ROOT)}
-        ran = subprocess.run(
-            [sys.executable, "-m", "gateway", *arguments], env=env, capture_output=True, text=True, check=False
-        )
+        ran = programs.run([sys.executable, "-m", "gateway", *arguments], env=env, capture_output=True, text=True, check=False)
         return ran.returncode, ran.stdout, ran.stderr
 
     return run

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from gateway.base.state_lock import describe
+from tests import programs
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -38,14 +39,14 @@ class House:
 
     def run(self, *arguments: str, code: int = 0) -> Any:
         """Run a command with --json; return what it prints."""
-        done = subprocess.run([HOMEBODY, *arguments, "--json"], env=self.env, capture_output=True, text=True, check=False)
+        done = programs.run([HOMEBODY, *arguments, "--json"], env=self.env, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stderr
         return json.loads(done.stdout if code == 0 else done.stderr)
 
     @contextlib.contextmanager
     def gateway(self, fault: str = "") -> Iterator[str]:
         """Run the gateway, which dies at ``fault``; yield the address of its hooks."""
-        with subprocess.Popen(
+        with programs.start(
             [HOMEBODY, "gateway"],
             env=self.env | {"HOMEBODY_FAULT": fault},
             stdout=subprocess.DEVNULL,
@@ -58,7 +59,7 @@ class House:
             finally:
                 process.kill()
 
-    def _port(self, process: subprocess.Popen[bytes]) -> int:
+    def _port(self, process: programs.Program) -> int:
         began = time.monotonic()
         while time.monotonic() - began < PATIENCE:
             holder = describe(self.state / "gateway.lock")

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 ALLOWED = {
+    "tests/fork_server.py": {
+        "_exit": "of os, and public all the same",
+        "_shutdown": "of threading: what the interpreter waits for at its end",
+        "_run_exitfuncs": "of atexit: likewise",
+    },
     "tests/fire/nursery.py": {
         "_exit": "of os, and public all the same",
         "_lock": "a sabotage: without its lock the product must be found wanting",

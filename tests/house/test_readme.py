@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+from tests import programs
 from tests.patience import PATIENCE
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -26,7 +26,7 @@ def test_the_conversation_in_the_readme_takes_place(tmp_path: Path) -> None:
     said, answers = shown()
     assert len(said) == 2
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HOMEBODY_HOME": str(tmp_path / "state")}
-    done = subprocess.run(
+    done = programs.run(
         [sys.executable, "-m", "gateway", "chat"],
         input="\n".join(said) + "\n",
         env=env,

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from gateway.schedules.schedule import next_after
 from tests.jobs.bench import Bench
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,13 +179,13 @@ def listed(event: Any) -> Any:
     return st.lists(event, min_size=1, max_size=14).map(lambda events: [Event("add", 3600, 7), *events])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(STARTS), listed(CALM))
 def test_sleep_and_restarts_forget_no_instant_and_fire_none_twice(start: datetime, events: list[Event]) -> None:
     lived(start, events, calm=True)
 
 
-@settings(max_examples=90, deadline=None)
+@settings(max_examples=examples(90), deadline=None)
 @given(st.sampled_from(STARTS), listed(WILD))
 def test_clocks_that_are_set_zones_and_people_make_nothing_fire_twice(start: datetime, events: list[Event]) -> None:
     lived(start, events, calm=False)

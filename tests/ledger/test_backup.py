@@ -40,6 +40,7 @@ from tests.ledger.test_recovery import (
     table,
     zeros,
 )
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -234,7 +235,7 @@ def went_on(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Origina
     return Original.read(folder / original.name)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(damage=DAMAGE, cut=st.none() | st.integers(0, 10**7), header=st.booleans())
 def test_what_was_done_since_the_copy_is_not_done_again(
     went_on: Original, damage: list[tuple[Callable[..., None], int, int]], cut: int | None, header: bool
@@ -289,7 +290,7 @@ def test_a_copy_that_is_damaged_or_of_a_later_version_is_passed_over(path: Path)
     assert "m:0" in table(path, MESSAGES)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(flips=st.lists(st.tuples(st.integers(0, 10**7), st.integers(0, 7)), min_size=1, max_size=40))
 def test_flipped_bits_in_a_copy_keep_no_gateway_from_starting(
     original: Path, tmp_path_factory: pytest.TempPathFactory, flips: list[tuple[int, int]]

@@ -20,6 +20,7 @@ from gateway.ledger.hooks import HOOK_ACCOUNT, Hook, HookRules, from_json, to_js
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from tests.ledger.test_recovery import DAMAGE, damaged
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +137,7 @@ async def test_a_copy_gives_hooks_back_paused_because_a_token_may_have_been_repl
     assert "alarm3" in told
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(damage=DAMAGE)
 def test_damage_loses_no_hook_and_makes_no_old_token_valid(
     closed: Path, damage: list[tuple[Callable[..., None], int, int]]

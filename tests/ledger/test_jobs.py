@@ -24,6 +24,7 @@ from gateway.ledger.rows import IN_DOUBT, Arrival, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from memory.audience import Audience
 from tests.ledger.test_recovery import DAMAGE, damaged
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -323,7 +324,7 @@ async def test_the_hourly_copy_gives_jobs_back_and_doubts_what_was_due_since(clo
     assert "homebody cron list" in told
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(damage=DAMAGE)
 def test_damage_loses_no_job_and_makes_none_fire_twice(
     closed: Path, damage: list[tuple[Callable[..., None], int, int]]

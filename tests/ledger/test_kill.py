@@ -13,6 +13,7 @@ from pathlib import Path
 import apsw
 
 import gateway
+from tests import programs
 from tests.patience import PATIENCE
 
 ROOT = Path(gateway.__file__).parents[1]
@@ -22,9 +23,9 @@ KILLS = 15
 SEED = int(os.environ.get("HOMEBODY_KILL_SEED", "20260301"))
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
+def start(folder: Path) -> programs.Program:
     command = [sys.executable, str(WORKER), str(folder), str(MESSAGES)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    return programs.start(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
 def lines(folder: Path, name: str) -> list[str]:

@@ -22,6 +22,7 @@ from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from tests.full_disk import no_file_may_hold_more_than
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -347,7 +348,7 @@ async def test_settled_messages_need_no_turn_and_are_settled_once(tmp_path: Path
 async def test_listeners_hear_of_new_outbound(tmp_path: Path, clock: ManualClock) -> None:
     async with opened(tmp_path, clock) as ledger:
         heard: list[int] = []
-        ledger.outbox.on_outbound(lambda: heard.append(1))
+        ledger.outbox.on_outbound(lambda _: heard.append(1))
         await ledger.inbox.accept(ACCOUNT, [arrival(1)])
         assert heard == []
         await ledger.outbox.enqueue([chunk("x")])
@@ -504,7 +505,7 @@ async def test_a_closed_ledger_says_so(tmp_path: Path, clock: ManualClock) -> No
 
 
 @given(steps=st.lists(st.tuples(st.sampled_from(["ask", "approve", "revoke", "read"]), st.sampled_from("123")), max_size=12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_who_is_approved_is_what_the_file_says_however_reads_and_changes_overlap(steps: list[tuple[str, str]]) -> None:
     async def live(folder: Path) -> None:
         async with opened(folder, ManualClock(NOON)) as ledger:

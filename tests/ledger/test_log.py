@@ -18,6 +18,7 @@ from gateway.ledger.rows import IN_DOUBT
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.wal import CHECKPOINT_AT, FRAME_HEADER, HEADER, Mark, read_log
 from tests.ledger.test_recovery import MESSAGES, NOON, OPEN, REPLIES, lived, opened_again, table
+from tests.properties import examples
 
 LOG, MARK = "-wal", "-open"
 
@@ -105,7 +106,7 @@ DAMAGE = st.fixed_dictionaries(
 """A flipped bit within a word of the file itself stays flipped: SQLite keeps no checksums there."""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(long=st.booleans(), damage=DAMAGE)
 def test_no_damage_loses_a_message_untold_or_says_an_answer_again(
     killed: Killed, longer: Killed, long: bool, damage: dict[str, Any]

@@ -23,6 +23,7 @@ from gateway.base.clock import ManualClock
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.rows import Arrival, NewApproval, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -404,7 +405,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
 TestLedger = LedgerMachine.TestCase
 TestLedger.settings = settings(
-    max_examples=70,
+    max_examples=examples(70),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

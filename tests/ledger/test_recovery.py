@@ -22,6 +22,7 @@ from gateway.base.errors import UsageError
 from gateway.ledger.rows import IN_DOUBT, Arrival, NewApproval, NewOutbound
 from gateway.ledger.spending import NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -264,7 +265,7 @@ def harmed(was: Original, folder: Path, damage: list[tuple[Callable[..., None], 
     return path
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(damage=DAMAGE, cut=st.none() | st.integers(0, 10**7))
 def test_what_is_saved_was_there_and_nothing_is_said_again(
     closed: Original, damage: list[tuple[Callable[..., None], int, int]], cut: int | None
@@ -275,7 +276,7 @@ def test_what_is_saved_was_there_and_nothing_is_said_again(
         nothing_twice(path, closed)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(damage=DAMAGE, cut=st.none() | st.integers(0, 10**7), log=st.sampled_from(("whole", "gone", "rubbish")))
 def test_after_a_crash_nothing_that_was_open_goes_on_by_itself(
     crashed: Original, damage: list[tuple[Callable[..., None], int, int]], cut: int | None, log: str
@@ -294,7 +295,7 @@ def test_after_a_crash_nothing_that_was_open_goes_on_by_itself(
             assert not states & OPEN
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(flips=st.lists(st.tuples(st.integers(0, 10**7), st.integers(0, 7)), min_size=1, max_size=40))
 def test_flipped_bits_keep_no_house_from_starting(closed: Original, flips: list[tuple[int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

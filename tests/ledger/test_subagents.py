@@ -18,6 +18,7 @@ from gateway.base.clock import ManualClock
 from gateway.ledger.rows import Arrival, NewApproval
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.subagents import ACCOUNT, NewSubAgent
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -255,7 +256,7 @@ class Trees(RuleBasedStateMachine):
 
 TestTrees = Trees.TestCase
 TestTrees.settings = settings(
-    max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=examples(25), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 
 

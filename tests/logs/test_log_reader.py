@@ -24,6 +24,7 @@ from gateway.base.errors import UsageError
 from gateway.cli.log_lines import since_when, told
 from gateway.logs.log_reader import LogFilter, LogLine, LogTail, log_files, read_log
 from gateway.logs.wiring import RotatedFile
+from tests import programs
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 def logs(home: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     def run(*options: str, **env: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-W", "ignore", "-m", "gateway", "logs", *options]
-        return subprocess.run(
+        return programs.run(
             command, env=environment(home, **env), cwd=home, capture_output=True, text=True, check=False, timeout=PATIENCE
         )
 
@@ -266,7 +267,7 @@ def test_following_goes_on_over_rotation_and_ends_quietly(home: Path) -> None:
     file = RotatedFile(path, max_bytes=2_000, keep=20)
     file.write(line(0))
     command = [sys.executable, "-W", "ignore", "-m", "gateway", "logs", "-f", "--json"]
-    process = subprocess.Popen(command, env=environment(home), cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = programs.start(command, env=environment(home), cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     seen = [process.stdout.readline()]
     pause = random.Random(3)

@@ -33,6 +33,7 @@ first_valid_uid = 0
 ssl = {ssl}
 {certificates}
 disable_plaintext_auth = no
+auth_failure_delay = 0
 auth_mechanisms = plain login
 mail_location = maildir:{base}/mail/%u
 mail_uid = {uid}
@@ -52,6 +53,9 @@ service imap-login {{
 }}
 service anvil {{
   chroot =
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
 }}
 service stats {{
   chroot =

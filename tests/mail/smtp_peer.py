@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class Peer:
-    """``mood``: "" takes mail; "refuse", "later", "refuse one", "drop after" and "drop before" do what they say.
+    """``mood``: "" takes mail; "refuse", "later", "refuse one", "drop after" and "drop before" do what they say, with "once" behind
+    them a single time.
 
     ``files`` is called with each mail that was taken, as a server does that keeps copies of what it sends.
     """
@@ -43,13 +44,15 @@ class Peer:
         if self.mood == "later":
             self.mood = ""
             return "451 come back"
-        if self.mood == "drop before":
+        if self.mood.startswith("drop before"):
+            self.mood = "" if self.mood.endswith("once") else self.mood
             self._drop(server)
             return "250 OK"
         content = envelope.content if isinstance(envelope.content, bytes) else str(envelope.content).encode()
         self.taken.append((list(envelope.rcpt_tos), content))
         self.files(content)
-        if self.mood == "drop after":
+        if self.mood.startswith("drop after"):
+            self.mood = "" if self.mood.endswith("once") else self.mood
             self._drop(server)
         return "250 OK"
 
@@ -60,7 +63,7 @@ class Peer:
     def let_in(self, _server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, data: Any) -> AuthResult:
         login, password = data.login.decode(), data.password.decode()
         self.logins.append(login)
-        return AuthResult(success=password == PASSWORD)
+        return AuthResult(success=password == PASSWORD, handled=False)  # the server says 535 itself
 
 
 @contextlib.contextmanager

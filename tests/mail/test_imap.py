@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.errors import MailRefused
-from gateway.mail.explanations import refused
-from gateway.mail.imap_connection import ImapConnection
-from gateway.mail.mailbox import attachment, read_mail, summary_of
+from channels.common.mail.imap_connection import ImapConnection
+from channels.common.mail.stored_mail import attachment, read_mail, summary_of
+from channels.errors import MailProblem
+from gateway.mail.refusals import refused
 from gateway.mail.search_query import criteria_of
 from tests.mail.conftest import account_of
 from tests.mail.letters import letter
@@ -45,7 +45,7 @@ def test_folders_are_known_by_their_use(connection: ImapConnection) -> None:
     assert connection.folder_for("sent") == "Sent Messages"
     assert connection.folder_for("archive") == "Archiv"
     assert connection.named("archive") == "Archiv"
-    with pytest.raises(MailRefused, match="no folder 'nowhere'"):
+    with pytest.raises(MailProblem, match="no folder 'nowhere'"):
         connection.named("nowhere")
 
 
@@ -82,7 +82,7 @@ def test_the_text_of_a_nested_mail_is_found_and_its_attachment_saved(connection:
     (part,) = found.attachments
     assert part.name == "r€port.pdf"
     assert attachment(connection, found.summary.uid, part, 2_000_000) == data
-    with pytest.raises(MailRefused, match="at most 1,000,000"):
+    with pytest.raises(MailProblem, match="at most 1,000,000"):
         attachment(connection, found.summary.uid, part, 1_000_000)
 
 
@@ -139,7 +139,7 @@ def test_a_mail_is_moved_and_flagged(connection: ImapConnection, deliver: Delive
     assert connection.select("INBOX").count == 0
     assert connection.select("Archiv").count == 1
     connection.select("INBOX")
-    with pytest.raises(MailRefused, match="moved or deleted"):
+    with pytest.raises(MailProblem, match="moved or deleted"):
         read_mail(connection, uid, ())
 
 
@@ -196,5 +196,5 @@ def test_an_attachment_of_50_mb_is_saved_whole(connection: ImapConnection, deliv
     (uid,) = connection.newer(1)
     (part,) = read_mail(connection, uid, ()).attachments
     assert attachment(connection, uid, part, 60_000_000) == data
-    with pytest.raises(MailRefused, match="at most 25,000,000 are saved"):
+    with pytest.raises(MailProblem, match="at most 25,000,000 are saved"):
         attachment(connection, uid, part, 25_000_000)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.errors import MailRefused
+from channels.common.mail.stored_mail import summary_of
 from gateway.mail.account_connections import AccountConnections
-from gateway.mail.mailbox import summary_of
 from gateway.mail.search_query import criteria_of
 from gateway.settings.mail import MailSettings
 from tests.mail.imap_peer import MoodyImap
 
 if TYPE_CHECKING:
-    from gateway.mail.imap_connection import ImapConnection
+    from channels.common.mail.imap_connection import ImapConnection
 
 
 def connections(port: int, **account: object) -> AccountConnections:

@@ -6,13 +6,13 @@ import asyncio
 import email
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import programs
 from tests.mail.dovecot import PASSWORD
 from tests.mail.letters import letter
 from tests.mail.smtp_peer import Peer, serving
@@ -46,7 +46,7 @@ class House:
         settings.write_text(json.dumps(self.settings))
         env = {**os.environ, "HOMEBODY_FAULT": fault, "PYTHONPATH": str(PROGRAM.parents[2])}
         command = [sys.executable, str(PROGRAM), str(self.place / "root"), str(settings)]
-        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, env=env, timeout=400)
+        done = await asyncio.to_thread(programs.run, command, capture_output=True, env=env, timeout=400)
         if done.returncode == -9:
             return None
         assert done.returncode == 0, done.stderr.decode()[-3000:]

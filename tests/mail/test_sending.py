@@ -7,7 +7,6 @@ import email
 import email.policy
 import json
 import os
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ from gateway.mail.account_connections import AccountConnections
 from gateway.mail.send_records import SendRecords
 from gateway.mail.sending import MailSender
 from gateway.settings.mail import MailSettings
+from tests import programs
 from tests.mail.dovecot import PASSWORD, free_port
 from tests.mail.letters import letter
 from tests.mail.smtp_peer import Peer, serving
@@ -81,7 +81,7 @@ class Desk:
         wish.write_text(json.dumps(arguments))
         command = [sys.executable, str(PROGRAM), str(self.place / "state"), str(settings), str(wish)]
         env = {**os.environ, "HOMEBODY_FAULT": fault, "PYTHONPATH": str(PROGRAM.parents[2])}
-        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, env=env, timeout=300)
+        done = await asyncio.to_thread(programs.run, command, capture_output=True, env=env, timeout=300)
         if done.returncode == -9:
             return None
         assert done.returncode == 0, done.stderr.decode()

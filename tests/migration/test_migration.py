@@ -15,6 +15,7 @@ from gateway.migration.foreign_state import open_state
 from gateway.migration.foreign_transcript import LONGEST_LINE, read_transcript
 from gateway.migration.session_import import foreign_key
 from tests.patience import PATIENCE
+from tests.properties import examples
 
 REAL = Path(__file__).parent / "clawdbot-2026.1.24-3"
 HOMEBODY = Path(__file__).resolve().parents[2] / ".venv/bin/homebody"
@@ -227,7 +228,7 @@ def message(identity: str, parent: str | None, text: str, role: str = "user") ->
     return json.dumps({"type": "message", "id": identity, "parentId": parent, "message": said})
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(data=st.data(), size=st.integers(1, 25))
 def test_what_is_read_is_the_branch_of_the_last_message(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, size: int

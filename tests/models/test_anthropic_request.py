@@ -17,6 +17,7 @@ from agent.models.adapters.anthropic_request import body
 from agent.models.protocol import Segment
 from tests.models.conversation import READ, WRITE, ask, assistant, call, requests, result, user
 from tests.peers.anthropic import fault
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from agent.models.protocol import Request
@@ -38,7 +39,7 @@ def drained(value: Any) -> Any:
 
 
 @given(requests)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_whatever_was_said_the_api_takes_it(request: Request) -> None:
     sent = translated(request)
     assert fault(sent) is None
@@ -47,7 +48,7 @@ def test_whatever_was_said_the_api_takes_it(request: Request) -> None:
 
 
 @given(requests)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_the_sdks_own_types_take_it(request: Request) -> None:
     sent = translated(request)
     adapter = TypeAdapter(message_create_params.MessageCreateParamsNonStreaming)
@@ -55,7 +56,7 @@ def test_the_sdks_own_types_take_it(request: Request) -> None:
 
 
 @given(requests)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_what_follows_never_changes_what_was_sent_before(request: Request) -> None:
     """The longer conversation's body begins with the shorter one's, marks aside: only then does the cache hold."""
     more = ask(*request.messages, assistant("Yes."), user("And then?"), system=request.system, tools=request.tools)
@@ -91,7 +92,7 @@ def test_cache_marks_stand_at_segments_the_end_and_the_end_before() -> None:
 
 
 @given(requests, st.integers(0, 30))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_however_many_calls_an_answer_has_the_next_request_is_marked_where_this_one_ended(request: Request, count: int) -> None:
     """The API looks back twenty blocks from a mark; an answer with ten calls and its results are twenty-one."""
     answer_ = assistant("I look.", *(call(call_id=f"new{n}") for n in range(count)))

@@ -15,6 +15,7 @@ from agent.messages import Image, Thinking, ToolCall
 from agent.models.adapters.openai_chat import PICTURES, body
 from agent.models.protocol import Segment
 from tests.models.conversation import READ, ask, assistant, call, requests, result, user
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from agent.models.protocol import Request
@@ -58,7 +59,7 @@ def fault(messages: list[dict[str, Any]]) -> str | None:
 
 
 @given(requests)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_whatever_was_said_every_server_takes_it(request: Request) -> None:
     sent = translated(request, images=False, hosted_by_openai=False)
     assert fault(sent["messages"]) is None
@@ -69,7 +70,7 @@ def test_whatever_was_said_every_server_takes_it(request: Request) -> None:
 
 
 @given(requests)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_the_sdks_own_types_take_it(request: Request) -> None:
     sent = translated(request)
     adapter = TypeAdapter(completion_create_params.CompletionCreateParamsNonStreaming)
@@ -77,7 +78,7 @@ def test_the_sdks_own_types_take_it(request: Request) -> None:
 
 
 @given(requests)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_what_follows_never_changes_what_was_sent_before(request: Request) -> None:
     more = ask(*request.messages, assistant("Yes."), user("And then?"), system=request.system, tools=request.tools)
     short, long = translated(request), translated(more)
@@ -164,7 +165,7 @@ def test_a_tool_loop_through_openrouter_is_marked_at_its_end_too() -> None:
 
 
 @given(requests)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_marks_change_nothing_that_is_said(request: Request) -> None:
     plain = translated(request, hosted_by_openai=False)["messages"]
     marked = body(request, model="m", name=NAME, max_output=4000, images=True, hosted_by_openai=False, marks=True)["messages"]

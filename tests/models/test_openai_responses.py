@@ -17,6 +17,7 @@ from agent.models.catalog.known_models import ModelFacts
 from agent.models.protocol import Segment
 from tests.models.conversation import READ, ask, assistant, call, hear, requests, result, shown, user
 from tests.peers.compatible import CompatiblePeer, Events, Refuse
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -167,7 +168,7 @@ async def test_broken_arguments_are_kept_as_written(compatible_peer: CompatibleP
 
 
 @given(requests)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_whatever_was_said_every_call_has_its_result_and_nothing_is_empty(request: Request) -> None:
     sent = translated(request)
     waiting: list[str] = []
@@ -186,7 +187,7 @@ def test_whatever_was_said_every_call_has_its_result_and_nothing_is_empty(reques
 
 
 @given(requests)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_the_sdks_own_types_take_it(request: Request) -> None:
     sent = translated(request)
     adapter = TypeAdapter(response_create_params.ResponseCreateParamsNonStreaming)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import pytest
 
 from gateway.base.client_tokens import PREFIX, ClientTokens
 from gateway.base.errors import StorageFailed, UsageError
+from tests import programs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 def homebody(home: Path, *arguments: str, code: int = 0) -> Any:
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "HOMEBODY_HOME": str(home / "h")}
-    done = subprocess.run([sys.executable, "-m", "gateway", *arguments], env=env, capture_output=True, text=True, check=False)
+    done = programs.run([sys.executable, "-m", "gateway", *arguments], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     told = done.stdout if code == 0 else done.stderr
     return json.loads(told) if "--json" in arguments else told

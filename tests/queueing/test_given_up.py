@@ -21,6 +21,7 @@ from agent.models.scripted import Stall
 from agent.transcript.history_view import UNANSWERED
 from gateway.turns.interrupted import FRESH, MAX_ATTEMPTS
 from tests.peers.wire import picture
+from tests.properties import examples
 from tests.queueing.conftest import Town
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ async def test_a_message_of_files_alone_is_named_by_them(tmp_path: Path) -> None
     assert "“1.png”" in told
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     lives=st.lists(st.integers(0, 3), min_size=3, max_size=7),
     mode=st.sampled_from(["collect", "steer", "followup", "interrupt"]),

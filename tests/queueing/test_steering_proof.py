@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from agent.messages import ToolCall, ToolMessage, UserMessage
 from agent.transcript.entries import Said, decode
 from tests.patience import PATIENCE
+from tests.properties import examples
 from tests.queueing.conftest import Town, newest
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def answer(request: Request) -> Any:
     return "re: " + " | ".join(newest(request))
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.too_slow])
 @given(actions=ACTIONS, mode=st.sampled_from(["collect", "steer", "steer", "followup"]))
 def test_each_message_is_in_one_turn_and_is_answered_once(actions: list[tuple[str, Any]], mode: str) -> None:
     asyncio.run(lives(actions, mode))

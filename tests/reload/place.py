@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import random
+import subprocess
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from gateway.app.gateway import Gateway
 from gateway.base.clock import ManualClock
 from gateway.base.paths import Paths
 from gateway.config.load import load
+from tests import programs
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -136,8 +138,6 @@ class _Owner:
 async def homebody(place: Place, *arguments: str) -> str:
     """Run a command beside the house, as its owner would, and return what it prints."""
     env = {"PATH": "/usr/bin:/bin", "HOME": str(place.root), "HOMEBODY_HOME": str(place.paths.home)}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gateway", *arguments, env=env, stdout=asyncio.subprocess.PIPE
-    )
-    out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
-    return out.decode()
+    command = [sys.executable, "-m", "gateway", *arguments]
+    ran = await asyncio.to_thread(programs.run, command, env=env, stdout=subprocess.PIPE, text=True)
+    return str(ran.stdout)

@@ -27,6 +27,7 @@ from gateway.runner import output
 from gateway.runner.output import Output, lines_of
 from memory.audience import OWNER, Audience
 from tests.full_disk import no_file_may_grow
+from tests.properties import examples
 from tests.runner.commands import alive, mark, sh, until
 from tests.runner.hands import hands
 
@@ -414,7 +415,7 @@ async def test_both_tools_cost_few_tokens(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.binary(max_size=30), max_size=30), st.integers(150, 400))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 async def test_what_is_shown_is_bounded_and_holds_no_part_of_a_secret(pieces: list[bytes], most: int) -> None:
     secret = b"topsecretvalue"
     chunks = [chunk for piece in pieces for chunk in (piece.replace(b"\0", b""), secret[:6], secret[6:], b" ")]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.base.errors import ScheduleError
 from gateway.schedules.schedule import At, Every, cron, from_text, latest_until, next_after, to_text
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from gateway.schedules.schedule import Schedule
@@ -60,7 +61,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
             continue
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(schedules(), MOMENTS, st.integers(0, 10**6))
 def test_the_next_instant_is_the_same_from_wherever_one_looks(schedule: Schedule, moment: datetime, part: int) -> None:
     following = next_after(schedule, moment)
@@ -75,7 +76,7 @@ def test_the_next_instant_is_the_same_from_wherever_one_looks(schedule: Schedule
     assert later > following
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(schedules(), MOMENTS, st.integers(0, 200 * 86_400))
 def test_the_latest_instant_is_the_one_before_the_next(schedule: Schedule, moment: datetime, seconds: int) -> None:
     first = next_after(schedule, moment)

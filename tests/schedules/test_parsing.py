@@ -14,6 +14,7 @@ from gateway.base.errors import ScheduleError
 from gateway.schedules.parsing import parse_schedule, zone_named
 from gateway.schedules.schedule import Schedule, first_instant
 from gateway.schedules.words import in_words, next_three, span_in_words
+from tests.properties import examples
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 23, 2, 5, 30, tzinfo=UTC)  # Monday, 03:05:30 in Berlin
@@ -175,7 +176,7 @@ def test_spans() -> None:
     assert span_in_words(60, alone=True) == "minute"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.text(max_size=60)
     | st.lists(

@@ -32,7 +32,7 @@ STARTERS = {
     "channels/terminal/local_files.py",
     "gateway/calendar/ical_process.py",
     "gateway/approvals/shell_parts.py",
-    "gateway/app/backups.py",
+    "gateway/app/own_command.py",
     "gateway/cli/backup_work.py",
     "gateway/cli/update.py",
     "gateway/documents/reader.py",

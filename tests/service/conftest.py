@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gateway.base.paths import Paths
 from gateway.base.state_lock import describe
+from tests import programs
+
+if TYPE_CHECKING:
+    import subprocess
 
 ROOT = Path(__file__).resolve().parents[2]
 HOMEBODY = Path(sys.executable).with_name("homebody")
@@ -29,7 +33,7 @@ class Machine:
 
     def run(self, *arguments: str, code: int | None = 0, given: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command; its exit code must be ``code``."""
-        done = subprocess.run(
+        done = programs.run(
             [str(HOMEBODY), *arguments], env=self.env, cwd=self.home, capture_output=True, text=True, input=given, check=False
         )
         assert code is None or done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)

@@ -20,6 +20,7 @@ from gateway.sessions.past_sessions import Archive
 from gateway.sessions.sessions_file import SessionRecord, all_to_json, from_json, to_json
 from gateway.sessions.store import SessionStore
 from tests.full_disk import no_file_may_hold_more_than
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -220,7 +221,7 @@ async def test_a_full_disk_is_told_and_the_former_state_stands(tmp_path: Path) -
     assert store.get("agent:main:main").turns == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.one_of(

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from gateway.base.paths import Paths
 from gateway.base.state_lock import describe
+from tests import programs
 from tests.peers.compatible import CompatiblePeer, words
 from tests.peers.telegram import TOKEN, TelegramPeer
 from tests.service.conftest import HOMEBODY
@@ -43,17 +45,11 @@ class Home:
         return self.folder / ".homebody"
 
     async def run(self, *arguments: str) -> tuple[int, str, str]:
-        process = await asyncio.create_subprocess_exec(
-            str(HOMEBODY),
-            *arguments,
-            env=self.environ(),
-            cwd=self.folder,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+        command = [HOMEBODY, *arguments]
+        ran = await asyncio.to_thread(
+            programs.run, command, env=self.environ(), cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True
         )
-        out, err = await process.communicate()
-        return process.returncode or 0, out.decode(), err.decode()
+        return ran.returncode, ran.stdout, ran.stderr
 
     def holder(self) -> int:
         found = describe(Paths(self.state).state / "gateway.lock")

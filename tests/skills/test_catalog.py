@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gateway.skills.catalog import SkillCatalog
 from tests.skills.conftest import Shelf, write_skill
 
 if TYPE_CHECKING:
@@ -237,3 +238,37 @@ def test_a_record_of_approvals_that_is_broken_approves_nothing(shelf: Shelf):
     shelf.trust.path.write_text("{")
     assert shelf.own()["x"].state == "unapproved"
     assert {one.state for one in shelf.catalog.look() if one.place == "bundled"} <= {"ready", "needs"}
+
+
+def test_skills_are_judged_anew_only_when_something_changed(shelf: Shelf, tmp_path: Path):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    shelf.said["agents"] = {
+        "defaults": {"workspace": str(shelf.workspace)},
+        "list": [{"id": "main", "tools": {"exec": {"pathPrepend": [str(programs)]}}}],
+    }
+    settings = shelf.settings()
+    catalog = SkillCatalog("main", lambda: settings, shelf.paths, shelf.trust, {})
+    x = write_skill(shelf.extra / "x", more="requires: {bins: [needed-one]}\n")
+    os.utime(x / "SKILL.md", (1, 1))
+
+    def own() -> str:
+        first = catalog.look()
+        while (again := catalog.look()) is not first:  # until a change of the files would show in their times
+            first = again
+        return " ".join(one.state for one in again if one.place == "extra")
+
+    assert own() == "unapproved"
+    shelf.trust.approve("x", next(one.digest for one in catalog.look() if one.name == "x"))
+    assert own() == "needs"
+    (programs / "needed-one").write_text("#!/bin/sh\n")
+    (programs / "needed-one").chmod(0o755)
+    assert own() == "ready"
+    (x / "more.md").write_text("more")
+    assert own() == "changed"
+    write_skill(shelf.extra / "y")
+    assert own() == "changed unapproved"
+    shutil.rmtree(x)
+    assert own() == "unapproved"
+    shelf.trust.approve("y", next(one.digest for one in catalog.look() if one.name == "y"))
+    assert own() == "ready"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 import gateway
+from tests import programs
 from tests.skills.conftest import write_skill
 
 ROOT = Path(gateway.__file__).parents[1]
@@ -27,7 +27,7 @@ def homebody(tmp_path: Path) -> Any:
             "PYTHONPATH": str(ROOT),
         }
         command = [sys.executable, "-m", "gateway", "skills", *arguments]
-        ran = subprocess.run(command, env=env, capture_output=True, text=True, check=False, input=said)
+        ran = programs.run(command, env=env, capture_output=True, text=True, check=False, input=said)
         return ran.returncode, ran.stdout, ran.stderr
 
     return run

@@ -8,19 +8,22 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 
 from gateway.base.state_lock import describe
+from tests import programs
 from tests.patience import PATIENCE
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
 OWNER = 4711
 
@@ -40,38 +43,30 @@ class Machine:
         }
         (self.home / "homebody.json").write_text(json.dumps(settings))
 
-    async def start(self, *arguments: str, **more: Any) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "gateway",
-            *arguments,
-            env=self.env,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            **more,
+    def start(self, *arguments: str) -> programs.Program:
+        command = [sys.executable, "-m", "gateway", *arguments]
+        return programs.start(
+            command, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
     async def run(self, *arguments: str) -> tuple[int, str, str]:
-        process = await self.start(*arguments)
-        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
-        return process.returncode or 0, out.decode(), err.decode()
+        process = self.start(*arguments)
+        out, err = await asyncio.to_thread(process.communicate)
+        return process.wait(), out, err
 
     @contextlib.asynccontextmanager
-    async def gateway(self) -> AsyncIterator[asyncio.subprocess.Process]:
-        process = await self.start("gateway")
+    async def gateway(self) -> AsyncIterator[programs.Program]:
+        process = self.start("gateway")
         try:
             async with asyncio.timeout(PATIENCE):
                 while not (holder := describe(self.home / "state" / "gateway.lock")) or not holder.http_port:
-                    assert process.returncode is None, (await process.communicate())[1].decode()
+                    assert process.poll() is None, process.communicate()[1]
                     await asyncio.sleep(0.02)
             self.port = holder.http_port
             yield process
         finally:
-            if process.returncode is None:
-                process.send_signal(signal.SIGTERM)
-            await asyncio.wait_for(process.communicate(), PATIENCE)
+            process.terminate()
+            await asyncio.to_thread(process.communicate)
 
 
 @pytest.fixture
@@ -107,8 +102,7 @@ async def test_pairing_on_the_command_line_lets_the_owner_in(machine: Machine, t
         code, out, _ = await machine.run("agent", "-m", "where is the spare key?", "--json")
         assert (code, "blue pot" in json.loads(out)["reply"]) == (0, True)
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(PATIENCE):
-            assert await process.wait() == 0
+        assert await asyncio.to_thread(process.wait) == 0
 
 
 async def test_a_running_gateway_is_seen_from_outside(machine: Machine) -> None:
@@ -148,7 +142,7 @@ async def test_a_killed_gateway_neither_repeats_nor_forgets(machine: Machine, te
             while json.loads((await machine.run("status", "--json"))[1])["outbox"].get("sent") != 1:
                 pass
         process.kill()
-        await process.wait()
+        await asyncio.to_thread(process.wait)
     async with machine.gateway():
         await telegram.say(OWNER, "what is the gate code?")
         await telegram.until(lambda: any("4711" in text and "Noted" not in text for text in said(telegram)))
@@ -157,51 +151,52 @@ async def test_a_killed_gateway_neither_repeats_nor_forgets(machine: Machine, te
     assert notes.count("4711") == 1
 
 
-async def stopped_before_it_listens(machine: Machine) -> asyncio.subprocess.Process:
+def standing(pid: int) -> None:
+    """Wait until a process has stopped."""
+    while "T" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]:
+        time.sleep(0.001)
+
+
+async def stopped_before_it_listens(machine: Machine) -> programs.Program:
     """Return a gateway that has the state, does not listen, and stands still; one that was quicker than this test is begun anew."""
     lock = machine.home / "state" / "gateway.lock"
     while True:
-        gateway = await machine.start("gateway")
+        gateway = machine.start("gateway")
         while describe(lock) is None:
-            assert gateway.returncode is None, (await gateway.communicate())[1].decode()
+            assert gateway.poll() is None, gateway.communicate()[1]
             await asyncio.sleep(0.001)
         gateway.send_signal(signal.SIGSTOP)
-        await asyncio.to_thread(
-            os.waitid, os.P_PID, gateway.pid, os.WSTOPPED | os.WNOWAIT
-        )  # from then on what the lock says holds
+        await asyncio.to_thread(standing, gateway.pid)  # from then on what the lock says holds
         holder = describe(lock)
         if holder is not None and not holder.http_port:
             return gateway
         gateway.send_signal(signal.SIGCONT)
         gateway.send_signal(signal.SIGTERM)
-        await gateway.communicate()
+        await asyncio.to_thread(gateway.communicate)
 
 
 async def test_commands_wait_for_a_gateway_that_starts(machine: Machine) -> None:
     gateway = await stopped_before_it_listens(machine)
     try:
-        waiting = [await machine.start(*command) for command in (("agent", "-m", "hello"), ("status", "--json"))]
+        waiting = [machine.start(*command) for command in (("agent", "-m", "hello"), ("status", "--json"))]
         for process in waiting:
             assert process.stderr is not None
-            while b"is starting; waiting up to 60 seconds" not in (line := await process.stderr.readline()):
+            while "is starting; waiting up to 60 seconds" not in (line := await asyncio.to_thread(process.stderr.readline)):
                 assert line, "it ended without waiting"
         gateway.send_signal(signal.SIGCONT)
-        (said, agent_told), (facts, status_told) = [await process.communicate() for process in waiting]
+        (said, agent_told), (facts, status_told) = [await asyncio.to_thread(process.communicate) for process in waiting]
         assert [process.returncode for process in waiting] == [0, 0], (agent_told, status_told)
         assert said.strip()
         assert json.loads(facts)["running"] is True
     finally:
         gateway.send_signal(signal.SIGCONT)
         gateway.send_signal(signal.SIGTERM)
-        await gateway.communicate()
+        await asyncio.to_thread(gateway.communicate)
 
 
 async def test_being_told_again_and_again_to_end_changes_nothing(machine: Machine) -> None:
     async with machine.gateway() as process:
-        while process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(
-                    process.pid, signal.SIGTERM
-                )  # Process.send_signal would look for its end itself, and take it from asyncio
+        while process.poll() is None:
+            process.terminate()
             await asyncio.sleep(0.001)
         assert process.returncode == 0

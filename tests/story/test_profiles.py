@@ -5,42 +5,40 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
+import subprocess
 import sys
 from pathlib import Path
 
 from gateway.base.state_lock import describe
+from tests import programs
 from tests.patience import PATIENCE
 
 
-async def start(*arguments: str) -> asyncio.subprocess.Process:
+def start(*arguments: str) -> programs.Program:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "HOMEBODY_HOME")}
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "gateway",
-        *arguments,
+    return programs.start(
+        [sys.executable, "-m", "gateway", *arguments],
         env=kept | {"HOMEBODY_GATEWAY_PORT": "0", "PYTHONPATH": str(Path.cwd())},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
 
 
 async def homebody(*arguments: str) -> str:
-    process = await start(*arguments)
-    out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
-    return out.decode()
+    out, _ = await asyncio.to_thread(start(*arguments).communicate)
+    return str(out)
 
 
 async def test_two_profiles_run_at_once_and_each_is_reached_by_its_name() -> None:
     names = ("one", "two")
-    gateways = {name: await start("--profile", name, "gateway") for name in names}
+    gateways = {name: start("--profile", name, "gateway") for name in names}
     locks = {name: Path(f"{os.environ['HOMEBODY_HOME']}-{name}") / "state" / "gateway.lock" for name in names}
     try:
         async with asyncio.timeout(PATIENCE):
             while not all((held := describe(lock)) and held.http_port for lock in locks.values()):
-                assert all(process.returncode is None for process in gateways.values())
+                assert all(process.poll() is None for process in gateways.values())
                 await asyncio.sleep(0.02)
         found = {name: json.loads(await homebody("--profile", name, "status", "--json")) for name in names}
         assert {name: facts["pid"] for name, facts in found.items()} == {name: gateways[name].pid for name in names}
@@ -52,7 +50,6 @@ async def test_two_profiles_run_at_once_and_each_is_reached_by_its_name() -> Non
         assert "No gateway is running" in await homebody("status")
     finally:
         for process in gateways.values():
-            if process.returncode is None:
-                process.send_signal(signal.SIGTERM)
-        await asyncio.gather(*(asyncio.wait_for(process.communicate(), PATIENCE) for process in gateways.values()))
+            process.terminate()
+        await asyncio.gather(*(asyncio.to_thread(process.communicate) for process in gateways.values()))
     assert [process.returncode for process in gateways.values()] == [0, 0]

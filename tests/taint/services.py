@@ -104,7 +104,8 @@ class Services:
             box.select(readonly=True)
             _, (found,) = box.uid("SEARCH", "ALL")
             _, validity = box.response("UIDVALIDITY")
-        from gateway.mail.message_ids import MessageId, check_of
+        from channels.common.mail.imap_values import check_of
+        from gateway.mail.message_ids import MessageId
 
         return MessageId(account, "INBOX", check_of(int(validity[0])), int(found.split()[-1])).written(alone=False)
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from agent.tools.command_taint import CommandTaint, Watch
 from agent.tools.untrusted_files import UntrustedFiles
 from memory.audience import OWNER
+from tests.properties import examples
 
 WEB = frozenset({"web:evil.example"})
 READ = frozenset({"file:page.html"})
@@ -138,7 +139,7 @@ NAMES = st.sampled_from(["a", "b", "c"])
 PLACES = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=st.lists(st.tuples(PLACES, PLACES), min_size=1, max_size=8), per_command=st.integers(1, 4))
 def test_no_row_of_moves_makes_an_untrusted_file_trusted(
     tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[str, str]], per_command: int

@@ -16,6 +16,7 @@ from agent.tools.apply_patch import ApplyPatch
 from agent.tools.change_details import MOST_CHARS, bounded, difference
 from agent.tools.files import file_tools
 from agent.tools.toolbox import Toolbox
+from tests.properties import examples
 from tests.taint.test_untrusted_files import CLEAN
 from tests.tools.house import House
 
@@ -79,7 +80,7 @@ def test_details_have_a_bound_and_show_any_change(house: House) -> None:
 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="patch is not installed here")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_the_difference_turns_the_one_text_into_the_other(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -20,6 +20,7 @@ from agent.tools.grep_files import GrepFiles
 from agent.tools.protocol import ToolContext
 from memory.audience import Audience
 from memory.errors import IndexBroken
+from tests.properties import examples
 from tests.tools.house import CANARY, House
 
 GROUP = Audience("group", "kitchen")
@@ -223,7 +224,7 @@ nearly_text = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     before=nearly_text,
     old=st.text(min_size=1, max_size=6),
@@ -366,7 +367,7 @@ hostile = st.sampled_from(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     calls=st.lists(
         st.tuples(st.sampled_from(["read", "write", "append", "overwrite", "edit", "list", "grep"]), hostile), max_size=8

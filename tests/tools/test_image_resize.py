@@ -19,6 +19,7 @@ from agent.models import token_estimate
 from agent.tools.image_header import read_image_header
 from agent.tools.image_resize import LONG_SIDE, MOST_PIXELS, resized, sides
 from tests.models.conversation import NOON
+from tests.properties import examples
 
 
 def made(width: int, height: int, kind: str = "PNG", mode: str = "RGB", color: Any = "red", **how: Any) -> bytes:
@@ -126,7 +127,7 @@ def test_what_is_broken_is_told_as_broken(data: bytes) -> None:
         resized(data)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=examples(60))
 @given(st.sampled_from(["PNG", "JPEG", "GIF", "WEBP"]), st.data())
 def test_any_damage_is_a_picture_or_a_refusal(kind: str, data: st.DataObject) -> None:
     whole = bytearray(made(31, 17, kind))

@@ -20,6 +20,7 @@ from agent.messages import ToolCall, ToolMessage
 from agent.models.protocol import ToolSpec
 from agent.tools.protocol import Effect, Outcome, ToolContext
 from agent.tools.toolbox import Toolbox, capped, result_cap
+from tests.properties import examples
 from tests.tools.house import House
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ names = st.sampled_from(
 arguments_of_any_kind = st.none() | st.dictionaries(names | st.text(max_size=6), json_values, max_size=4)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     name=st.sampled_from(["read", "write", "edit", "list", "memory_search", "memory_get", "nothing", ""]),
     given_=arguments_of_any_kind,

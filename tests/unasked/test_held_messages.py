@@ -23,6 +23,7 @@ from gateway.ledger.rows import Arrival, NewApproval, NewOutbound, Unasked
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.outbound.unasked_messages import kept_text
 from gateway.settings.quiet_hours import DailyHours, UnaskedRule
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -93,7 +94,7 @@ async def test_the_scheduler_sends_held_messages_once(ledger: SqliteLedger, cloc
     await ledger.outbox.enqueue([chunk("held", ttl=timedelta(minutes=30))])
     clock.set(EVENING + timedelta(hours=10))
     told: list[None] = []
-    ledger.outbox.on_outbound(lambda: told.append(None))
+    ledger.outbox.on_outbound(lambda _: told.append(None))
     assert await ledger.unasked.release({"main": RULE}) == 1
     assert told, "the delivery is woken"
     (row,) = await ledger.outbox.due([ACCOUNT])
@@ -388,7 +389,7 @@ class Nights(RuleBasedStateMachine):
 
 
 TestNights = Nights.TestCase
-TestNights.settings = settings(max_examples=60, stateful_step_count=40)
+TestNights.settings = settings(max_examples=examples(60), stateful_step_count=40)
 
 
 async def test_each_day_has_its_number_whatever_is_held(ledger: SqliteLedger, clock: ManualClock) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import programs
 from tests.unasked.night import MESSAGES, lines
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +23,7 @@ STEPS = (
 def life(folder: Path, part: str, fault: str = "") -> int:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "HOMEBODY_FAULT": fault}
     command = [sys.executable, "-m", "tests.unasked.night", part, str(folder)]
-    return subprocess.run(command, env=env, cwd=ROOT, check=False).returncode
+    return programs.run(command, env=env, cwd=ROOT, check=False).returncode
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

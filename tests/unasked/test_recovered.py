@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from gateway.base.clock import ManualClock
 from gateway.ledger.sqlite import SqliteLedger
 from tests.ledger.test_recovery import DAMAGE, damaged
+from tests.properties import examples
 from tests.unasked.test_held_messages import EVENING, RULE, chunk, deliver
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def test_of_a_ledger_that_is_gone_the_copy_tells_what_was_held(closed: Path, tmp
     assert "1 message that was held may have been sent already or not: `homebody outbox held`" in warning
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(damage=DAMAGE)
 def test_damage_sends_nothing_twice_and_hides_nothing(closed: Path, damage: list[tuple[Callable[..., None], int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -13,6 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests import programs
+
 ROOT = Path(__file__).resolve().parents[2]
 STATES = Path(__file__).with_name("states")
 LIVED = (
@@ -35,7 +37,7 @@ LIVED = (
 def homebody(person: Path, *words: str) -> str:
     """Run the command as its owner does. Raises RuntimeError."""
     env = {"PATH": os.defpath, "HOME": str(person), "TZ": "UTC"}
-    done = subprocess.run(
+    done = programs.run(
         [sys.executable, "-m", "gateway", *words],
         cwd=ROOT,
         env=env,

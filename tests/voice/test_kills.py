@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import programs
 from tests.gateway.test_telegram_house import ANNA
-from tests.patience import PATIENCE
 from tests.peers.speech import SpeechPeer
 from tests.peers.telegram import TOKEN, TelegramPeer
 from tests.peers.web import web_peer
@@ -56,21 +57,20 @@ class Street:
         (root / "settings.json").write_text(json.dumps(settings))
 
     @contextlib.asynccontextmanager
-    async def house(self, fault: str = "") -> AsyncIterator[asyncio.subprocess.Process]:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, str(PROGRAM), str(self.root), str(self.root / "settings.json")),
-            stdin=asyncio.subprocess.PIPE,
+    async def house(self, fault: str = "") -> AsyncIterator[programs.Program]:
+        process = programs.start(
+            [sys.executable, PROGRAM, self.root, self.root / "settings.json"],
+            stdin=subprocess.PIPE,
             env={**os.environ, "HOMEBODY_FAULT": fault, "PYTHONPATH": str(PROGRAM.parents[2])},
         )
         try:
             yield process
             assert process.stdin is not None
             process.stdin.close()
-            await process.wait()
+            await asyncio.to_thread(process.wait)
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+            process.kill()
+            await asyncio.to_thread(process.wait)
 
     def said(self) -> list[str]:
         return [text.removeprefix("(I was restarted and went on.)\n\n") for text in self.peer.chats.said(ANNA)]
@@ -89,7 +89,7 @@ async def street(tmp_path: Path) -> AsyncIterator[Street]:
 async def test_a_kill_at_any_step_answers_once_and_asks_at_most_once_more(street: Street, step: str) -> None:
     async with street.house(step) as process:
         await street.peer.attach(ANNA, "voice", opus(12), media_type="audio/ogg")
-        assert await asyncio.wait_for(process.wait(), PATIENCE) == -9, "the step was not reached"
+        assert await asyncio.to_thread(process.wait) == -9, "the step was not reached"
     async with street.house():
         await street.peer.until(lambda: len(street.said()) >= 3)
     async with street.house():  # nothing comes afterwards

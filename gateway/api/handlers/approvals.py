@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any, get_args
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Literal, TypeAlias, get_args
 
+from agent.tools.protocol import Act
 from gateway.approvals.decisions import Choice, Decisions
+from gateway.approvals.question import odd_letters, visible
 from gateway.approvals.record import AskedAct, parse_name, public_name
 from gateway.approvals.rule_list import rule_calls
 from gateway.approvals.shell_parts import shell_parts
@@ -18,6 +20,8 @@ from gateway.ledger.rows import Approval, ApprovalState
 from gateway.settings.root import Settings
 
 _SHOWN = 50
+_Source: TypeAlias = Literal["command line", "browser page"]
+_SOURCES: Final = get_args(_Source)
 
 
 class ApprovalHandlers:
@@ -46,8 +50,14 @@ class ApprovalHandlers:
         parts = (
             await asyncio.to_thread(shell_parts, asked.act.command) if asked.act.command and asked.act.argv is None else None
         )
+        why_not = await asyncio.to_thread(self._decisions.why_not_always, found)
         return {
             **_told(found),
+            "shown": visible_act(asked.act, parts),
+            "whyNotAlways": why_not,
+            "confinement": asked.act.confinement,
+            "into": asked.act.into,
+            "pty": asked.act.pty,
             "argv": None if asked.act.argv is None else list(asked.act.argv),
             "parts": parts,
             "env": dict(asked.act.env),
@@ -60,8 +70,8 @@ class ApprovalHandlers:
             "fingerprint": found.fingerprint,
         }
 
-    async def decide(self, name: str, choice: Choice) -> dict[str, Any]:
-        """Decide a question: once, always or deny.
+    async def decide(self, name: str, choice: Choice, source: _Source = "command line") -> dict[str, Any]:
+        """Decide a question: once, always or deny. ``source`` is where its owner decides; a repeat from there says the same.
 
         Raises:
             UsageError: there is no such question.
@@ -70,7 +80,9 @@ class ApprovalHandlers:
         await self._found(name)
         if choice not in get_args(Choice):
             raise UsageError(f"{choice!r} is no decision", hint=f"Choose one of {', '.join(get_args(Choice))}.")
-        told = await self._decisions.decide(name, choice, f"command line, {choice}")
+        if source not in _SOURCES:
+            raise UsageError(f"{source!r} is no place where questions are decided", hint=f"There are: {', '.join(_SOURCES)}.")
+        told = await self._decisions.decide(name, choice, f"{source}, {choice}")
         return {"told": told, "approval": _told(await self._found(name))}
 
     async def _found(self, name: str) -> Approval:
@@ -78,6 +90,22 @@ class ApprovalHandlers:
         if found is None:
             raise UsageError(f"there is no question {name!r}", hint="`homebody approvals list` lists the open ones.")
         return found
+
+
+def visible_act(act: Act, parts: Sequence[str] | None) -> dict[str, Any]:
+    """Return the texts of an act as a question shows them: what is not seen is named, and letters that look like others are, too."""
+    return {
+        "summary": visible(act.summary),
+        "command": _visible_lines(act.command),
+        "parts": [visible(part) for part in parts or ()],
+        "argv": [visible(word) for word in act.argv or ()],
+        "details": _visible_lines(act.details),
+        "warnings": odd_letters(" ".join((act.command, *act.recipients))),
+    }
+
+
+def _visible_lines(text: str) -> str:
+    return "\n".join(visible(line) for line in text.split("\n"))
 
 
 def _in_thread(call: Callable[..., dict[str, Any]]) -> Callable[..., Awaitable[dict[str, Any]]]:

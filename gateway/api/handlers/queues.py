@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gateway.base.errors import InvalidTransition, UsageError
+from gateway.ledger.outbox import FORGOTTEN
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import InboxRow, OutboxRow, OutboxState, UnaskedRow
 from gateway.routing.routed_message import UnreadableMessage, decode_message, words_of
@@ -28,6 +29,7 @@ class QueueHandlers:
             "outbox.list": self.outbox,
             "outbox.retry": self.retry,
             "outbox.drop": self.drop,
+            "outbox.forget": self.forget,
             "outbox.held": self.held,
             "outbox.send": self.send,
             "inbox.list": self.inbox,
@@ -36,9 +38,10 @@ class QueueHandlers:
         }
 
     async def outbox(self, *, everything: bool = False) -> dict[str, Any]:
-        """Tell what is to be sent and what was given up; with ``everything`` what was sent as well."""
+        """Tell what is to be sent and what was given up; with ``everything`` what was sent or forgotten as well."""
         states: tuple[OutboxState, ...] = (*OPEN, "dead", "sent") if everything else (*OPEN, "dead")
-        return {"outbox": [_sent(row) for row in await self._ledger.outbox.latest(states)]}
+        rows = await self._ledger.outbox.latest(states)
+        return {"outbox": [_sent(row) for row in rows if everything or row.reason != FORGOTTEN]}
 
     async def retry(self, row: int) -> dict[str, Any]:
         """Send one that was given up after all. Raises UsageError when there is none, or its text was cleared already."""
@@ -53,6 +56,11 @@ class QueueHandlers:
 
         await self._step(give_up, row, "is still to be sent")
         return {"dropped": row}
+
+    async def forget(self, row: int) -> dict[str, Any]:
+        """Clear one that was given up: it is listed no more and cannot be sent again. Raises UsageError when there is none."""
+        await self._step(self._ledger.outbox.forget, row, "was given up")
+        return {"forgotten": row}
 
     async def held(self) -> dict[str, Any]:
         """Tell which messages that nobody asked for were held or kept instead of being sent."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from starlette.routing import Route
@@ -20,13 +20,20 @@ _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 def on_demand(path: str, key: str, *, enabled: Callable[[], bool], make: Callable[[], Answer]) -> Route:
     """Return a route that ``make`` gives its answers. ``key`` is the setting that ``enabled`` reads."""
+    return on_demand_all((path,), key, enabled=enabled, make=make)[0]
+
+
+def on_demand_all(paths: Sequence[str], key: str, *, enabled: Callable[[], bool], make: Callable[[], Answer]) -> list[Route]:
+    """Return routes whose answers ``make`` gives all at once."""
     made: list[Answer] = []
 
     async def answer(request: Request) -> Response:
         if not enabled():
-            raise Refusal(404, "not-served", f"{path.partition('{')[0]} is not served", f"homebody config set {key} true")
+            path = request.scope["path"]
+            told = next((one.partition("{")[0] for one in reversed(paths) if path.startswith(one.partition("{")[0])), path)
+            raise Refusal(404, "not-served", f"{told} is not served", f"homebody config set {key} true")
         if not made:
             made.append(make())
         return await made[0](request)
 
-    return Route(path, answer, methods=list(_METHODS))
+    return [Route(path, answer, methods=list(_METHODS)) for path in paths]

@@ -1,0 +1,148 @@
+"""What is read from a mailbox: lists, mails as text, attachments. Blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from channels.common.mail.mail_headers import MOST_BYTES, MailHeaders, date_of, headers_of
+from channels.common.mail.mime_parts import MimePart, parts_of
+from channels.common.mail.transfer_encoding import Decoder, decoded
+from channels.errors import MailProblem
+
+if TYPE_CHECKING:
+    from channels.common.mail.imap_connection import ImapConnection
+    from channels.common.mail.imap_values import Value
+
+MOST_TEXT: Final = 1_000_000
+"""Bytes of the texts of a mail that are fetched."""
+MOST_TEXT_PARTS: Final = 20
+_HEADERS: Final = f"(UID FLAGS INTERNALDATE RFC822.SIZE BODYSTRUCTURE BODY.PEEK[HEADER]<0.{MOST_BYTES}>)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A mail as a list shows it. ``arrived`` is when the server stored it."""
+
+    uid: int
+    headers: MailHeaders
+    flags: frozenset[str]
+    size: int
+    arrived: datetime | None
+    attachments: int = 0
+
+    @property
+    def unread(self) -> bool:
+        """Whether nobody has read it."""
+        return "\\seen" not in self.flags
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """The content of a text part, not yet decoded to characters."""
+
+    media_type: str
+    charset: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMail:
+    """A mail with the content of its texts. ``cut``: some of the texts were left out. ``parts``: all parts, for attachments."""
+
+    summary: Summary
+    texts: tuple[TextPart, ...]
+    parts: tuple[MimePart, ...]
+    cut: bool = False
+
+    @property
+    def attachments(self) -> tuple[MimePart, ...]:
+        """The parts that are files."""
+        return tuple(part for part in self.parts if part.is_attachment)
+
+
+def summary_of(found: dict[str, Value], trusted: Sequence[str] = ()) -> Summary:
+    """Return what is known of a mail from the items of a FETCH response."""
+    raw, flags, size, stored, uid = (found.get(name) for name in ("BODY[]", "FLAGS", "RFC822.SIZE", "INTERNALDATE", "UID"))
+    named = flags if isinstance(flags, list) else []
+    return Summary(
+        uid=uid if isinstance(uid, int) else 0,
+        headers=headers_of(raw if isinstance(raw, bytes) else b"", trusted),
+        flags=frozenset(one.decode("ascii", "replace").lower() for one in named if isinstance(one, bytes)),
+        size=size if isinstance(size, int) else 0,
+        arrived=date_of(stored.decode("ascii", "replace")) if isinstance(stored, bytes) else None,
+        attachments=sum(part.is_attachment for part in parts_of(found.get("BODYSTRUCTURE"))),
+    )
+
+
+def read_mail(connection: ImapConnection, uid: int, trusted: Sequence[str], *, texts: bool = True) -> StoredMail:
+    """Fetch a mail of the open folder: headers, structure and, with ``texts``, the texts, but no attachment.
+
+    Raises:
+        MailProblem: it is not there.
+    """
+    found = connection.fetch([uid], _HEADERS) or connection.fetch([uid], _HEADERS.replace("BODYSTRUCTURE ", ""))
+    if not found:
+        raise MailProblem(
+            f"there is no mail {uid} in this folder any more; it was moved or deleted", hint="list or search again"
+        )
+    summary = summary_of(found[0], trusted)
+    parts = parts_of(found[0].get("BODYSTRUCTURE")) or [MimePart(section="TEXT", media_type="text/plain", size=summary.size)]
+    chosen = [part for part in _shown(parts) if texts]
+    contents: list[TextPart] = []
+    left, cut = MOST_TEXT, len(chosen) > MOST_TEXT_PARTS
+    for part in chosen[:MOST_TEXT_PARTS]:
+        data = b"".join(connection.part(uid, part.section, left))
+        left -= len(data)
+        contents.append(TextPart(part.media_type, part.charset, decoded(data, part.encoding)))
+        if left <= 0:
+            cut = True
+            break
+    return StoredMail(summary=summary, texts=tuple(_without_doubles(chosen, contents)), parts=tuple(parts), cut=cut)
+
+
+def _shown(parts: Sequence[MimePart]) -> list[MimePart]:
+    """Return the parts that are texts of the mail itself."""
+    return [part for part in parts if not part.is_attachment]
+
+
+def _without_doubles(parts: Sequence[MimePart], contents: Sequence[TextPart]) -> list[TextPart]:
+    """Leave out HTML that says the same as a plain text beside it, unless that text is blank."""
+    kept = []
+    for part, content in zip(parts, contents, strict=False):
+        around = {number for number, kind in part.above if kind == "alternative"}
+        twins = [
+            other_content
+            for other, other_content in zip(parts, contents, strict=False)
+            if other.media_type == "text/plain" and around & {number for number, kind in other.above if kind == "alternative"}
+        ]
+        if part.media_type == "text/html" and any(twin.data.strip() for twin in twins):
+            continue
+        if content.data.strip():
+            kept.append(content)
+    return kept
+
+
+def attachment(connection: ImapConnection, uid: int, part: MimePart, most: int) -> bytes:
+    """Fetch an attachment of a mail of the open folder.
+
+    Raises:
+        MailProblem: it is larger than ``most`` bytes.
+    """
+    estimate = part.size * 3 // 4 if part.encoding == "base64" else part.size
+    if estimate > most * 21 // 20:
+        raise MailProblem(
+            f"the attachment has about {estimate:,} bytes; at most {most:,} are saved",
+            hint="the owner can raise maxAttachmentBytes",
+        )
+    decoder = Decoder(part.encoding)
+    for data in connection.part(uid, part.section, most * 3 // 2 + 1024):
+        decoder.add(data)
+        if part.encoding == "base64" and decoder.size > most:
+            break
+    data = decoder.end()
+    if len(data) > most:
+        raise MailProblem(f"the attachment has more than {most:,} bytes", hint="the owner can raise maxAttachmentBytes")
+    return data

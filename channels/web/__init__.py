@@ -1,0 +1,1 @@
+"""The channel of the page in the browser."""

@@ -1,0 +1,130 @@
+"""The conversations of the page: what was said, saying something, and looking for words."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.agents.running_agent import RunningAgent
+from gateway.base.errors import UsageError, unknown_agent
+from gateway.page.chat_history import History, read_history, search_history
+
+if TYPE_CHECKING:
+    from channels.web.channel import WebChannel
+    from gateway.sessions.sessions_file import SessionRecord
+
+_KEY: Final = re.compile(r"[0-9A-Za-z-]{8,64}")
+_NAME: Final = re.compile(r"agent:[a-z0-9_-]+(:[^\s:\x00-\x1f/\\]{1,200}){1,6}")
+MOST_ITEMS: Final = 500
+MOST_FOUND: Final = 100
+
+
+class ChatHandlers:
+    """``channel`` returns the channel of the page, which is made when it is needed for the first time."""
+
+    def __init__(self, agents: Mapping[str, RunningAgent], channel: Callable[[], WebChannel]) -> None:
+        self._agents = agents
+        self._channel = channel
+
+    def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
+        """The calls by name."""
+        return {
+            "chat.history": self.history,
+            "chat.press": self.press,
+            "chat.say": self.say,
+            "chat.search": self.search,
+            "chat.sessions": self.sessions,
+            "chat.stop": self.stop,
+        }
+
+    async def sessions(self) -> list[dict[str, Any]]:
+        """Return the sessions of all agents that can be talked in, the latest first."""
+        found = [(record.spoken, name, agent, record) for name, agent in self._agents.items() for record in agent.store.all()]
+        rows = [
+            {
+                "key": record.key,
+                "agent": name,
+                "name": agent.profile.name,
+                "main": record.key == agent.main_key,
+                "spoken": spoken.isoformat(timespec="seconds"),
+                "turns": record.turns,
+            }
+            for spoken, name, agent, record in sorted(found, key=lambda one: one[0], reverse=True)
+        ]
+        known = {row["key"] for row in rows}
+        new = [
+            {"key": agent.main_key, "agent": name, "name": agent.profile.name, "main": True, "spoken": None, "turns": 0}
+            for name, agent in self._agents.items()
+            if agent.main_key not in known
+        ]
+        return [*rows, *new]
+
+    async def history(self, session: str, *, before: int | None = None, limit: int = 200) -> dict[str, Any]:
+        """Return what was said in a session, the oldest first, up to the byte ``before`` of its transcript."""
+        key = self._checked(session)
+        record = await self._record(key)
+        said = await self._channel().said(key)
+        limit = max(1, min(limit, MOST_ITEMS))
+        if record is None:
+            found = await asyncio.to_thread(read_history, None, said, None, before, limit)
+        else:
+            path = self._agent(key).store.transcript(record.session)
+            found = await asyncio.to_thread(read_history, path, said, record.started, before, limit)
+        return self._told(found, key) | {"session": record.session if record else None}
+
+    async def search(self, session: str, words: str) -> list[dict[str, Any]]:
+        """Return the messages of a session that hold all ``words``, the latest first, each with its place in the transcript."""
+        key = self._checked(session)
+        wanted = words.casefold().split()
+        record = await self._record(key)
+        if record is None or not wanted:
+            return []
+        path = self._agent(key).store.transcript(record.session)
+        return await asyncio.to_thread(search_history, path, wanted, MOST_FOUND)
+
+    async def say(
+        self, session: str, text: str, *, key: str, files: Sequence[str] = (), recorded: bool = False
+    ) -> dict[str, Any]:
+        """Say something. ``key`` is chosen by the page: the same message has the same, however often it is sent."""
+        return {"uid": await self._channel().say(self._checked(session), text, key=_good(key), files=files, recorded=recorded)}
+
+    async def press(self, session: str, target: str, value: str, *, key: str) -> dict[str, Any]:
+        """Press a button below a message."""
+        await self._channel().press(self._checked(session), target, value, key=_good(key))
+        return {}
+
+    async def stop(self, session: str) -> dict[str, Any]:
+        """Stop the running turn."""
+        await self._channel().stop(self._checked(session))
+        return {}
+
+    def _told(self, found: History, key: str) -> dict[str, Any]:
+        live = self._channel().progress(key)
+        return {"items": found.items, "before": found.before, "live": live}
+
+    def _checked(self, session: str) -> str:
+        """Return the key of a session, which need not exist yet. Raises UsageError for what cannot be one."""
+        key = str(session).strip().lower()
+        if _NAME.fullmatch(key) is None:
+            raise UsageError(f"{str(session)[:80]!r} is no session", hint="Choose one of the list.")
+        self._agent(key)
+        return key
+
+    def _agent(self, key: str) -> RunningAgent:
+        name = key.split(":")[1]
+        if name not in self._agents:
+            raise unknown_agent(name, self._agents)
+        return self._agents[name]
+
+    async def _record(self, key: str) -> SessionRecord | None:
+        store = self._agent(key).store
+        await store.refresh()
+        return store.get(key)
+
+
+def _good(key: str) -> str:
+    if _KEY.fullmatch(str(key)) is None:
+        raise UsageError("a message needs a name of 8 to 64 letters and digits", hint="Reload the page.")
+    return key

@@ -1,0 +1,161 @@
+"""Builds the page in the browser: its channel, its events, who may open it, and the routes. Loaded with the first request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from channels.messages import WEB, ChatAddress
+from channels.platform import Policy
+from channels.protocol import Channel
+from gateway.agents.running_agent import RunningAgent
+from gateway.app.dependencies import Dependencies
+from gateway.settings.root import SettingsStore
+
+if TYPE_CHECKING:
+    from channels.web.channel import WebChannel
+    from gateway.api.routes.admin import Call
+    from gateway.page.browsers import Browsers
+    from gateway.page.events import EventHub
+    from gateway.page.outside_changes import Facts, OutsideChanges
+
+FOLDER: Final = "web"
+"""Below the state: what was said in the page, and files that came or went there."""
+
+
+class PageParts:
+    """``keep`` is given the channel once the page is used; ``stop`` stops the running turn of a conversation.
+
+    ``outside`` returns what is looked at for changes that no page makes, by the kind of event that tells of them.
+    """
+
+    def __init__(
+        self,
+        deps: Dependencies,
+        settings: SettingsStore,
+        *,
+        agents: Mapping[str, RunningAgent],
+        keep: Callable[[Channel, Policy], None],
+        stop: Callable[[ChatAddress], Awaitable[None]],
+        outside: Callable[[], Mapping[str, Facts]],
+    ) -> None:
+        self._outside = outside
+        self._changes: OutsideChanges | None = None
+        self._deps = deps
+        self._settings = settings
+        self._agents = agents
+        self._keep = keep
+        self._stop = stop
+        self._channel: WebChannel | None = None
+        self._hub: EventHub | None = None
+        self._browsers: Browsers | None = None
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the page is served."""
+        return self._deps.serving and self._settings.current.gateway.under(self._deps.env).serves_page
+
+    @property
+    def hub(self) -> EventHub:
+        """What open pages are told by."""
+        if self._hub is None:
+            from gateway.page.events import EventHub
+
+            self._hub = EventHub()
+        return self._hub
+
+    @property
+    def browsers(self) -> Browsers:
+        """Who may open the page."""
+        if self._browsers is None:
+            from gateway.page.browsers import Browsers
+
+            self._browsers = Browsers(self._deps.paths.state, self._deps.clock.now)
+        return self._browsers
+
+    @property
+    def channel(self) -> WebChannel:
+        """The channel, which runs from when it is asked for until the gateway ends."""
+        if self._channel is None:
+            from channels.web.channel import WebChannel
+
+            folder = self._deps.paths.state / FOLDER
+            self._channel = WebChannel(clock=self._deps.clock, folder=folder, tell=self._tell, on_stop=self._stop)
+            self._keep(self._channel, Policy(local=True))
+        return self._channel
+
+    def begin(self) -> None:
+        """Let the channel run, if the page was used before: messages for it may wait."""
+        if self._deps.serving and (self._deps.paths.state / FOLDER).is_dir():
+            assert self.channel.name == WEB
+
+    def close(self) -> None:
+        """End all streams."""
+        if self._changes is not None:
+            self._changes.stop()
+        if self._hub is not None:
+            self._hub.end()
+
+    def publish(self, kind: str, data: Any = None) -> None:
+        """Tell open pages that something changed. Does nothing while there are none."""
+        if self._hub is not None and self._hub.watched:
+            self._hub.publish(kind, data)
+
+    def calls(self) -> dict[str, Call]:
+        """The calls by name, for the command line and the page."""
+        return {"page.open": self.open, "page.browsers": self.list_browsers, "page.revoke": self.revoke}
+
+    def routes(self, calls: Callable[[], Mapping[str, Call]]) -> Callable[[Any], Awaitable[Any]]:
+        """Return what answers requests. ``calls`` are those of the command line."""
+        from gateway.api.handlers.chat_requests import ChatHandlers
+        from gateway.api.routes.page import PageRoutes
+        from gateway.base.structured_log import structlog
+        from gateway.page.asset_files import AssetFiles
+        from gateway.page.outside_changes import OutsideChanges
+
+        self._changes = OutsideChanges(self.hub, self._outside())
+        self.hub.opened = self._changes.begin
+        routes = PageRoutes(
+            assets=AssetFiles(),
+            browsers=self.browsers,
+            hub=self.hub,
+            files=self.channel.files,
+            calls={**calls(), **ChatHandlers(self._agents, lambda: self.channel).calls()},
+            told=self._told,
+            changed=self.publish,
+            log=structlog.get_logger("gateway.page"),
+        )
+        return routes.answer
+
+    async def open(self, *, viewer: bool = False) -> dict[str, Any]:
+        """Make a one-time code for a browser."""
+        code, expires = await asyncio.to_thread(self.browsers.code, "viewer" if viewer else "owner")
+        return {"code": code, "expires": expires.isoformat(timespec="seconds"), "enabled": self.enabled}
+
+    async def list_browsers(self) -> list[dict[str, Any]]:
+        """Return the browsers that were let in."""
+        return [one.facts for one in await asyncio.to_thread(self.browsers.all)]
+
+    async def revoke(self, browser: str) -> list[dict[str, Any]]:
+        """Let a browser in no more (``all``: any), and end what it has open."""
+        gone = await asyncio.to_thread(self.browsers.revoke, browser)
+        for one in gone:
+            self.hub.end(one.id)
+        return [one.facts for one in gone]
+
+    def _tell(self, kind: str, data: Any) -> None:
+        if not self.hub.watched:
+            return
+        if kind == "chat.said":
+            from gateway.page.chat_history import told_line
+
+            data = {"session": data["session"], "item": told_line(data["line"])}
+        self.hub.publish(kind, data)
+
+    def _told(self) -> dict[str, Any]:
+        from importlib.metadata import version
+
+        current = self._settings.current
+        agents = [{"id": name, "name": agent.profile.name, "main": agent.main_key} for name, agent in self._agents.items()]
+        return {"version": version("homebody"), "agents": agents, "defaultAgent": current.default_agent}

@@ -1,0 +1,74 @@
+"""Calls of those who look at the gateway: windows, conversations, costs, health. Their code is loaded with the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.agents.running_agent import RunningAgent
+from gateway.api.handlers.late_calls import on_first_use
+from gateway.app.dependencies import Dependencies
+from gateway.ledger.protocol import Ledger
+from gateway.settings.root import SettingsStore
+from memory.audience import Audience
+
+if TYPE_CHECKING:
+    from agent.models.catalog.prices import Price
+
+CONTEXT: Final = ("context", "context.history", "context.prompt", "context.flush")
+SESSIONS: Final = ("sessions.list", "sessions.search", "sessions.read", "sessions.export", "sessions.undo")
+COSTS: Final = ("costs", "costs.budgets", "costs.cache")
+HEALTH: Final = ("logs.read", "doctor.findings", "doctor.mend")
+
+Calls = dict[str, Callable[..., Awaitable[Any]]]
+
+
+def view_calls(
+    deps: Dependencies,
+    settings: SettingsStore,
+    ledger: Ledger,
+    *,
+    agents: Mapping[str, RunningAgent],
+    audience: Callable[[str], Audience],
+    busy: Callable[[str], bool],
+    price: Callable[[str], Price],
+) -> Calls:
+    """Return the calls by name. ``busy`` returns whether a turn runs in the session of a key; ``price`` a model's price."""
+
+    def default() -> str:
+        return settings.current.default_agent
+
+    def context() -> Calls:
+        from gateway.api.handlers.context_requests import ContextHandlers
+
+        return dict(ContextHandlers(agents, default, audience).calls())
+
+    def sessions() -> Calls:
+        from gateway.api.handlers.session_requests import SessionHandlers
+
+        return dict(SessionHandlers(agents, busy).calls())
+
+    def costs() -> Calls:
+        from gateway.budget.cost_overview import CostOverview
+
+        overview = CostOverview(
+            spending=ledger.spending,
+            settings=lambda: settings.current.budgets,
+            retention=lambda: settings.current.agent(default()).settings.cache_retention,
+            zone=lambda: agents[default()].zone,
+            now=deps.clock.now,
+            price=price,
+        )
+        return dict(overview.calls())
+
+    def health() -> Calls:
+        from gateway.app.health_handlers import HealthHandlers
+
+        return dict(HealthHandlers(deps, settings).calls())
+
+    return {
+        **on_first_use(CONTEXT, context),
+        **on_first_use(SESSIONS, sessions),
+        **on_first_use(COSTS, costs),
+        **on_first_use(HEALTH, health),
+    }

@@ -1,0 +1,36 @@
+"""Budgets and the estimate of a longer cache, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def budget_lines(facts: dict[str, Any]) -> list[str]:
+    """Return the lines about today's budgets. Unlimited ones are told where something is used."""
+    lines = [f"Budgets of {facts['day']}" + ("" if facts["enabled"] else ", which are not held (budgets.enabled: false)") + ":"]
+    for one in facts["budgets"]:
+        whose = f" of {one['whose']}" if one["whose"] else ""
+        if one["limit"] is None:
+            lines += [f"  {one['name']}{whose}: {_amount(one['used'], one['unit'])} used, unlimited"] if one["used"] else []
+        else:
+            used = f"{_amount(one['used'], one['unit'])} of {_amount(one['limit'], one['unit'])} used"
+            lines.append(f"  {one['name']}{whose}: {used} ({one['share']:.0%}), {_amount(one['left'], one['unit'])} left")
+    return [*lines, "To raise one: homebody config set budgets.day.usd 10"]
+
+
+def savings_lines(facts: dict[str, Any]) -> list[str]:
+    """Return the lines about what keeping prompts for an hour would have saved."""
+    if not facts["models"]:
+        return [f"No model that was called since {facts['since']} has a price for keeping prompts for an hour."]
+    lines = [f"Estimate from the calls since {facts['since']}, if all prompts had been kept for an hour:"]
+    lines += [
+        f"  {one['model']}: {one['missedCalls']} of {one['calls']} calls would have read {one['missedTokens']:,} tokens more from the "
+        f"cache: ${one['saved']:.2f} less; writing for an hour: ${one['dearer']:.2f} more"
+        for one in facts["models"]
+    ]
+    balance = f"${facts['net']:.2f} saved" if facts["net"] >= 0 else f"${-facts['net']:.2f} more"
+    return [*lines, f"In all: {balance}. The setting is agents.defaults.cacheRetention: {facts['retention']}"]
+
+
+def _amount(value: float, unit: str) -> str:
+    return f"${value:.2f}" if unit == "usd" else f"{value:,.0f} tokens"

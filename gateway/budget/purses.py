@@ -1,0 +1,52 @@
+"""Daily budgets with what is used and left of them, as the budget guard counts them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from gateway.ledger.spending import SpentOn
+from gateway.settings.budgets import BudgetSettings, PurseSettings
+
+LARGEST: Final = 5
+"""Agents and sessions that are told of a budget that each has for itself: those that used most."""
+
+
+def purses(settings: BudgetSettings, spent: Sequence[SpentOn]) -> list[dict[str, Any]]:
+    """Return the budgets of a day as JSON values: the setting, its limit (None: unlimited), what is used, and whose it is.
+
+    Reservations of calls that are being made count as used. Budgets of an agent or a session are told of those that used most.
+    """
+    return [
+        *_of("budgets.day", settings.day, [("", spent)]),
+        *_of("budgets.background", settings.background, [("", [one for one in spent if one.background])]),
+        *_of("budgets.agent", settings.agent, _by(spent, lambda one: one.agent)),
+        *_of("budgets.session", settings.session, _by(spent, lambda one: one.top)),
+    ]
+
+
+def _by(spent: Iterable[SpentOn], key: Callable[[SpentOn], str]) -> list[tuple[str, list[SpentOn]]]:
+    groups: dict[str, list[SpentOn]] = defaultdict(list)
+    for one in spent:
+        groups[key(one)].append(one)
+    return sorted(groups.items(), key=lambda group: -sum(one.cost for one in group[1]))[:LARGEST]
+
+
+def _of(name: str, purse: PurseSettings, groups: Sequence[tuple[str, Sequence[SpentOn]]]) -> list[dict[str, Any]]:
+    found = []
+    for unit, limit in (("usd", purse.usd), ("tokens", purse.tokens)):
+        for whose, spent in groups or [("", [])]:
+            used = sum(one.cost for one in spent) if unit == "usd" else sum(one.tokens for one in spent)
+            found.append(
+                {
+                    "name": f"{name}.{unit}",
+                    "unit": unit,
+                    "whose": whose or None,
+                    "limit": limit,
+                    "used": used,
+                    "left": None if limit is None else max(0, limit - used),
+                    "share": None if limit is None else (used / limit if limit else 1.0),
+                }
+            )
+    return found

@@ -1,0 +1,75 @@
+"""The files of the page: what is sent of each, compressed once, under an address that changes with any of them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+ASSETS: Final = Path(__file__).with_name("assets")
+TYPES: Final = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".webmanifest": "application/manifest+json",
+}
+TEXTS: Final = "texts.json"
+"""All texts in all languages, made of the files in ``texts/``."""
+_MARK: Final = "{{version}}"
+_NAME: Final = re.compile(r"[a-z0-9-]+(?:/[a-z0-9-]+)?\.[a-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file as it is sent: compressed."""
+
+    media_type: str
+    packed: bytes
+
+
+class AssetFiles:
+    """The files below ``folder``. Methods block for the time of a small file; what was read is kept compressed."""
+
+    def __init__(self, folder: Path = ASSETS) -> None:
+        self._folder = folder
+        self._kept: dict[str, Asset] = {}
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names that can be asked for."""
+        found = {path.relative_to(self._folder).as_posix() for path in self._folder.rglob("*") if path.is_file()}
+        return frozenset(name for name in found if _NAME.fullmatch(name) and not name.startswith("texts/")) | {TEXTS}
+
+    @cached_property
+    def version(self) -> str:
+        """What stands in the addresses of the files: another one where any of them differs."""
+        digest = hashlib.sha256()
+        for path in sorted(path for path in self._folder.rglob("*") if path.is_file() and path.suffix in TYPES):
+            digest.update(path.relative_to(self._folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        return digest.hexdigest()[:12]
+
+    def get(self, name: str) -> Asset | None:
+        """Return a file; None for a name that is none. A name is looked up, never joined to a path before."""
+        if name not in self.names:
+            return None
+        if name not in self._kept:
+            media_type = TYPES["." + name.rpartition(".")[2]]
+            body = self._texts() if name == TEXTS else (self._folder / name).read_bytes()
+            if media_type.startswith(("text/html", "application/manifest")):
+                body = body.replace(_MARK.encode(), self.version.encode())
+            self._kept[name] = Asset(media_type, gzip.compress(body, 9, mtime=0))
+        return self._kept[name]
+
+    def _texts(self) -> bytes:
+        merged: dict[str, Any] = {}
+        for path in sorted((self._folder / "texts").glob("*.json")):
+            merged |= json.loads(path.read_text("utf-8"))
+        return json.dumps(merged, ensure_ascii=False, separators=(",", ":")).encode()

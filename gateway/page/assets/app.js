@@ -1,0 +1,134 @@
+// The frame of the page: who is let in, where one is, the navigation, and the notifications of open questions.
+import { html, render, useState, useEffect, useRef } from "./vendor/preact-htm.js";
+import { me, enter, onLeft, call } from "./api.js";
+import { beginLive, onLive, useConnection } from "./live.js";
+import { t, loadTexts, languages, currentLanguage, chooseLanguage } from "./texts.js";
+import { Button, ErrorNotice, Loading, Notice, Page, Select } from "./ui.js";
+
+// Each page adds one line here: its name in the address, and what loads it.
+const PAGES = [
+  ["memory", () => import("./pages/memory.js")],
+  ["approvals", () => import("./pages/approvals.js")],
+  ["schedule", () => import("./pages/schedule.js")],
+  ["settings", () => import("./pages/settings.js")],
+  ["browsers", () => import("./pages/browsers.js")],
+];
+const FIRST = PAGES[0][0];
+
+function routeOf(hash) {
+  const [path, query] = hash.replace(/^#\/?/, "").split("?");
+  const parts = path.split("/").filter(Boolean).map((one) => { try { return decodeURIComponent(one); } catch { return one; } });
+  return { page: parts.shift() || FIRST, parts, query: Object.fromEntries(new URLSearchParams(query || "")) };
+}
+
+function useRoute() {
+  const [route, change] = useState(() => routeOf(location.hash));
+  useEffect(() => {
+    const moved = () => change(routeOf(location.hash));
+    addEventListener("hashchange", moved);
+    return () => removeEventListener("hashchange", moved);
+  }, []);
+  return route;
+}
+
+function Content({ route, facts }) {
+  const [loaded, change] = useState({});
+  const first = useRef(true);
+  useEffect(() => {
+    const found = PAGES.find(([name]) => name === route.page);
+    if (!found) { change({ page: route.page, missing: true }); return; }
+    let mine = true;
+    found[1]().then((module) => mine && change({ page: route.page, View: module.default }), () => mine && change({ page: route.page, error: {} }));
+    return () => { mine = false; };
+  }, [route.page]);
+  useEffect(() => {
+    if (loaded.page !== route.page) return;
+    if (!first.current) document.getElementById("title")?.focus();
+    first.current = false;
+  }, [loaded.page]);
+  if (loaded.page !== route.page) return html`<${Loading} />`;
+  if (loaded.missing) return html`<${Page} title=${t("shell.missing")}><p><a href="#/">${t("shell.toStart")}</a></p><//>`;
+  if (loaded.error) return html`<${Page} title=${t("shell.failed")}><${ErrorNotice} error=${loaded.error} retry=${() => location.reload()} /><//>`;
+  return html`<${loaded.View} route=${route} role=${facts.role} agents=${facts.agents} me=${facts} />`;
+}
+
+function Navigation({ route, open, onClose }) {
+  return html`<nav id="navigation" class=${open ? "open" : ""} aria-label=${t("shell.navigation")}>
+    <ul>${PAGES.map(([name]) => html`<li key=${name}><a href=${`#/${name}`} aria-current=${route.page === name ? "page" : undefined} onClick=${onClose}>${t(`nav.${name}`)}</a></li>`)}</ul>
+    <div class="foot"><${Select} label=${t("shell.language")} value=${currentLanguage()} options=${Object.entries(languages())} onInput=${chooseLanguage} /></div>
+  </nav>`;
+}
+
+// Notifications of questions that wait for a yes, where the browser allows them and nobody looks at the page.
+function useNotifications() {
+  useEffect(() => onLive("chat.said", ({ data }) => {
+    if (!data?.item?.buttons?.length || !document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
+    const shown = new Notification(t("shell.asked"), { body: String(data.item.text || "").slice(0, 200), tag: data.item.id });
+    shown.onclick = () => { window.focus(); location.hash = `#/chat/${encodeURIComponent(data.session)}`; shown.close(); };
+  }), []);
+}
+
+function App({ facts }) {
+  const route = useRoute();
+  const connection = useConnection();
+  const [open, setOpen] = useState(false);
+  const [gone, setGone] = useState(null);
+  useNotifications();
+  useEffect(() => onLeft(setGone), []);
+  useEffect(() => { const close = (event) => event.key === "Escape" && setOpen(false); addEventListener("keydown", close); return () => removeEventListener("keydown", close); }, []);
+  return html`<a class="skip" href="#title" onClick=${(event) => { event.preventDefault(); document.getElementById("title")?.focus(); }}>${t("shell.skip")}</a>
+    <header class="top"><button type="button" class="button menu" aria-expanded=${open ? "true" : "false"} aria-controls="navigation" onClick=${() => setOpen(!open)}>${t("shell.menu")}</button>
+      <a class="brand" href="#/">Homebody</a>${facts.role === "viewer" && html`<span class="badge">${t("shell.viewer")}</span>`}
+      <span class="state" role="status">${connection === "off" ? t("shell.disconnected") : ""}</span></header>
+    <div class="body"><${Navigation} route=${route} open=${open} onClose=${() => setOpen(false)} />
+      <main>${gone && html`<${Notice} kind="error"><p>${t("shell.expired")}</p><p class="hint">${t("shell.expiredHint")}</p><${Button} onClick=${() => me().then(() => setGone(null), () => {})}>${t("shell.again")}<//><//>`}
+        <${Content} route=${route} facts=${facts} /></main></div>`;
+}
+
+function Plain({ title, children }) {
+  return html`<main class="plain"><h1>${title}</h1>${children}</main>`;
+}
+
+async function enterByCode(root) {
+  const code = location.hash.slice(1);
+  history.replaceState(null, "", "/enter");
+  if (!code) {
+    render(html`<${Plain} title="Homebody"><p>${t("shell.noCode")}</p><pre><code>homebody open</code></pre><//>`, root);
+    return;
+  }
+  try {
+    await enter(code);
+  } catch (error) {
+    render(html`<${Plain} title=${t("shell.notEntered")}><${ErrorNotice} error=${error} /><//>`, root);
+    return;
+  }
+  try {
+    await me();
+  } catch (error) {
+    if (error.status === 401) {
+      render(html`<${Plain} title=${t("shell.noCookies")}><p>${t("shell.noCookiesHint")}</p><pre><code>homebody open</code></pre><//>`, root);
+      return;
+    }
+  }
+  location.replace("/");
+}
+
+async function begin() {
+  const root = document.getElementById("app");
+  await loadTexts();
+  root.replaceChildren();
+  if (location.pathname === "/enter") return enterByCode(root);
+  let facts;
+  try {
+    facts = await me();
+  } catch (error) {
+    const out = error.status === 401;
+    const body = out ? html`<p>${t("shell.noCode")}</p><pre><code>homebody open</code></pre>` : html`<${ErrorNotice} error=${error} retry=${() => location.reload()} />`;
+    render(html`<${Plain} title=${out ? t("shell.notIn") : t("shell.failed")}>${body}<//>`, root);
+    return;
+  }
+  beginLive();
+  render(html`<${App} facts=${facts} />`, root);
+}
+
+begin();

@@ -1,0 +1,204 @@
+// The parts that pages are made of. Every control is a real button, link or field with a name; changes are told to screen readers.
+import { html, h, useState, useEffect, useRef, useCallback, useMemo } from "./vendor/preact-htm.js";
+import { call } from "./api.js";
+import { onLive } from "./live.js";
+import { t, ago, moment, money } from "./texts.js";
+export { Markdown } from "./markdown.js";
+
+let numbers = 0;
+const useId = () => useMemo(() => `f${++numbers}`, []);
+export const join = (...names) => names.filter(Boolean).join(" ");
+
+export function Page({ title, actions, children, wide }) {
+  useEffect(() => { document.title = title ? `${title} · Homebody` : "Homebody"; }, [title]);
+  return html`<div class=${join("page", wide && "wide")}>
+    <header class="head"><h1 tabindex="-1" id="title">${title}</h1>${actions && html`<div class="row">${actions}</div>`}</header>
+    ${children}
+  </div>`;
+}
+
+export function Button({ kind, onClick, busy, children, label, type = "button", disabled, ...more }) {
+  return html`<button type=${type} class=${join("button", kind)} onClick=${busy ? undefined : onClick} aria-busy=${busy ? "true" : undefined}
+    aria-label=${label} title=${label} disabled=${disabled || busy} ...${more}>${children}</button>`;
+}
+
+// One labelled field. `rows` makes it a text of several lines, `type` is that of an input.
+export function Field({ label, value, onInput, rows, hint, error, hidden, type = "text", ...more }) {
+  const id = useId();
+  const about = hint || error ? `${id}-about` : undefined;
+  const given = { id, value, onInput: (event) => onInput?.(type === "checkbox" ? event.target.checked : event.target.value, event), "aria-describedby": about, "aria-invalid": error ? "true" : undefined, dir: "auto", ...more };
+  const about_ = about && html`<p id=${about} class=${error ? "error" : "hint"}>${error || hint}</p>`;
+  if (type === "checkbox") {
+    return html`<div class="field check"><input type="checkbox" ...${given} checked=${!!value} value=${undefined} dir=${undefined} /><label for=${id}>${label}</label>${about_}</div>`;
+  }
+  return html`<div class="field"><label for=${id} class=${hidden && "unseen"}>${label}</label>
+    ${rows ? html`<textarea rows=${rows} ...${given}></textarea>` : html`<input type=${type} ...${given} />`}${about_}</div>`;
+}
+
+// `options` are [value, text] pairs, or texts.
+export function Select({ label, value, onInput, options, hidden, hint, ...more }) {
+  const id = useId();
+  return html`<div class="field"><label for=${id} class=${hidden && "unseen"}>${label}</label>
+    <select id=${id} value=${value} onChange=${(event) => onInput(event.target.value)} aria-describedby=${hint ? `${id}-about` : undefined} ...${more}>
+      ${options.map((one) => { const [key, text] = Array.isArray(one) ? one : [one, one]; return html`<option key=${key} value=${key} selected=${key === value}>${text}</option>`; })}
+    </select>${hint && html`<p id=${`${id}-about`} class="hint">${hint}</p>`}</div>`;
+}
+
+// `columns`: {key, title, cell(row), number}. The first cell of a row is its header.
+export function Table({ columns, rows, empty, caption, rowKey }) {
+  if (!rows?.length) return html`<${Empty}>${empty}<//>`;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption || t("shell.table")}><table>
+    ${caption && html`<caption class="unseen">${caption}</caption>`}
+    <thead><tr>${columns.map((one) => html`<th key=${one.key} scope="col" class=${one.number && "to-right"}>${one.title}</th>`)}</tr></thead>
+    <tbody>${rows.map((row, index) => html`<tr key=${rowKey ? rowKey(row) : index}>${columns.map((one, place) => {
+      const shown = one.cell ? one.cell(row) : row[one.key];
+      return place ? html`<td key=${one.key} class=${one.number && "to-right"} dir=${one.number ? undefined : "auto"}>${shown}</td>` : html`<th key=${one.key} scope="row" dir="auto">${shown}</th>`;
+    })}</tr>`)}</tbody></table></div>`;
+}
+
+// `tabs`: [[key, title, href]]; the chosen one is a link to where one is.
+export function Tabs({ tabs, chosen, label }) {
+  return html`<nav class="tabs" aria-label=${label}>${tabs.map(([key, title, href]) => html`<a key=${key} href=${href} aria-current=${key === chosen ? "page" : undefined}>${title}</a>`)}</nav>`;
+}
+
+export function Dialog({ title, onClose, children, actions, wide }) {
+  const ref = useRef();
+  const id = useId();
+  useEffect(() => { const shown = ref.current; if (!shown.open) shown.showModal(); return () => shown.close(); }, []);
+  return html`<dialog ref=${ref} class=${wide && "wide"} aria-labelledby=${id} onCancel=${(event) => { event.preventDefault(); onClose(); }}
+      onClick=${(event) => event.target === ref.current && onClose()}>
+    <div class="inside"><h2 id=${id}>${title}</h2>${children}<div class="row end">${actions || html`<${Button} onClick=${onClose}>${t("shell.close")}<//>`}</div></div></dialog>`;
+}
+
+export function Notice({ kind = "info", children }) {
+  return html`<div class=${join("notice", kind)} role=${kind === "error" ? "alert" : "status"}>${children}</div>`;
+}
+
+export function ErrorNotice({ error, retry }) {
+  if (!error) return null;
+  return html`<${Notice} kind="error"><p dir="auto">${error.message || t("shell.offline")}</p>${(error.hint || !error.message) && html`<p class="hint" dir="auto">${error.hint || t("shell.offlineHint")}</p>`}
+    ${retry && html`<${Button} onClick=${retry}>${t("shell.again")}<//>`}<//>`;
+}
+
+export const Loading = () => html`<p class="loading" role="status">${t("shell.loading")}</p>`;
+export const Empty = ({ children }) => html`<p class="empty">${children || t("shell.nothing")}</p>`;
+export const Badge = ({ kind, children }) => html`<span class=${join("badge", kind)}>${children}</span>`;
+export const Code = ({ children }) => html`<pre tabindex="0" dir="auto"><code>${children}</code></pre>`;
+export const Money = ({ usd }) => (usd === null || usd === undefined ? "–" : money(usd));
+export const When = ({ at }) => (at ? html`<time datetime=${at} title=${moment(at)}>${ago(at)}</time>` : "–");
+
+// `lines`: texts that begin with "+", "-" or " ".
+export function Diff({ lines }) {
+  const names = { "+": ["added", t("shell.added")], "-": ["removed", t("shell.removed")] };
+  return html`<pre class="diff" tabindex="0"><code>${lines.map((line, index) => {
+    const [name, told] = names[line[0]] || ["", ""];
+    return html`<span key=${index} class=${name}>${told && html`<span class="unseen">${told} </span>`}${line}${"\n"}</span>`;
+  })}</code></pre>`;
+}
+
+// Asks a call when its arguments change, and again on live events of a kind (`live`); while visible every `every` milliseconds, if given.
+export function useCall(name, args = {}, { live, every } = {}) {
+  const [state, change] = useState({ loading: true });
+  const wanted = JSON.stringify([name, args]);
+  const number = useRef(0);
+  const reload = useCallback(async () => {
+    const mine = ++number.current;
+    try {
+      const value = await call(name, args);
+      if (mine === number.current) change({ value, loading: false, asked: wanted });
+    } catch (error) {
+      if (mine === number.current) change((before) => ({ value: before.asked === wanted ? before.value : undefined, error, loading: false, asked: wanted }));
+    }
+  }, [wanted]);
+  useEffect(() => {
+    change((before) => (before.asked === wanted ? before : { loading: true }));
+    if (name) reload();
+    return () => { number.current += 1; };
+  }, [wanted]);
+  useEffect(() => {
+    const kinds = [live].flat().filter(Boolean);
+    const ends = kinds.map((kind) => onLive(kind, reload));
+    const timer = every && setInterval(() => document.hidden || reload(), every);
+    return () => { ends.forEach((end) => end()); clearInterval(timer); };
+  }, [wanted, String(live), every]);
+  return { ...state, reload };
+}
+
+// Keeps what was typed under a key, also when the cookie has expired or the page is closed meanwhile.
+export function useKept(key, initial = "") {
+  const place = `homebody.kept.${key}`;
+  const read = () => { try { return localStorage.getItem(place) ?? initial; } catch { return initial; } };
+  const [value, change] = useState(read);
+  useEffect(() => change(read()), [place]);
+  const keep = (next) => {
+    change(next);
+    try { if (next === initial) localStorage.removeItem(place); else localStorage.setItem(place, next); } catch { /* it is in the page nevertheless */ }
+  };
+  return [value, keep];
+}
+
+// Shows of many items only those near the visible part. `item(one, index)` returns an element; heights are measured as they come.
+// `end` keeps it at the end while a person is there; `onStart` is called near the beginning, for more; `anchor` is the key to scroll to.
+export function VirtualList({ items, keyOf, item, end, onStart, anchor, label, role = "list", foot }) {
+  const box = useRef();
+  const heights = useRef(new Map());
+  const [view, setView] = useState({ top: 0, height: 800 });
+  const [, measured] = useState(0);
+  const follows = useRef(end);
+  const usual = 72;
+  const tops = [0];
+  for (const one of items) tops.push(tops[tops.length - 1] + (heights.current.get(keyOf(one)) || usual));
+  const find = (y) => {
+    let low = 0, high = items.length;
+    while (low < high) { const middle = (low + high) >> 1; if (tops[middle + 1] <= y) low = middle + 1; else high = middle; }
+    return low;
+  };
+  const first = Math.max(0, find(view.top) - 8);
+  const lastOne = Math.min(items.length, find(view.top + view.height) + 9);
+  const total = tops[tops.length - 1];
+  const before = useRef({ key: null, top: 0 });
+  const look = () => {
+    const shown = box.current;
+    follows.current = end && shown.scrollHeight - shown.scrollTop - shown.clientHeight < 60;
+    const index = find(shown.scrollTop);
+    before.current = items[index] ? { key: keyOf(items[index]), top: shown.scrollTop - tops[index] } : { key: null, top: 0 };
+    if (Math.abs(shown.scrollTop - view.top) > 200 || shown.clientHeight !== view.height) setView({ top: shown.scrollTop, height: shown.clientHeight });
+    if (shown.scrollTop < 600) onStart?.();
+  };
+  useEffect(() => {
+    const shown = box.current;
+    const watcher = new ResizeObserver(() => { if (follows.current) shown.scrollTop = shown.scrollHeight; look(); });
+    watcher.observe(shown);
+    return () => watcher.disconnect();
+  }, []);
+  // After each drawing: measure what is shown, and keep what a person looks at where it is.
+  useEffect(() => {
+    const shown = box.current;
+    let changed = false;
+    for (const one of shown.querySelectorAll("[data-key]")) {
+      const height = one.offsetHeight;
+      if (height && heights.current.get(one.dataset.key) !== height) { heights.current.set(one.dataset.key, height); changed = true; }
+    }
+    if (changed) { measured((number) => number + 1); return; }
+    if (follows.current) { shown.scrollTop = shown.scrollHeight; return; }
+    const { key, top } = before.current;
+    const index = key === null ? -1 : items.findIndex((one) => keyOf(one) === key);
+    if (index >= 0 && Math.abs(tops[index] + top - shown.scrollTop) > 1) shown.scrollTop = tops[index] + top;
+  });
+  useEffect(() => {
+    const index = anchor ? items.findIndex((one) => keyOf(one) === anchor) : -1;
+    if (index < 0) return;
+    follows.current = false;
+    before.current = { key: anchor, top: -80 };
+    box.current.scrollTop = tops[index] - 80;
+    look();
+  }, [anchor, items.length > 0]);
+  return html`<div class="virtual" ref=${box} onScroll=${look} tabindex="0" role="region" aria-label=${label}>
+    <div role=${role} class="all" ref=${(one) => one && one.style.setProperty("--total", `${total}px`)}>
+      <div class="window" ref=${(one) => one && one.style.setProperty("--top", `${tops[first]}px`)}>
+        ${items.slice(first, lastOne).map((one, index) => html`<div key=${keyOf(one)} data-key=${keyOf(one)} role=${role === "list" ? "listitem" : undefined} aria-setsize=${role === "list" ? items.length : undefined} aria-posinset=${role === "list" ? first + index + 1 : undefined}>${item(one, first + index)}</div>`)}
+      </div>
+    </div>${foot}
+  </div>`;
+}
+export { html, h, useState, useEffect, useRef, useCallback, useMemo };

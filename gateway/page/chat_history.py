@@ -1,0 +1,178 @@
+"""A conversation as the page shows it: of the transcript, and of what its channel keeps besides (questions, files, replies of commands).
+
+A transcript is read from its end, a piece at a time, so that the length of a conversation does not matter. What a page was sent for a
+turn replaces the turn's text in the transcript, and what was typed in it the stored message, so that nothing is shown twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from agent import no_reply
+from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.transcript.entries import Compacted, Entry, FlushReceipt, InvalidEntry, Said, decode
+from gateway.page.markdown_tree import tree_of
+
+_PIECE: Final = 256 * 1024
+RESULT_CHARS: Final = 4000
+"""How much of a tool's result is shown; a session's export has all of it."""
+SHOWN_CHARS: Final = 100_000
+_ARGUMENT_CHARS: Final = 2000
+_SNIPPET: Final = 160
+
+
+@dataclass
+class History:
+    """A part of a conversation. ``before`` is where the part before it ends; None at the beginning."""
+
+    items: list[dict[str, Any]] = field(default_factory=list)
+    before: int | None = None
+
+
+def read_history(
+    path: Path | None, said: Sequence[Mapping[str, Any]], started: datetime | None, before: int | None, limit: int
+) -> History:
+    """Return the last items before a byte of a transcript, and what the channel keeps of the same time. Blocking."""
+    found, rest = _tail(path, before, limit) if path is not None else ([], None)
+    since = found[0][1].at if found and rest is not None else started
+    until = None if before is None or not found else found[-1][1].at
+    own = [line for line in said if _within(line, since, until)]
+    typed = {line["uid"] for line in said if line.get("who") == "user"}
+    sent = {line["uid"] for line in said if line.get("who") == "agent" and line.get("text") and not line.get("buttons")}
+    items = [item for place, entry in found for item in _items(place, entry, typed, sent)]
+    pressed = {line["target"]: line["label"] for line in said if line.get("who") == "press"}
+    items += [_own_item(line, pressed) for line in own if line.get("who") != "press"]
+    return History(sorted(items, key=lambda item: item["at"]), rest)
+
+
+def search_history(path: Path, words: Sequence[str], most: int) -> list[dict[str, Any]]:
+    """Return the messages of a transcript that hold all ``words`` (in lower case), the latest first. Blocking."""
+    found: list[dict[str, Any]] = []
+    for place, line in _lines_backwards(path, None):
+        if b'"kind":"said"' not in line and b'"said"' not in line:
+            continue
+        entry = _decoded(line)
+        if entry is None or not isinstance(entry.body, Said) or isinstance(entry.body.message, ToolMessage):
+            continue
+        text = entry.body.message.text
+        folded = text.casefold()
+        if all(word in folded for word in words):
+            at = max(0, folded.find(words[0]) - _SNIPPET // 3)
+            who = "user" if isinstance(entry.body.message, UserMessage) else "agent"
+            found.append({"id": entry.id, "o": place, "at": entry.at.isoformat(), "who": who, "text": text[at : at + _SNIPPET]})
+            if len(found) == most:
+                break
+    return found
+
+
+def _tail(path: Path, before: int | None, limit: int) -> tuple[list[tuple[int, Entry]], int | None]:
+    """Return the last entries that are shown, with their places, and the place of the first; None at the beginning of the file."""
+    found: list[tuple[int, Entry]] = []
+    for place, line in _lines_backwards(path, before):
+        entry = _decoded(line)
+        if entry is not None and isinstance(entry.body, Said | Compacted | FlushReceipt):
+            found.append((place, entry))
+        if len(found) == limit:
+            return found[::-1], place or None
+    return found[::-1], None
+
+
+def _lines_backwards(path: Path, before: int | None) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that end before a byte with their places, the last first."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        end = file.seek(0, os.SEEK_END)
+        end = end if before is None else max(0, min(before, end))
+        held = b""
+        while end > 0:
+            begin = max(0, end - _PIECE)
+            file.seek(begin)
+            block = file.read(end - begin) + held
+            lines = block.split(b"\n")
+            held = lines[0] if begin else b""
+            place = begin + len(block)
+            for number in range(len(lines) - 1, -1 if begin == 0 else 0, -1):
+                place -= len(lines[number])
+                if lines[number]:
+                    yield place, lines[number]
+                place -= 1
+            end = begin
+
+
+def _decoded(line: bytes) -> Entry | None:
+    try:
+        return decode(line)
+    except InvalidEntry:
+        return None
+
+
+def _within(line: Mapping[str, Any], since: datetime | None, until: datetime | None) -> bool:
+    try:
+        at = datetime.fromisoformat(str(line.get("at")))
+    except ValueError:
+        return False
+    return (since is None or at >= since) and (until is None or at <= until)
+
+
+def _items(place: int, entry: Entry, typed: set[str], sent: set[str]) -> Iterator[dict[str, Any]]:
+    base = {"id": entry.id, "o": place, "at": entry.at.isoformat()}
+    uid = entry.id.rpartition(":")[0]
+    match entry.body:
+        case Said(message=UserMessage() as message):
+            if message.runtime or uid in typed:
+                return
+            whose = {"from": message.automation or message.sender} if message.automation or message.sender else {}
+            yield base | {"who": "user", "text": message.text[:SHOWN_CHARS]} | whose
+        case Said(message=AssistantMessage() as message):
+            yield from _answered(base, message, hidden=uid in sent)
+        case Said(message=ToolMessage() as message):
+            result = {"call": message.call_id, "name": message.name, "error": message.is_error}
+            cut = {"more": len(message.text) - RESULT_CHARS} if len(message.text) > RESULT_CHARS else {}
+            yield base | {"who": "result", "text": message.text[:RESULT_CHARS]} | result | cut
+        case Compacted():
+            yield base | {"who": "mark", "mark": "compacted"}
+        case FlushReceipt(outcome=outcome):
+            yield base | {"who": "mark", "mark": "flushed", "outcome": outcome}
+
+
+def _answered(base: dict[str, Any], message: AssistantMessage, *, hidden: bool) -> Iterator[dict[str, Any]]:
+    text = no_reply.without_no_reply(message.text).strip()
+    if text and not hidden and message.failure is None:
+        yield base | {"who": "agent", "text": text[:SHOWN_CHARS], "tree": tree_of(text)}
+    for number, call in enumerate(message.calls):
+        given = json.dumps(call.arguments, ensure_ascii=False, indent=1) if call.arguments is not None else call.raw
+        yield base | {
+            "id": f"{base['id']}.{number}",
+            "who": "tool",
+            "call": call.id,
+            "name": call.name,
+            "text": given[:_ARGUMENT_CHARS],
+        }
+
+
+def _own_item(line: Mapping[str, Any], pressed: Mapping[str, str]) -> dict[str, Any]:
+    kept = {
+        name: line[name]
+        for name in ("who", "text", "uid", "at", "files", "buttons", "voice", "target", "label")
+        if name in line
+    }
+    item = kept | {"id": str(line.get("key"))}
+    if line.get("who") == "agent":
+        item["tree"] = tree_of(str(line.get("text", "")))
+    if line.get("key") in pressed:
+        item["pressed"] = pressed[str(line["key"])]
+    return item
+
+
+def told_line(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a line of the channel's log as the page is told of it when it comes."""
+    return _own_item(line, {})

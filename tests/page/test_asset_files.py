@@ -1,0 +1,145 @@
+"""The files of the page: small, pinned, and never what a path trick asks for."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.page.asset_files import ASSETS, TEXTS, TYPES, AssetFiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.page.conftest import ServedPage
+
+VENDORED = {"vendor/preact-htm.js": "72284e8e9079c87817145df1110f74e8a2aa040b2fc384922e18dfcb46fc1fd7"}
+LARGEST = 60_000
+SCRIPTS = sorted(path for path in ASSETS.rglob("*.js") if "vendor" not in path.parts)
+
+
+def test_all_files_together_are_small() -> None:
+    files = AssetFiles()
+    sizes = {name: len(found.packed) for name in files.names if (found := files.get(name))}
+    assert sum(sizes.values()) <= LARGEST, sorted(sizes.items(), key=lambda one: -one[1])
+
+
+def test_what_others_wrote_is_as_they_published_it_and_has_its_licence() -> None:
+    for name, digest in VENDORED.items():
+        assert hashlib.sha256((ASSETS / name).read_bytes()).hexdigest() == digest
+    licence = (ASSETS / "vendor/LICENSE.txt").read_text()
+    assert "Apache License" in licence
+    assert "Copyright (c) 2015-present Jason Miller" in licence
+    assert {f"vendor/{path.name}" for path in (ASSETS / "vendor").glob("*.js")} == set(VENDORED)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_no_script_writes_markup_runs_text_or_asks_another_machine(path: Path) -> None:
+    text = path.read_text()
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|dangerouslySet|\beval\(|new Function|srcdoc", text
+    )
+    assert not re.search(r"""(?:fetch|import|EventSource)\(\s*["'`](?!/|\./)""", text)
+    assert not re.search(r"""\bstyle=(?:["']|\$)|\son[a-z]+=["']""", text)
+
+
+def texts() -> dict[str, dict[str, str]]:
+    packed = AssetFiles().get(TEXTS)
+    assert packed is not None
+    found: dict[str, dict[str, str]] = json.loads(gzip.decompress(packed.packed))
+    return found
+
+
+def test_each_text_is_there_in_both_languages_with_the_same_values() -> None:
+    for key, both in texts().items():
+        assert set(both) == {"en", "de"}, key
+        assert all(text.strip() for text in both.values()), key
+        values = [set(re.findall(r"\{(\w+)", text)) for text in both.values()]
+        assert values[0] == values[1], key
+
+
+def test_no_key_is_in_two_files() -> None:
+    keys = [key for path in (ASSETS / "texts").glob("*.json") for key in json.loads(path.read_text())]
+    assert len(keys) == len(set(keys))
+
+
+def test_each_text_that_a_script_uses_exists_and_each_is_used() -> None:
+    code = "\n".join(path.read_text() for path in SCRIPTS)
+    used = set(re.findall(r"""\bt\(\s*["']([\w.-]+)["']""", code))
+    begins = {re.sub(r"\$\{.*", "", one) for one in re.findall(r"\bt\(\s*`([^`]+)`", code)}
+    known = set(texts())
+    quoted = set(re.findall(r"""["'`]([a-z][\w-]*\.[\w.-]+)["'`]""", code))
+    assert used <= known, used - known
+    unused = {key for key in known - used - quoted if not any(one and key.startswith(one) for one in begins)}
+    assert not unused
+
+
+async def test_files_come_with_the_policy_and_are_kept_only_under_their_version(served: ServedPage) -> None:
+    tab, files = served.stranger(), AssetFiles()
+    for path in ("/", "/enter"):
+        answer = await tab.client.get(path)
+        assert answer.headers["cache-control"] == "no-cache"
+        assert f"/static/{files.version}/app.js" in answer.text
+        assert not re.search(r"<script(?! type=\"module\" src=)|style=|\son\w+=", answer.text)
+    for name in files.names:
+        answer = await tab.client.get(f"/static/{files.version}/{name}")
+        policy = answer.headers["content-security-policy"]
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == TYPES["." + name.rpartition(".")[2]]
+        assert "immutable" in answer.headers["cache-control"]
+        assert "require-trusted-types-for 'script'; trusted-types 'none'" in policy
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    old = await tab.client.get("/static/000000000000/app.js")
+    assert old.headers["cache-control"] == "no-cache"
+    plain = await tab.client.get(f"/static/{files.version}/app.js", headers={"accept-encoding": "identity"})
+    assert plain.content == (ASSETS / "app.js").read_bytes()
+
+
+TRICKS = [
+    "../browsers.py",
+    "..%2fbrowsers.py",
+    "%2e%2e/%2e%2e/browsers.py",
+    "vendor/../../browsers.py",
+    "vendor//preact-htm.js",
+    "./app.js",
+    "app.js/",
+    "app.js%00.css",
+    "/etc/passwd",
+    "//etc/passwd",
+    "C:\\x",
+    "texts/shell.json",
+    "vendor/LICENSE.txt",
+    "vendor",
+    "",
+    "a" * 3000,
+    "%c0%ae%c0%ae/browsers.py",
+    "app.js;x",
+    "APP.JS",
+]
+
+
+@pytest.mark.parametrize("trick", TRICKS, ids=lambda text: text[:30])
+async def test_no_other_file_can_be_asked_for(served: ServedPage, trick: str) -> None:
+    tab = await served.tab()
+    for path in (f"/static/x/{trick}", f"/page/file/{trick}"):
+        reply = await raw(served, path, tab.client.cookies[f"homebody-{served.port}"])
+        assert b" 200 " not in reply.partition(b"\r\n")[0], path
+
+
+async def raw(served: ServedPage, path: str, cookie: str) -> bytes:
+    """Ask for a path as it is written, which HTTP libraries would tidy up."""
+    import asyncio
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+    head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nCookie: homebody-{served.port}={cookie}\r\nConnection: close\r\n\r\n"
+    writer.write(head.encode())
+    await writer.drain()
+    answer = await reader.read()
+    writer.close()
+    return answer

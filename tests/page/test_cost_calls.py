@@ -1,0 +1,128 @@
+"""Costs: by model and origin, today's budgets, and what a longer cache would have saved."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.models.catalog.prices import Price
+from gateway.base.errors import UsageError
+from gateway.budget.cache_savings import cache_savings
+from gateway.budget.cost_words import budget_lines, savings_lines
+from gateway.budget.purses import purses
+from gateway.ledger.spending import RecordedCall, SpentOn
+from gateway.settings.budgets import BudgetSettings
+from tests.gateway.conftest import street
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.app.gateway import Gateway
+    from tests.gateway.conftest import Street
+
+__all__ = ["street"]
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+CLAUDE = Price(input=2, output=10, cache_read=0.2, cache_write=2.5, cache_write_1h=4)
+GPT = Price(input=2, output=10, cache_read=0.2)
+
+
+async def call(house: Gateway, name: str, **arguments: Any) -> dict[str, Any]:
+    found: dict[str, Any] = await house.calls()[name](**arguments)
+    return found
+
+
+def made(minutes: float, *, read: int = 0, written: int = 0, plain: int = 0, session: str = "s") -> RecordedCall:
+    return RecordedCall(
+        at=NOON + timedelta(minutes=minutes),
+        session=session,
+        model="m",
+        input=plain,
+        output=10,
+        cache_read=read,
+        cache_write=written,
+    )
+
+
+async def test_budgets_tell_what_the_guard_counts(street: Callable[..., Street]) -> None:
+    here = street(budgets={"day": {"usd": None, "tokens": 1_000_000}, "session": {"tokens": 500_000}})
+    async with here.house() as (house, talk):
+        here.model.then("Hello!", "And again.")
+        await talk.ask("hello")
+        await talk.ask("again")
+        costs = await call(house, "costs", days=7)
+        (row,) = costs["models"]
+        (origin,) = costs["origins"]
+        assert (row["model"], row["calls"], origin["origin"]) == ("scripted/model", 2, "owner")
+        assert costs["today"] == "2026-03-01"
+        used = row["input"] + row["output"] + row["cacheRead"] + row["cacheWrite"]
+        found = {(one["name"], one["whose"]): one for one in (await call(house, "costs.budgets"))["budgets"]}
+        day = found["budgets.day.tokens", None]
+        assert (day["used"], day["left"]) == (used, 1_000_000 - used)
+        assert found["budgets.session.tokens", "agent:main:main"]["used"] == used
+        assert found["budgets.day.usd", None]["left"] is None
+        assert found["budgets.background.tokens", None]["used"] == 0
+        told = "\n".join(budget_lines(await call(house, "costs.budgets")))
+        assert "budgets.day.tokens" in told
+        with pytest.raises(UsageError, match="days"):
+            await call(house, "costs", days=0)
+        with pytest.raises(UsageError, match="is not called so"):
+            await call(house, "costs", days=1, nonsense=1)
+
+
+def test_a_budget_of_each_agent_is_told_of_those_that_used_most() -> None:
+    spent = [
+        SpentOn(agent=f"a{n}", session=f"s{n}", top="s0", background=n == 3, calls=1, tokens=n * 10, cost=float(n))
+        for n in range(8)
+    ]
+    found = purses(BudgetSettings.model_validate({"agent": {"usd": 4}}), spent)
+    agents = [one for one in found if one["name"] == "budgets.agent.usd"]
+    assert [one["whose"] for one in agents] == ["a7", "a6", "a5", "a4", "a3"]
+    assert (agents[0]["left"], agents[0]["share"]) == (0, 7 / 4)
+    (background,) = (one for one in found if one["name"] == "budgets.background.usd")
+    assert background["used"] == 3.0
+    (session,) = (one for one in found if one["name"] == "budgets.session.usd")
+    assert (session["whose"], session["used"]) == ("s0", 28.0), "those of sub-agents count for the session above them"
+
+
+def test_a_pause_of_ten_minutes_is_what_an_hour_would_save() -> None:
+    calls = [made(0, written=100_000), made(10, written=101_000), made(11, read=101_000, written=1_000)]
+    found = cache_savings(calls, lambda _: CLAUDE)
+    (model,) = found["models"]
+    assert (model["missedCalls"], model["missedTokens"]) == (1, 100_000)
+    assert model["saved"] == pytest.approx(100_000 * (2.5 - 0.2) / 1e6)
+    assert model["dearer"] == pytest.approx((100_000 + 1_000 + 1_000) * (4 - 2.5) / 1e6)
+    assert found["net"] == pytest.approx(model["saved"] - model["dearer"])
+    assert "m: 1 of 3 calls" in "\n".join(savings_lines({"since": "2026-03-01", "retention": "auto", **found}))
+
+
+@pytest.mark.parametrize("minutes", [1.0, 4.9, 61.0, 600.0])
+def test_other_pauses_save_nothing(minutes: float) -> None:
+    (model,) = cache_savings([made(0, written=9_000), made(minutes, written=9_000)], lambda _: CLAUDE)["models"]
+    assert (model["missedCalls"], model["saved"]) == (0, 0)
+
+
+def test_what_was_read_after_a_pause_was_kept_already_and_other_prices_are_left_out() -> None:
+    calls = [made(0, written=9_000), made(20, read=9_000, written=500)]
+    (model,) = cache_savings(calls, lambda _: CLAUDE)["models"]
+    assert (model["keptLonger"], model["missedCalls"]) == (1, 0)
+    assert cache_savings(calls, lambda _: GPT)["models"] == []
+    assert "No model" in savings_lines({"since": "2026-03-01", "retention": "5m", "models": []})[0]
+
+
+amounts = st.integers(0, 200_000)
+
+
+@given(st.lists(st.tuples(st.floats(0, 90), amounts, amounts, amounts, st.sampled_from("ab")), max_size=20))
+def test_the_estimate_never_saves_more_than_was_paid(drawn: list[tuple[float, int, int, int, str]]) -> None:
+    at, calls = 0.0, []
+    for gap, read, written, plain, session in drawn:
+        at += gap
+        calls.append(made(at, read=read, written=written, plain=plain, session=session))
+    found = cache_savings(calls, lambda _: CLAUDE)
+    paid = sum(one.input * 2 + one.cache_read * 0.2 + one.cache_write * 2.5 for one in calls) / 1e6
+    assert 0 <= found["saved"] <= paid + 1e-9
+    assert found["dearer"] >= 0

@@ -1,0 +1,128 @@
+"""Open pages are told of changes that none of them made."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gateway.api.handlers.job_requests import JobHandlers
+from gateway.app.page_facts import outside_facts
+from gateway.page.outside_changes import OutsideChanges
+from tests.approvals.house import Farm, asked, value
+from tests.page.desk import desk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass
+class Watched:
+    watched: bool = True
+    told: list[str] = field(default_factory=list)
+
+    def publish(self, kind: str) -> None:
+        self.told.append(kind)
+
+
+async def test_only_what_differs_is_told() -> None:
+    hub, facts = Watched(), {"approvals": 1, "jobs": 1}
+
+    def fact(name: str) -> object:
+        async def read() -> int:
+            return facts[name]
+
+        return read
+
+    looking = OutsideChanges(hub, {name: fact(name) for name in facts})  # type: ignore[misc]
+    await looking.look()
+    assert hub.told == []
+    facts["jobs"] = 2
+    await looking.look()
+    await looking.look()
+    assert hub.told == ["jobs"]
+
+
+async def test_facts_that_cannot_be_read_do_not_hide_others() -> None:
+    hub, count = Watched(), 0
+
+    async def broken() -> int:
+        raise OSError("gone")
+
+    async def counting() -> int:
+        nonlocal count
+        count += 1
+        return count
+
+    looking = OutsideChanges(hub, {"settings": broken, "memory": counting})
+    await looking.look()
+    await looking.look()
+    assert hub.told == ["memory"]
+
+
+async def test_nothing_is_looked_at_once_nobody_watches() -> None:
+    hub, looks, last = Watched(), 0, asyncio.Event()
+
+    async def fact() -> int:
+        nonlocal looks
+        looks += 1
+        hub.watched = looks != 3
+        if not hub.watched:
+            last.set()
+        return looks
+
+    async def at_once(_: float) -> None:
+        await asyncio.sleep(0)
+
+    looking = OutsideChanges(hub, {"jobs": fact}, sleep=at_once)
+    looking.begin()
+    looking.begin()
+    await last.wait()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert (looks, hub.told) == (3, ["jobs", "jobs"])
+    hub.watched = True
+    looking.begin()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    looking.stop()
+    assert looks > 3
+    assert hub.told[:3] == ["jobs", "jobs", "jobs"]
+
+
+async def test_changes_of_the_house_are_seen_wherever_they_are_made(tmp_path: Path) -> None:
+    async with desk(tmp_path) as page:
+        house, hub = page.house, Watched()
+        facts = outside_facts(house.ledger, house.rules.stored, house.deps.paths, agents=house.agents, reload=house.reload)
+        looking = OutsideChanges(hub, facts)
+        await page("memory.log", agent="main")  # the templates are in the journal by then
+        await looking.look()
+        jobs = JobHandlers(house.automation.jobs, house.deps.clock, settings=lambda: house.settings.current)
+        job = (await jobs.add("in 1 day", "x"))["job"]["id"]
+        await looking.look()
+        await jobs.pause(job)
+        await looking.look()
+        assert hub.told == ["jobs", "jobs"]
+        await asyncio.to_thread(house.rules.stored.switch, "git", on=False)
+        await looking.look()
+        await asyncio.to_thread((tmp_path / "home/homebody.yaml").write_text, "logging: {level: debug}\n")
+        await looking.look()
+        await page("memory.write", agent="main", path="memory/new.md", text="x\n", expected=None)
+        await looking.look()
+        await looking.look()
+        assert hub.told[2:] == ["approvals", "settings", "memory"]
+
+
+async def test_a_question_and_its_answer_are_seen(tmp_path: Path) -> None:
+    farm, hub = Farm(tmp_path), Watched()
+    wire = farm.wire()
+    async with farm.house(wire) as house:
+        facts = outside_facts(house.ledger, house.rules.stored, house.deps.paths, agents=house.agents, reload=house.reload)
+        looking = OutsideChanges(hub, {"approvals": facts["approvals"]})
+        await looking.look()
+        question = await asked(wire, "plough field")
+        await looking.look()
+        await wire.say(value(question, "deny"), event="button")
+        await wire.until(lambda: any(text.startswith("so: ") for text in wire.said()))
+        await looking.look()
+    assert hub.told == ["approvals", "approvals"]

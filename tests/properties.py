@@ -1,0 +1,10 @@
+"""How often properties are tried."""
+
+from __future__ import annotations
+
+import hypothesis
+
+
+def examples(thorough: int) -> int:
+    """How many examples a property is tried with: ``thorough`` in `make properties`, a part of them in `make test` (tests/conftest.py)."""
+    return max(min(thorough, 10), thorough * hypothesis.settings.default.max_examples // 100)
