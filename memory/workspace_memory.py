@@ -8,8 +8,7 @@ from datetime import UTC, tzinfo
 from pathlib import Path, PurePosixPath
 
 from memory.audience import Audience
-from memory.embedding.batch.backfill import LARGE
-from memory.embedding.batch.protocol import BatchService
+from memory.embedding.batch.protocol import LARGE, BatchService
 from memory.embedding.identity import identity_of
 from memory.embedding.protocol import Embedder
 from memory.errors import EmbeddingFailed, MemoryUnreadable

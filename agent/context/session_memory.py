@@ -15,7 +15,7 @@ from agent.context.background_call import call_in_background
 from agent.context.session_context import SessionContext
 from agent.errors import WorkspaceFileError
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage, is_of_a_person
-from agent.models.notebook.notebook_model import NAME as NOTEBOOK
+from agent.models.notebook import NAME as NOTEBOOK
 from agent.models.protocol import Request
 from agent.transcript.entries import Entry, InvalidEntry, Said, decode
 

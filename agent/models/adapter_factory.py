@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent.errors import ModelNotConfigured
-from agent.models.adapters.anthropic import AnthropicModel
-from agent.models.adapters.openai_chat import OpenAIChatModel
-from agent.models.adapters.openai_responses import OpenAIResponsesModel
 from agent.models.catalog.model_selection import ResolvedModel
 from agent.models.catalog.provider_keys import Key
 from agent.models.protocol import Model
 from agent.settings import Api
-
-_ADAPTERS: dict[Api, Callable[..., Model]] = {
-    "anthropic-messages": AnthropicModel,
-    "openai-completions": OpenAIChatModel,
-    "openai-responses": OpenAIResponsesModel,
-}
 
 
 def build_adapter(place: ResolvedModel, key: Key | None = None) -> Model:
@@ -26,7 +17,7 @@ def build_adapter(place: ResolvedModel, key: Key | None = None) -> Model:
     Raises:
         ModelNotConfigured: the key cannot be one.
     """
-    return _ADAPTERS[place.api](
+    return _adapter(place.api)(
         place.model,
         key=_usable_secret(place, key or place.keys[0]),
         facts=place.facts,
@@ -35,6 +26,21 @@ def build_adapter(place: ResolvedModel, key: Key | None = None) -> Model:
         label=place.label,
         headers=place.headers,
     )
+
+
+def _adapter(api: Api) -> Callable[..., Model]:
+    """Return the adapter's class; only those of the models in use are loaded."""
+    if api == "anthropic-messages":
+        from agent.models.adapters.anthropic import AnthropicModel
+
+        return AnthropicModel
+    if api == "openai-completions":
+        from agent.models.adapters.openai_chat import OpenAIChatModel
+
+        return OpenAIChatModel
+    from agent.models.adapters.openai_responses import OpenAIResponsesModel
+
+    return OpenAIResponsesModel
 
 
 def _usable_secret(place: ResolvedModel, key: Key) -> str:

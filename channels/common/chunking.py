@@ -102,6 +102,10 @@ def _section(source: str, limit: int, length: Callable[[str], int], *, apart: bo
     """Split one section by its blocks; as plain text if it is too dense, too deep or cannot be parsed."""
     cutter = _Cutter(limit, length, _Work(max(WORK * len(source), WORK_AT_LEAST)))
     try:
+        if (
+            not apart and len(source) <= limit and cutter.fits(source)
+        ):  # nearly every reply: it is parsed once, also for what is sent
+            return [source]
         if parsed(source) is not None:
             parts = cutter.apart(source) if apart else [source]
             return [piece for part in parts for piece in cutter.sure(cutter.pieces(part))]
@@ -121,7 +125,7 @@ class _Cutter:
 
     def pieces(self, source: str) -> list[str]:
         """Split any source."""
-        if self._fits(source):
+        if self.fits(source):
             return [source]
         if self._depth > DEEPEST:
             return self._text(source)
@@ -147,7 +151,7 @@ class _Cutter:
 
     def sure(self, parts: Iterable[str]) -> list[str]:
         """Split as text what is still too long."""
-        return [piece for part in parts for piece in ([part] if self._fits(part) else self._text(part))]
+        return [piece for part in parts for piece in ([part] if self.fits(part) else self._text(part))]
 
     def _size(self, source: str) -> int:
         """Return the rendered length."""
@@ -172,7 +176,7 @@ class _Cutter:
     def _deeper(self, limit: int) -> _Cutter:
         return _Cutter(limit, self._length, self._work, self._depth + 1)
 
-    def _fits(self, source: str) -> bool:
+    def fits(self, source: str) -> bool:
         return self._size(source) <= self._limit
 
     def _packed(self, slices: Iterable[tuple[str, Callable[[str], list[str]]]], *, loose: bool = False) -> list[str]:
@@ -259,7 +263,7 @@ class _Cutter:
         while limit >= SMALLEST:
             head, *tail = self._deeper(limit).pieces(inside)
             marked = f"{mark[1]} " + re.sub(r"\n(?!\n|$)", "\n" + indent, head.lstrip())
-            if self._fits(marked):
+            if self.fits(marked):
                 return [marked, *tail]
             limit = limit * 3 // 4
         return self._text(source)
@@ -267,7 +271,7 @@ class _Cutter:
     def _table(self, head: str, rows: list[str]) -> list[str]:
         """Split a table between rows, with the header above each part. One row that is too long becomes text."""
         table = "\n".join([head, *rows])
-        if self._fits(table + "\n"):
+        if self.fits(table + "\n"):
             return [table + "\n"]
         if len(rows) < 2:  # noqa: PLR2004 - one row cannot be halved
             return self._text(table)
@@ -278,11 +282,11 @@ class _Cutter:
         """Split text at its best breaks."""
         parts: list[str] = []
         rest = source.rstrip()
-        while len(rest) > WIDEST * self._limit or not self._fits(rest):
+        while len(rest) > WIDEST * self._limit or not self.fits(rest):
             limit = self._limit
             while True:
                 end = best_break(rest, reach(rest, limit, self._length))
-                if self._fits(rest[:end]) or end == 1:
+                if self.fits(rest[:end]) or end == 1:
                     break
                 limit = min(limit, self._length(rest[:end])) // 2
             parts.append(rest[:end].rstrip())
@@ -298,7 +302,7 @@ class _Cutter:
         linked = [
             f"{part.rstrip()}\n\n{definitions}\n\n" if "[" in part and definitions not in part else part for part in parts
         ]
-        return [new if self._fits(new) else old for new, old in zip(linked, parts, strict=True)]
+        return [new if self.fits(new) else old for new, old in zip(linked, parts, strict=True)]
 
 
 def _lines(source: str) -> list[str]:

@@ -168,7 +168,7 @@ def _well(key: dict[str, Any]) -> str:
 
 async def _standing_of(agent_id: str, settings: Settings, profiles: Profiles) -> dict[str, Any]:
     from agent.errors import AgentError
-    from agent.models.notebook.notebook_model import NAME as OFFLINE
+    from agent.models.notebook import NAME as OFFLINE
     from agent.models.notebook.notebook_model import NotebookModel
     from gateway.models.model_probe import placed, wanted_model
 

@@ -8,7 +8,7 @@ import stat
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 import apsw
@@ -16,10 +16,12 @@ import apsw
 from gateway.base.atomic_file import sync, write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.ledger.backup import copies_of
-from gateway.ledger.recovery import Ending, recover
 from gateway.ledger.schema import APPLICATION_ID, STEPS, intended_shape, migrate, shape
 from gateway.ledger.thread import storage_error
 from gateway.ledger.wal import Mark, Marking, missing
+
+if TYPE_CHECKING:
+    from gateway.ledger.recovery import Ending
 
 log = logging.getLogger(__name__)
 
@@ -160,6 +162,8 @@ def _begin_anew(path: Path, epoch: str, now: datetime, error: Exception, ending:
     done = f"It was set aside as {kept} and a new one was begun." if was_there else "A new one was begun."
     notice = f"The ledger of messages could not be used ({error}). {done}"
     try:
+        from gateway.ledger.recovery import recover
+
         return Opened(db, marking, f"{notice} {recover(db, kept, ending, now, path)}")
     except Exception as failed:  # whatever a damaged file does to its reader, the gateway must start
         log.exception("nothing could be saved from %s", kept)

@@ -18,7 +18,7 @@ from agent.models.catalog.naming import ModelNames
 from agent.models.catalog.prices import ESTIMATE, FREE, Price, PriceList, read_prices
 from agent.models.catalog.provider_keys import NO_SECRET, Key, KeySource, keys_of, no_profiles
 from agent.models.middleware.key_health import KeyHealth
-from agent.models.notebook.notebook_model import NotebookModel
+from agent.models.notebook import NAME as NOTEBOOK
 from agent.models.protocol import Model
 from agent.settings import AgentSettings, ModelChoice, ModelsSettings
 from agent.timing import Clock
@@ -193,7 +193,7 @@ class ModelRegistry:
             return self._put[name]
         if (owner, name) not in self._models:
             place = find(name, self._settings, self._env, self.key_source(owner))
-            self._models[owner, name] = NotebookModel(chosen=True) if place is None else self._made(place, owner)
+            self._models[owner, name] = _notebook(chosen=True) if place is None else self._made(place, owner)
         return self._models[owner, name]
 
     def _with_fallbacks(self, choice: ModelChoice, owner: str) -> Model:
@@ -218,10 +218,10 @@ class ModelRegistry:
         now = self._clock.monotonic()
         if owner in self._by_default:
             model, since = self._by_default[owner]
-            if not isinstance(model, NotebookModel) or now - since < LOOK_AGAIN_SECONDS:
+            if model.name != NOTEBOOK or now - since < LOOK_AGAIN_SECONDS:
                 return model
         place = await resolve_model(None, self._settings, self._env, discover=find_local, key_source=self.key_source(owner))
-        self._by_default[owner] = (NotebookModel() if place is None else self._made(place, owner), now)
+        self._by_default[owner] = (_notebook() if place is None else self._made(place, owner), now)
         return self._by_default[owner][0]
 
     def _made(self, place: ResolvedModel, owner: str) -> Model:
@@ -312,3 +312,10 @@ class AgentModels:
     async def offers(self, also: Sequence[str] = ()) -> tuple[ListedModel, ...]:
         """See ``ModelRegistry.offers``."""
         return await self._shelf.offers(also, self._agent_id)
+
+
+def _notebook(*, chosen: bool = False) -> Model:
+    """Return the notebook, whose many patterns are loaded only where it is the model."""
+    from agent.models.notebook.notebook_model import NotebookModel
+
+    return NotebookModel(chosen=chosen)

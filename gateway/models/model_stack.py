@@ -14,7 +14,7 @@ from agent.models.middleware.failover import FailoverMiddleware
 from agent.models.middleware.key_health import KeyHealth
 from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.middleware.model_retry import RetryMiddleware
-from agent.models.notebook.notebook_model import NAME as NOTEBOOK
+from agent.models.notebook import NAME as NOTEBOOK
 from agent.models.protocol import Model
 from agent.timing import Clock
 from gateway.budget.budget_guard import BudgetGuard

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from agent.errors import AgentError, TranscriptWriteError
 from agent.loop.turn import TurnResult
-from agent.models.notebook.notebook_model import NAME as NOTEBOOK
+from agent.models.notebook import NAME as NOTEBOOK
 from gateway.base import errors
 from gateway.ledger.rows import TurnEnd
 from gateway.routing.routed_message import RoutedMessage

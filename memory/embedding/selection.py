@@ -6,22 +6,19 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from memory.embedding.batch.gemini_batch import GeminiBatches
-from memory.embedding.batch.openai_batch import OpenAIBatches
 from memory.embedding.batch.protocol import BatchService
 from memory.embedding.endpoint import KeyRing
-from memory.embedding.engines.gemini import DEFAULT_MODEL as GEMINI_MODEL
-from memory.embedding.engines.gemini import GeminiEmbedder
-from memory.embedding.engines.model_download import DownloadProgress, HubFile
-from memory.embedding.engines.openai import DEFAULT_MODEL as OPENAI_MODEL
-from memory.embedding.engines.openai import OpenAIEmbedder
 from memory.embedding.fallback import FallbackEmbedder
 from memory.embedding.protocol import Embedder
 from memory.embedding.retry import Retries
 from memory.errors import EmbeddingFailed
 from memory.protocol import Clock
 from memory.settings import DEFAULT_LOCAL_MODEL, EmbeddingSettings, LocalSettings, RemoteSettings
+
+if TYPE_CHECKING:
+    from memory.embedding.engines.model_download import DownloadProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +106,17 @@ def _remote(
     embedder: Embedder
     batch: BatchService
     if provider == "openai":
+        from memory.embedding.batch.openai_batch import OpenAIBatches
+        from memory.embedding.engines.openai import DEFAULT_MODEL as OPENAI_MODEL
+        from memory.embedding.engines.openai import OpenAIEmbedder
+
         openai = OpenAIEmbedder(model=model or OPENAI_MODEL, endpoint=endpoint, retries=retries, dimensions=remote.dimensions)
         embedder, batch = openai, OpenAIBatches(openai)
     else:
+        from memory.embedding.batch.gemini_batch import GeminiBatches
+        from memory.embedding.engines.gemini import DEFAULT_MODEL as GEMINI_MODEL
+        from memory.embedding.engines.gemini import GeminiEmbedder
+
         gemini = GeminiEmbedder(model=model or GEMINI_MODEL, endpoint=endpoint, retries=retries, dimensions=remote.dimensions)
         embedder, batch = gemini, GeminiBatches(gemini)
     key = f"the key comes from {endpoint.key_from}" if endpoint.key_from else "no key is needed"
@@ -168,6 +173,7 @@ def local_embedder(local: LocalSettings, *, cache_dir: Path, progress: DownloadP
     """
     from memory.embedding.engines.gguf import GgufEmbedder
     from memory.embedding.engines.local_engine import LocalOptions
+    from memory.embedding.engines.model_download import HubFile
     from memory.embedding.engines.onnx import OnnxEmbedder
 
     folder = Path(local.model_cache_dir).expanduser() if local.model_cache_dir else cache_dir

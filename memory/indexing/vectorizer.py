@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from memory.embedding.batch.backfill import LARGE, Backfill
-from memory.embedding.batch.protocol import BatchService
+from memory.embedding.batch.protocol import LARGE, BatchService
 from memory.embedding.identity import identity_of
 from memory.embedding.inputs import PROBE_TEXT
 from memory.embedding.protocol import Embedder
@@ -20,6 +20,9 @@ from memory.store.batch_job_table import BatchJobTable
 from memory.store.chunk_store import Generation
 from memory.store.index import Index, Missing
 from memory.store.index_thread import IndexThread
+
+if TYPE_CHECKING:
+    from memory.embedding.batch.backfill import Backfill
 
 _AT_ONCE = 256
 _LARGE_AT_ONCE = 4
@@ -119,6 +122,8 @@ class Vectorizer:
         await self._thread.run(partial(index.forget_vectors, generation, identity_of(who)), urgent=False)
 
     async def _fill(self, index: Index, generation: Generation, total: int, progress: SyncProgress | None) -> bool:
+        from memory.embedding.batch.backfill import Backfill
+
         who = identity_of(self.embedder)
         book = BatchJobTable(self._thread, index)
         backfill = Backfill(

@@ -11,8 +11,7 @@ from agent.models.catalog.discovery import Found, ollama_url
 from agent.models.catalog.known_models import PROVIDERS
 from agent.models.catalog.model_selection import find, key_origin, known_names
 from agent.models.catalog.provider_keys import KeySource, no_profiles
-from agent.models.notebook.notebook_model import NAME as OFFLINE
-from agent.models.notebook.notebook_model import NotebookModel
+from agent.models.notebook import NAME as OFFLINE
 from agent.settings import ModelsSettings
 
 Origin = Literal["profile", "settings", "environment", "none needed", "missing"]
@@ -111,6 +110,8 @@ def _offered(name: str, settings: ModelsSettings, env: Mapping[str, str], key_so
 
 def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource) -> ListedModel:
     if name == OFFLINE:
+        from agent.models.notebook.notebook_model import NotebookModel
+
         return ListedModel(
             name=name,
             usable=True,

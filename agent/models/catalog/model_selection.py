@@ -11,7 +11,7 @@ from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.discovery import Found, ollama_url, served
 from agent.models.catalog.known_models import MODELS, PROVIDERS, SAME_PROVIDER, ModelFacts, Provider, facts_of
 from agent.models.catalog.provider_keys import NO_SECRET, Key, KeySource, keys_of, no_profiles
-from agent.models.notebook.notebook_model import NAME as OFFLINE
+from agent.models.notebook import NAME as OFFLINE
 from agent.settings import Api, ModelsSettings, ProviderSettings
 
 Discover: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Found | None]]

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.model_selection import ALIASES, find, known_names
 from agent.models.catalog.provider_keys import KeySource, no_profiles
-from agent.models.notebook.notebook_model import NAME as OFFLINE
+from agent.models.notebook import NAME as OFFLINE
 from agent.settings import AgentSettings, ModelChoice, ModelsSettings
 
 _MOST = 8

@@ -16,6 +16,7 @@ from datetime import date, datetime, timedelta
 from agent.events import TextDelta
 from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
 from agent.models import token_estimate
+from agent.models.notebook import NAME
 from agent.models.notebook.intents import STAMP, Ask, File, Forget, Intent, Show, Talk, lines_of, list_wish, said, understand
 from agent.models.notebook.lists import NAME as LISTS
 from agent.models.notebook.lists import OnList, is_empty, list_calls
@@ -28,8 +29,6 @@ from agent.models.notebook.search_ranking import content_words, forms, recall
 from agent.models.protocol import Request
 from agent.taint import unfenced
 from agent.transcript.history_view import SUMMARY_HEAD
-
-NAME = "offline/notebook"
 
 _SILENT = re.compile(r"\b(?:NO_REPLY|HEARTBEAT_OK)\b")
 _SUMMARY = re.compile(

@@ -10,16 +10,13 @@ from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
 
-from memory.embedding.batch.protocol import BatchJob, BatchJobStore, BatchService, BatchStatus
+from memory.embedding.batch.protocol import LARGE, BatchJob, BatchJobStore, BatchService, BatchStatus
 from memory.embedding.inputs import embed_each, split_into_calls
 from memory.embedding.protocol import Embedder
 from memory.embedding.vector_checks import unit_vectors
 from memory.errors import EmbeddingFailed
 from memory.protocol import Clock
 from memory.settings import BatchSettings
-
-LARGE = 5_000
-"""Minimum number of passages for a batch job. Fewer cost about a cent and a minute by direct calls; a batch may take hours."""
 
 _FAILURES_ALLOWED = 2
 """After this many failed jobs the batch service is not used until the next start. The service object counts them."""

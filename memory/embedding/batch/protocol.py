@@ -9,6 +9,9 @@ from typing import Literal, Protocol
 
 from memory.embedding.protocol import Embedder
 
+LARGE = 5_000
+"""Minimum number of passages for a batch job. Fewer cost about a cent and a minute by direct calls; a batch may take hours."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJob:
