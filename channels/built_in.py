@@ -7,6 +7,8 @@ from typing import Final
 from channels.common.shared_settings import Section
 from channels.discord import PLATFORM as DISCORD
 from channels.discord.settings import DiscordSettings
+from channels.email import PLATFORM as EMAIL
+from channels.email.settings import EmailSettings
 from channels.matrix import PLATFORM as MATRIX
 from channels.matrix.settings import MatrixSettings
 from channels.platform import Platform
@@ -15,7 +17,7 @@ from channels.slack.settings import SlackSettings
 from channels.telegram import PLATFORM as TELEGRAM
 from channels.telegram.settings import TelegramSettings
 
-BUILT_IN: Final[tuple[Platform, ...]] = (TELEGRAM, DISCORD, SLACK, MATRIX)
+BUILT_IN: Final[tuple[Platform, ...]] = (TELEGRAM, DISCORD, SLACK, MATRIX, EMAIL)
 
 
 class PlatformSettings(Section):
@@ -29,3 +31,5 @@ class PlatformSettings(Section):
     """Slack."""
     matrix: MatrixSettings = MatrixSettings()
     """Matrix."""
+    email: EmailSettings = EmailSettings()
+    """Email."""

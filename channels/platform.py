@@ -43,7 +43,8 @@ class Policy:
     ``open`` lets everybody in only when ``"*"`` is listed. ``groups`` are the ids of groups that may be spoken in, where
     senders must be in ``allow_from``: being paired in private gives no right in a group. ``rules`` say more of groups, by space
     (a guild or team) and group, each ``"*"`` for all that are not named. ``local`` marks a channel that only the owner of
-    this machine reaches. ``bots``: accept messages from listed bots.
+    this machine reaches. ``bots``: accept messages from listed bots. ``unproven`` begins the ids of senders whom anybody can pass
+    themselves off as: they are never paired.
     """
 
     dm_policy: DmPolicy = "pairing"
@@ -52,6 +53,7 @@ class Policy:
     rules: Mapping[str, Mapping[str, GroupRule]] = field(default_factory=dict)
     local: bool = False
     bots: bool = False
+    unproven: str = ""
 
     def group(self, conversation: ChatAddress) -> GroupRule | None:
         """Return the rule for a group, or None for one that is not listed."""

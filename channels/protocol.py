@@ -235,6 +235,14 @@ class Probed(Protocol):
         ...
 
 
+class Proposes(Protocol):
+    """Optional: settings that can be found out at the platform, for ``homebody setup``."""
+
+    async def proposals(self) -> Mapping[str, tuple[str, str]]:
+        """Return keys of the account's settings, each with the words that ask for it and a value. Raises ChannelError."""
+        ...
+
+
 class Remarks(Protocol):
     """Optional: remarks for the owner, shown by ``homebody channels status``."""
 
@@ -248,6 +256,21 @@ class Beats(Protocol):
 
     silence: float
     """Seconds without ``InboundSink.alive`` after which the channel is shown as silent."""
+
+
+class HtmlReader(Protocol):
+    """Reads the HTML of others as its reader would see it."""
+
+    async def __call__(self, html: bytes, charset: str) -> str:
+        """Return the visible text as Markdown. Raises ValueError where it cannot be read, with the reason."""
+        ...
+
+
+class ReadsHtml(Protocol):
+    """Optional, for platforms whose messages are HTML: the gateway sets what reads it, in a process with limits, before ``run``."""
+
+    html: HtmlReader | None
+    """None until it is set."""
 
 
 class Troubled(Protocol):

@@ -112,17 +112,18 @@ class Access:
         )
         if listed or paired or (policy.dm_policy == "open" and ANYBODY in policy.allow_from):
             return Allowed(actor)
-        if policy.dm_policy == "pairing":
+        if policy.dm_policy == "pairing" and not is_unproven(policy, sender.id):
             code = self._code()
             return Pair(code, pairing_text(conversation.channel, code))
         lacking = ', which accepts everybody only if it contains "*"' if policy.dm_policy == "open" else ""
-        return Ignored(f"the sender is not in allowFrom{lacking}")
+        unproven = ", and nothing proves who it is" if is_unproven(policy, sender.id) else ""
+        return Ignored(f"the sender is not in allowFrom{lacking}{unproven}")
 
     async def accept_invitation(self, conversation: ChatAddress, sender: Sender, text: str) -> ApprovedSender | None:
         """Make the sender an owner if ``text`` is the code of this account's invitation; see ``PairingLedger.redeem``."""
         code = invitation_in(text)
         policy = self._policies().get((conversation.channel, conversation.account), Policy())
-        if code is None or conversation.kind != "direct" or policy.dm_policy != "pairing":
+        if code is None or conversation.kind != "direct" or policy.dm_policy != "pairing" or is_unproven(policy, sender.id):
             return None
         return await self._pairing.redeem(conversation, sender.id, sender.name, digest_of(code), WELCOME_OWNER)
 
@@ -164,6 +165,11 @@ class Access:
 def person(links: Mapping[str, Sequence[str]], channel: str, sender: str) -> str:
     """Return the person with an id: the name that ``identityLinks`` has for ``channel:id``, or ``channel-id``."""
     return next((name for name, ids in links.items() if f"{channel}:{sender}" in ids), f"{channel}-{sender}")
+
+
+def is_unproven(policy: Policy, sender: str) -> bool:
+    """Return whether anybody could have written under the id of a sender."""
+    return bool(policy.unproven) and sender.startswith(policy.unproven)
 
 
 def _shut(policy: Policy, conversation: ChatAddress, *, from_bot: bool) -> str:

@@ -147,15 +147,16 @@ class Router:
         if conversation.kind == "group":
             thread = "" if conversation.thread is None else f":thread:{_part(conversation.thread)}"
             return f"agent:{agent}:{channel}:group:{_part(conversation.id)}{thread}"
+        thread = "" if conversation.thread is None or actor.local else f":thread:{_part(conversation.thread)}"
         scope = "per-channel-peer" if self._scope == "main" and not actor.owner else self._scope
         if scope == "main" or actor.local:
-            return f"agent:{agent}:main"
+            return f"agent:{agent}:{channel}{thread}" if thread else f"agent:{agent}:main"
         if scope == "per-peer":
-            return f"agent:{agent}:dm:{_part(actor.person)}"
+            return f"agent:{agent}:dm:{_part(actor.person)}{thread}"
         peer = actor.sender
         if actor.person in self._links or self._names_somebody(_part(peer)):
             peer = actor.person
-        return f"agent:{agent}:{channel}:dm:{_part(peer)}"
+        return f"agent:{agent}:{channel}:dm:{_part(peer)}{thread}"
 
     def _api_key(self, agent: str, conversation: ChatAddress, actor: Actor) -> str:
         """A program has a session for each of its tokens, or several that it names. Those of a guest are all the guest's."""
@@ -171,7 +172,7 @@ class Router:
         match session.split(":"):
             case ["agent", _, channel, "group" | "channel", peer, *_]:
                 return Audience("group", folder_key(f"{channel}-{peer}"))
-            case ["agent", _, "dm", peer]:
+            case ["agent", _, "dm", peer, *_]:
                 return Audience("peer", folder_key(peer))
             case ["agent", _, channel, "dm", peer, *_]:
                 return Audience("peer", folder_key(peer if self._names_somebody(peer) else f"{channel}-{peer}"))

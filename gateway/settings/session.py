@@ -127,6 +127,6 @@ class SessionSettings(Section):
 
 def _channel(key: str, address: str) -> str:
     match key.split(":"):
-        case ["agent", _, channel, "group" | "channel" | "dm", *_]:
+        case ["agent", _, channel, "group" | "channel" | "dm" | "thread", *_]:
             return channel
     return address.partition(":")[0]

@@ -22,6 +22,7 @@ def _lines(found: Found) -> list[str]:
         if name in found.configured:
             continue
         lines.append(f"# {guide.title}: {guide.steps[0]}")
+        lines += [f"homebody config set channels.{platform.name}.{key} VALUE   # {words}" for key, words in guide.questions]
         for key, words in guide.secrets:
             variable = next((one for one in found.tokens.get(name, ())), "")
             given = f" < FILE   # or from ${variable}, which is set" if variable and len(guide.secrets) == 1 else " < FILE"

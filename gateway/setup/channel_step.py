@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from channels.built_in import BUILT_IN
+from channels.errors import ChannelError
 from channels.platform import Platform, SetupGuide
+from channels.protocol import Channel
 from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError, UsageError
 from gateway.setup.pasted import cleaned
@@ -93,26 +96,42 @@ def _set_up(screen: Screen, platform: Platform, guide: SetupGuide, *, again: boo
                 screen.tell(f"  {pasted.remark}")
             places.append(f"{section}.{key}")
             draft.put(places[-1], pasted.secret, secret=True)
-        return ChosenChannel(platform, guide, _signed_in(screen, platform, variables if given else {}))
+        chosen = ChosenChannel(platform, guide, _signed_in(screen, platform, variables if given else {}))
+        _ask_afterwards(screen, platform, section)
     except HomebodyError:
         draft.drop(*places)
         raise
+    return chosen
+
+
+def _ask_afterwards(screen: Screen, platform: Platform, section: str) -> None:
+    """Ask for what the platform itself knows."""
+    for key, (words, proposed) in asyncio.run(_proposals(screen, platform)).items():
+        if said := screen.questions.text(f"{words}:", proposed).strip():
+            screen.draft.put(f"{section}.{key}", said)
+
+
+def _said(screen: Screen, key: str) -> str:
+    """Return what the settings say of a dotted key, "" if nothing."""
+    value: Any = screen.draft.settings
+    for name in re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", key).split("."):
+        value = getattr(value, name, None)
+    return "" if value is None else str(value)
 
 
 def _ask_plain(screen: Screen, platform: Platform, guide: SetupGuide) -> None:
     """Ask for what is no secret; what the settings hold is the default. An answer that cannot be is asked for again."""
-    section = getattr(screen.draft.settings.channels, platform.name)
     for key, words in guide.questions:
-        kept = getattr(section, re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", key), None)
+        kept = _said(screen, f"channels.{platform.name}.{key}")
         if not screen.interactive:
-            if kept is None:
+            if not kept:
                 hint = f"homebody config set channels.{platform.name}.{key} ..., then: homebody setup {platform.name} --yes"
                 raise UsageError(
                     f"{guide.title}: channels.{platform.name}.{key} is not set, and --yes asks for nothing", hint=hint
                 )
             continue
         while True:
-            answer = screen.questions.text(f"{words}:", str(kept or "")).strip()
+            answer = screen.questions.text(f"{words}:", kept).strip()
             try:
                 screen.draft.put(f"channels.{platform.name}.{key}", answer)
                 break
@@ -140,7 +159,12 @@ def _from_environment(screen: Screen, variables: dict[str, str]) -> dict[str, st
 
 
 def _without_token(platform: Platform, guide: SetupGuide, variables: dict[str, str]) -> HomebodyError:
-    names = " and ".join(variables.values())
+    names = " and ".join(filter(None, variables.values()))
+    if not names:
+        steps = ", ".join(f"homebody config set channels.{platform.name}.{key} VALUE" for key, _ in guide.questions)
+        secret = ", ".join(f"homebody config set channels.{platform.name}.{key} < FILE" for key in variables)
+        hint = f"{steps}, {secret}, then: homebody setup {platform.name} --yes"
+        return UsageError(f"{guide.title} is not set up, and --yes asks for nothing", hint=hint)
     stored = ", ".join(f"homebody config set channels.{platform.name}.{key} < FILE" for key in variables)
     hint = f"Set {names}, then: homebody setup {platform.name} --yes   (or from a file: {stored})"
     return UsageError(f"{guide.title}: there is no token, and --yes asks for none", hint=hint)
@@ -182,11 +206,29 @@ def _refused(screen: Screen, platform: Platform, what: str, mend: str, variables
     return HomebodyError(_sentence(what), hint=_sentence(mend))
 
 
+async def _proposals(screen: Screen, platform: Platform) -> Mapping[str, tuple[str, str]]:
+    """Return settings that the platform itself knows."""
+    channel = _channel(screen, platform)
+    propose = getattr(channel, "proposals", None)
+    if propose is None:
+        return {}
+    try:
+        found: Mapping[str, tuple[str, str]] = await propose()
+    except ChannelError as error:
+        raise HomebodyError(str(error), hint=error.hint) from error
+    finally:
+        await channel.close()
+    return found
+
+
 async def _probe(screen: Screen, platform: Platform) -> dict[str, Any]:
-    found = platforms(screen.draft.settings, SystemClock(), screen.draft.env, screen.draft.paths.state)
-    for channel, _ in found:
+    return await probe_channel(_channel(screen, platform))
+
+
+def _channel(screen: Screen, platform: Platform) -> Channel:
+    for channel, _ in platforms(screen.draft.settings, SystemClock(), screen.draft.env, screen.draft.paths.state):
         if (channel.name, channel.account) == (platform.name, ACCOUNT):
-            return await probe_channel(channel)
+            return channel
     hint = f"homebody config get channels.{platform.name}"
     raise HomebodyError(f"{platform.name} is switched off in the settings, or has no account {ACCOUNT}", hint=hint)
 

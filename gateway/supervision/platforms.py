@@ -71,8 +71,8 @@ def _made(platform: Platform, given: Any, account: str, clock: SystemClock, stat
     try:
         if platform.make_with_state is not None:
             folder = None if state is None else state_of(state, name, account)
-            return platform.make_with_state(given, account=account, clock=clock, log=log, state=folder)
-        return platform.make(given, account=account, clock=clock, log=log)
+            return _equipped(platform.make_with_state(given, account=account, clock=clock, log=log, state=folder))
+        return _equipped(platform.make(given, account=account, clock=clock, log=log))
     except ChannelError as error:
         return BrokenChannel(name, str(error), error.hint, account=account)
     except Exception as error:  # noqa: BLE001  (whatever goes wrong in a platform's package is told as that channel's trouble)
@@ -84,6 +84,19 @@ def _made(platform: Platform, given: Any, account: str, clock: SystemClock, stat
 def state_of(state: Path, name: str, account: str) -> Path:
     """Return the folder in which an account of a platform keeps its files."""
     return state / "channels" / name / account
+
+
+def _equipped(channel: Channel) -> Channel:
+    """Give a channel whose messages are HTML what reads it. The reader is loaded when it is first asked."""
+    if hasattr(channel, "html"):
+        channel.html = _read_html
+    return channel
+
+
+async def _read_html(html: bytes, charset: str) -> str:
+    from gateway.mail.message_text import visible_text
+
+    return await visible_text(html, charset)
 
 
 def _offered(name: str, found: Mapping[str, EntryPoint]) -> Platform:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from imap_tools.errors import ImapToolsError
+from imap_tools.errors import ImapToolsError, MailboxTaggedResponseError
 from imap_tools.mailbox import BaseMailBox
 from imap_tools.utils import encode_folder
 
@@ -332,9 +332,13 @@ class ImapConnection:
             raise imaplib.IMAP4.error(f"{command}: {words}")
         return answer[1]
 
-    def start_idle(self) -> None:
-        """Have the server tell of new mail in the open folder."""
-        self._box.idle.start()  # type: ignore[no-untyped-call]
+    def start_idle(self) -> bool:
+        """Have the server tell of new mail in the open folder. Returns whether it has something to tell at once."""
+        try:
+            self._box.idle.start()  # type: ignore[no-untyped-call]
+        except MailboxTaggedResponseError:  # what the library expects first comes behind it
+            return True
+        return False
 
     def stop_idle(self) -> None:
         """End that."""

@@ -1,0 +1,291 @@
+"""Reads new mail: one IMAP connection that waits, in a thread of its own. Each mail is stored before the next position is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from channels.common.event_guard import EventGuard
+from channels.common.mail.explanations import LoginRefused, explained
+from channels.common.mail.stored_mail import StoredMail, read_mail, summary_of
+from channels.email import loop_guard
+from channels.email.inbound import Converter, Place
+from channels.email.settings import UNVERIFIED
+from channels.email.threads import Latest, answered
+from channels.errors import ChannelBroken, MailProblem
+from channels.messages import Cursor, Inbound
+
+if TYPE_CHECKING:
+    from email.message import Message
+
+    from channels.common.backoff import Backoff
+    from channels.common.log import Log
+    from channels.common.mail.imap_connection import ImapConnection, Selected
+    from channels.common.mail.login import MailboxNames
+    from channels.email.settings import EmailAccount, Mailbox
+    from channels.protocol import Clock, InboundSink
+
+CURSOR: Final = "inbox"
+RENEWED_AFTER: Final = 240.0
+"""Seconds after which a wait for new mail begins anew: servers and routers end connections that are silent."""
+CLOSING_SECONDS: Final = 5.0
+FIRST_WAIT: Final = 0.5
+"""Seconds, after new mail, until the next look: servers do not tell of what comes in the moment before they are asked to."""
+AT_ONCE: Final = 20
+LOOKED_BACK: Final = 200
+"""Mails that are looked at again when the server has numbered the folder anew."""
+_BUSY: Final = ("unavailable", "inuse", "limit", "temporar", "try again", "too many", "later")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a folder was read. ``seen``: when the latest mail arrived that was read."""
+
+    validity: int
+    next_uid: int
+    seen: datetime
+
+    def written(self) -> str:
+        """Return it as a cursor."""
+        return f"{self.validity}:{self.next_uid}:{self.seen.isoformat()}"
+
+    @classmethod
+    def parse(cls, text: str | None) -> Position | None:
+        """Read a cursor; None where there is none."""
+        validity, _, rest = (text or "").partition(":")
+        uid, _, seen = rest.partition(":")
+        try:
+            return cls(int(validity), int(uid), datetime.fromisoformat(seen))
+        except ValueError:
+            return None
+
+
+class Receiver:
+    """Receives the mails of one account."""
+
+    def __init__(
+        self,
+        settings: EmailAccount,
+        mailbox: Mailbox,
+        names: MailboxNames,
+        *,
+        account: str,
+        clock: Clock,
+        log: Log,
+        converter: Converter,
+        latest: Latest,
+    ) -> None:
+        self._settings = settings
+        self._mailbox = mailbox
+        self._names = names
+        self._account = account
+        self._clock = clock
+        self._log = log
+        self._converter = converter
+        self._latest = latest
+        self._guard = EventGuard(log, account)
+        self._rate = loop_guard.Rate(settings.most_per_minute)
+        self._thread = ThreadPoolExecutor(1, f"mail of {account}")
+        self._connection: ImapConnection | None = None
+        self._closed = False
+        self.bounced = ""
+        self.doubted = ""
+
+    async def listen(self, sink: InboundSink, backoff: Backoff) -> None:
+        """Read and wait until the connection ends.
+
+        Raises:
+            MailProblem: the server is not there, or fails.
+            ChannelBroken: it does not let the user in.
+        """
+        try:
+            connection = await self._working(self._connected)
+            position, wait = Position.parse(await sink.cursor(CURSOR)), FIRST_WAIT
+            while True:
+                former, position = position, await self._look(connection, sink, position, backoff)
+                backoff.over()
+                sink.ready()
+                sink.alive()
+                wait = FIRST_WAIT if position != former else min(wait * 4, RENEWED_AFTER)
+                await self._wait(connection, wait)
+        finally:
+            self._hang_up()
+
+    async def close(self) -> None:
+        """End the connection and the thread."""
+        self._closed = True
+        self._hang_up()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.to_thread(self._thread.shutdown), CLOSING_SECONDS)
+
+    def _hang_up(self) -> None:
+        """Close the connection, and end what waits for it in the thread."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        with contextlib.suppress(OSError):
+            connection.client.abort_waiting()
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(connection.client.sock, socket.SHUT_RDWR)
+        with contextlib.suppress(RuntimeError):
+            self._thread.submit(connection.close)
+
+    def _connected(self) -> ImapConnection:
+        from channels.common.mail.imap_connection import ImapConnection
+
+        connection = ImapConnection(self._mailbox)
+        if self._closed:
+            connection.close()
+            raise MailProblem("the channel is being closed")
+        self._connection = connection
+        return connection
+
+    async def _working(self, work: Callable[[], T]) -> T:
+        """Do blocking work in the thread. Raises MailProblem, or ChannelBroken for a refused login."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except Exception as error:
+            if not is_of_mail(error):
+                raise
+            raise problem_of(error, self._names, self._mailbox) from error
+
+    async def _look(self, connection: ImapConnection, sink: InboundSink, former: Position | None, backoff: Backoff) -> Position:
+        """Take what came since the last look, and return the position behind it."""
+        selected = await self._working(lambda: self._select(connection))
+        if former is None or former.validity != selected.validity:
+            position, uids = await self._working(lambda: self._begun(connection, selected, former))
+            await self._store(sink, [], position, backoff)
+        elif selected.next_uid and selected.next_uid <= former.next_uid:
+            return former
+        else:
+            position = former
+            uids = await self._working(lambda: connection.newer(former.next_uid))
+        for start in range(0, len(uids), AT_ONCE):
+            mails = await self._working(lambda: self._read(connection, uids[start : start + AT_ONCE]))  # noqa: B023 - awaited here
+            position = _behind(position, uids[start : start + AT_ONCE][-1], mails)
+            found = [await self._message(mail, Place(selected.validity, mail.summary.uid)) for mail in mails]
+            messages = [one for one in found if one is not None]
+            await self._store(sink, messages, position, backoff)
+            sink.alive()
+            if self._settings.mark_read and messages:
+                with contextlib.suppress(MailProblem):
+                    await self._working(lambda: self._mark_read(connection, mails))  # noqa: B023 - awaited here
+        return position
+
+    def _select(self, connection: ImapConnection) -> Selected:
+        connection.begin()
+        return connection.select(connection.named(self._settings.folder), writing=self._settings.mark_read)
+
+    def _begun(self, connection: ImapConnection, selected: Selected, former: Position | None) -> tuple[Position, list[int]]:
+        """Return a position behind all that is there, and what came since the former one under numbers that changed."""
+        next_uid = selected.next_uid or max(connection.newer(1), default=0) + 1
+        began = Position(selected.validity, next_uid, self._clock.now() if former is None else former.seen)
+        if former is None:
+            return began, []
+        self._log.warning("the mail server has numbered the folder anew", account=self._account)
+        found = [summary_of(one) for one in connection.latest(selected, LOOKED_BACK, 0)]
+        uids = sorted(one.uid for one in found if one.arrived is not None and one.arrived >= former.seen)
+        return replace(began, next_uid=min([*uids, next_uid])), uids
+
+    def _read(self, connection: ImapConnection, uids: Sequence[int]) -> list[StoredMail]:
+        found = []
+        for uid in uids:
+            connection.begin()
+            with contextlib.suppress(MailProblem):  # it was deleted meanwhile
+                found.append(read_mail(connection, uid, ()))
+        return found
+
+    def _mark_read(self, connection: ImapConnection, mails: Sequence[StoredMail]) -> None:
+        connection.begin()
+        for mail in mails:
+            if mail.summary.unread:
+                connection.flag(mail.summary.uid, "\\Seen", on=True)
+
+    async def _message(self, mail: StoredMail, place: Place) -> Inbound | None:
+        """Return the message that a mail is; None for one that is not answered."""
+        headers, now = mail.summary.headers, self._clock.now()
+        author = headers.from_address.casefold()
+        why = loop_guard.why_not(headers.parsed, author if headers.sender else "", self._settings.addresses)
+        if not why and mail.summary.flags & {"\\deleted", "\\draft"}:
+            why = "it is deleted or a draft"
+        if not why and self._rate.is_too_high(author, mail.summary.arrived or now):
+            why = f"its sender sent more than {self._settings.most_per_minute} mails in a minute"
+        if why:
+            if loop_guard.is_bounce(headers.parsed):
+                self.bounced = f"A mail of the agent may have come back: {headers.subject[:80]!r}, {now:%Y-%m-%d}."
+            self._log.info("a mail is not answered", why=why, uid=place.uid, account=self._account)
+            return None
+        with self._guard.reading({"uid": place.uid}):
+            message = await self._converter.message(mail, place, now)
+            self._note_doubt(message, headers.parsed)
+            self._latest.note(message.conversation.id, message.conversation.thread, answered(headers))
+            return message
+        return None
+
+    def _note_doubt(self, message: Inbound, headers: Message) -> None:
+        """Note that nobody vouches for the sender of the latest mail, or that somebody does again."""
+        if not message.sender.id.startswith(UNVERIFIED):
+            self.doubted = ""
+        elif self._settings.auth_server:
+            topmost = str(headers.get("Authentication-Results", ""))
+            signer = topmost.partition(";")[0].split(maxsplit=1)[0][:80] if topmost.split() else ""
+            by = f"the topmost check is by {signer}" if signer else "the mail carries no check"
+            who = message.sender.id.removeprefix(UNVERIFIED)[:80]
+            self.doubted = f"{self._settings.auth_server} does not vouch for the sender of the latest mail, {who}: {by}."
+
+    async def _store(self, sink: InboundSink, messages: Sequence[Inbound], position: Position, backoff: Backoff) -> None:
+        """Have them stored, again and again until they are."""
+        while True:
+            try:
+                await sink.accept(messages, Cursor(name=CURSOR, value=position.written()))
+            except Exception as error:  # noqa: BLE001 - whatever keeps the gateway from storing them, they must not be lost
+                await backoff.wait("mails could not be stored", str(error) or type(error).__name__)
+            else:
+                return
+
+    async def _wait(self, connection: ImapConnection, seconds: float) -> None:
+        """Return when there may be new mail, at the latest after so many seconds, if the server tells of it."""
+        if "IDLE" not in connection.capabilities:
+            await self._clock.sleep(self._settings.poll_seconds)
+            return
+        await self._working(lambda: _idle(connection, seconds))
+
+
+def _behind(position: Position, last_uid: int, mails: Sequence[StoredMail]) -> Position:
+    arrived = [mail.summary.arrived for mail in mails if mail.summary.arrived is not None]
+    return replace(position, next_uid=max(position.next_uid, last_uid + 1), seen=max([position.seen, *arrived]).astimezone(UTC))
+
+
+def _idle(connection: ImapConnection, seconds: float) -> None:
+    connection.begin()
+    told = connection.start_idle()
+    while not told:
+        line = connection.client.wait_for_line(seconds)
+        told = line is None or b"EXISTS" in line.upper() or line.upper().startswith(b"* BYE")
+    connection.stop_idle()
+
+
+def is_of_mail(error: BaseException) -> bool:
+    """Return whether an error comes from a server or the network, and not from a defect of ours."""
+    import imaplib
+
+    from imap_tools.errors import ImapToolsError
+
+    from channels.common.mail.imap_values import NotReadable
+
+    return isinstance(error, OSError | MailProblem | LoginRefused | imaplib.IMAP4.error | ImapToolsError | NotReadable)
+
+
+def problem_of(error: BaseException, names: MailboxNames, mailbox: Mailbox) -> MailProblem | ChannelBroken:
+    """Return the error for one of a server: one that may pass, or one that only the owner can mend."""
+    problem = explained(error, names, mailbox.imap)
+    if isinstance(error, LoginRefused) and not any(word in str(error).lower() for word in _BUSY):
+        return ChannelBroken(str(problem), hint=problem.hint)
+    return problem
