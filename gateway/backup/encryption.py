@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from gateway.base.atomic_file import sync, write_synced
-from gateway.base.errors import BackupUnusable, HomebodyError, StorageFailed
+from gateway.base.errors import BackupLocked, BackupUnusable, HomebodyError, StorageFailed
 from gateway.base.paths import Paths
 
 LIST: Final = "Take another one: homebody backup list"
@@ -179,7 +179,7 @@ def _all_identities(path: Path, keys: Keys) -> list[Any]:
     ]
     if not found:
         hint = "Name the file of the key, which was shown at the first backup: --identity FILE"
-        raise BackupUnusable("this backup is encrypted, and its key is not on this machine", where=str(path), hint=hint)
+        raise BackupLocked("this backup is encrypted, and its key is not on this machine", where=str(path), hint=hint)
     return found
 
 
@@ -212,7 +212,7 @@ def _protected_identity(source: IO[bytes], path: Path, keys: Keys) -> Any:
     source.seek(len(_PROTECTED) + end + len(_ARMOR_END))
     if keys.passphrase is None or not (words := keys.passphrase()):
         hint = f"Run the command in a terminal, which asks for it, or set {PASSPHRASE_VARIABLE}."
-        raise BackupUnusable("this backup needs its passphrase", where=str(path), hint=hint)
+        raise BackupLocked("this backup needs its passphrase", where=str(path), hint=hint)
     try:
         opened = pyrage.passphrase.decrypt(armor[: end + len(_ARMOR_END)], words)
         return pyrage.x25519.Identity.from_str(opened.decode())
@@ -264,7 +264,7 @@ def _told(failures: Sequence[Exception], path: Path, otherwise: BackupUnusable |
         return otherwise
     if "No matching keys" in str(failures[0]):
         hint = "Name the file of the right key: --identity FILE"
-        return BackupUnusable("the key at hand does not open this backup", where=str(path), hint=hint)
+        return BackupLocked("the key at hand does not open this backup", where=str(path), hint=hint)
     return BackupUnusable(
         f"this backup cannot be used: it is cut off or was changed ({failures[0]})",
         where=str(path),

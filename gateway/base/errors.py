@@ -125,6 +125,10 @@ class BackupUnusable(HomebodyError):
     """Raised for a backup that is damaged, cannot be opened with the key at hand, or is of a later version."""
 
 
+class BackupLocked(BackupUnusable):
+    """Raised for a backup whose key or passphrase is not at hand: nothing is known of what is in it."""
+
+
 class GatewayNotResponding(HomebodyError):
     """Raised when the running gateway's socket does not answer."""
 

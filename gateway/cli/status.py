@@ -32,7 +32,8 @@ def status(invocation: Invocation, deep: bool, as_json: bool) -> int:
     if holder is not None and holder.socket:
         facts |= {"started": holder.started, "httpPort": holder.http_port, "conversation": holder.conversation}
         facts |= asyncio.run(gateway_calls.ask(invocation.paths.state, "status"))
-    text = _told(facts, invocation.local_time)
+    facts["backup"] = (facts.get("backup") or {}) | _last_backup(invocation)
+    text = "\n".join([_told(facts, invocation.local_time), *backup_lines(facts["backup"], invocation.local_time)])
     if deep:
         facts["findings"], lines = _checked(invocation)
         text = "\n".join([text, *lines])
@@ -79,7 +80,6 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
         lines.append(f"  {suspended} turns wait for your approval: homebody approvals list")
     lines.append(f"  {facts['turns']['running']} turns running, {facts['inbox']['waiting']} messages waiting, outbox: {outbox}")
     lines += held_lines(facts["unasked"])
-    lines += backup_lines(facts.get("backup") or {}, local)
     lines += calendar_lines(facts.get("calendars") or {}, local)
     lines += mcp_lines(facts.get("mcp") or {})
     settings = facts.get("settings") or {}
@@ -92,13 +92,37 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     return "\n".join(lines)
 
 
-def backup_lines(backup: dict[str, Any], local: Callable[[str], str]) -> list[str]:
-    """Say when the newest backup was made, and why the last one failed."""
-    if not backup:
+def _last_backup(invocation: Invocation) -> dict[str, Any]:
+    """Return when the newest backup was made, and what the last one on schedule failed with; {} where that cannot be known."""
+    from gateway.backup.folder import copies_in, folder_of
+    from gateway.backup.schedule import read_last
+    from gateway.base.errors import HomebodyError
+
+    try:
+        settings = invocation.loaded.settings.backup
+        copies, last = copies_in(folder_of(invocation.paths, settings)), read_last(invocation.paths.state)
+    except HomebodyError:
+        return {}
+    made = copies[0].made if copies else None
+    return {
+        "newest": made.isoformat() if made else None,
+        "ageHours": round((datetime.now(UTC) - made).total_seconds() / 3600, 1) if made else None,
+        "count": len(copies),
+        "failed": last.failed if last else "",
+    }
+
+
+def backup_lines(facts: dict[str, Any], local: Callable[[str], str]) -> list[str]:
+    """Say how old the newest backup is, and whether the last one on schedule failed."""
+    if "ageHours" not in facts:
         return []
-    newest = f"the newest is of {local(backup['newest'])}" if backup["newest"] else "there is none (homebody backup create)"
-    failed = [f"    ! the last one failed: {backup['failed']}"] if backup["failed"] else []
-    return [f"  backups: {newest}", *failed]
+    if facts["newest"] is None:
+        lines = ["  no backup yet: homebody backup create"]
+    else:
+        hours = facts["ageHours"]
+        age = f"{hours:.0f} hours" if hours < 48 else f"{hours / 24:.0f} days"  # noqa: PLR2004 - two days
+        lines = [f"  last backup: {local(facts['newest'])}, {age} ago (homebody backup list)"]
+    return [*lines, *([f"  ! the last backup on schedule failed: {facts['failed']}"] if facts["failed"] else [])]
 
 
 def held_lines(counts: dict[str, int]) -> list[str]:

@@ -1,15 +1,19 @@
-"""Checks the backups: is one made regularly, did the last one succeed, and is the newest file one?"""
+"""Checks the backups: is one made regularly, did the last one succeed, and is the newest whole?"""
 
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from gateway.backup.encryption import Keys, key_file
+from gateway.backup.extraction import verify
 from gateway.backup.folder import Copy, copies_in, folder_of
 from gateway.backup.schedule import LastBackup, read_last
+from gateway.base.errors import BackupLocked, BackupUnusable
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Check, Finding, ok
 from gateway.settings.backup import BackupSettings, schedule_parts
@@ -17,7 +21,8 @@ from gateway.settings.backup import BackupSettings, schedule_parts
 GRACE: Final = timedelta(days=2)
 """How much later than its schedule a backup may be: the gateway may have been off."""
 BY_HAND: Final = timedelta(days=31)
-_BEGINNINGS: Final = (b"\x1f\x8b", b"age-encryption.org/", b"-----BEGIN AGE ENCRYPTED FILE-----")
+LONGEST: Final = 10.0
+"""Seconds for which the newest backup is read."""
 _SCHEDULE: Final = "homebody config set backup.schedule 03:30"
 _LOST: Final = "If this disk breaks, settings, conversations and notes since then are lost."
 
@@ -26,7 +31,8 @@ def _look(installation: Installation) -> Iterator[Finding]:
     settings, paths = installation.settings.backup, installation.paths
     folder = folder_of(paths, settings)
     copies = copies_in(folder)
-    found = [*_age(settings, copies, folder), *_last(read_last(paths.state)), *_newest(copies)]
+    whole, damage = _newest(copies, Keys(files=(key_file(paths),)))
+    found = [*_age(settings, copies, folder), *_last(read_last(paths.state)), *damage]
     if copies and not settings.command and _same_disk(folder, paths.state):
         why = "A disk that breaks takes both."
         mend = "homebody config set backup.folder PATH (on another disk), or let a command take each copy away: backup.command"
@@ -39,7 +45,7 @@ def _look(installation: Installation) -> Iterator[Finding]:
                 mend=mend,
             )
         )
-    shown = f"the newest of {len(copies)} backups is from {copies[0].made:%Y-%m-%d %H:%M} UTC" if copies else ""
+    shown = f"the newest of {len(copies)} backups is from {copies[0].made:%Y-%m-%d %H:%M} UTC, and {whole}" if copies else ""
     yield from found or [ok(shown)]
 
 
@@ -68,20 +74,37 @@ def _last(last: LastBackup | None) -> Iterator[Finding]:
         yield Finding(level="error", what=what, why=_LOST, mend="Try it by hand: homebody backup create")
 
 
-def _newest(copies: list[Copy]) -> Iterator[Finding]:
+def _newest(copies: list[Copy], keys: Keys) -> tuple[str, list[Finding]]:
+    """Return what is known of the newest backup, in words, and what is wrong with it."""
     if not copies:
-        return
+        return "", []
     path = copies[0].path
-    with path.open("rb") as file:
-        beginning = file.read(64)
-    if not beginning.startswith(_BEGINNINGS):
-        what = "the newest backup is damaged: it is neither packed nor encrypted"
-        mend = f"Make another: homebody backup create. Then: rm {shlex.quote(str(path))}"
-        yield Finding(level="error", what=what, where=str(path), why="It cannot be restored.", mend=mend)
+    again = f"Make another: homebody backup create. Then: rm {shlex.quote(str(path))}"
+    ends = time.monotonic() + LONGEST
+
+    def progress(files: int, count: int) -> None:
+        if time.monotonic() > ends:
+            raise _LongEnough(files, count)
+
+    try:
+        verify(path, keys, progress)
+    except _LongEnough as so_far:
+        files, count = so_far.args
+        return f"whole as far as was looked ({files} files, {count / 1e6:.0f} MB; to the end: homebody backup verify)", []
+    except BackupLocked as reason:
+        return f"was not opened: {reason}", []
+    except BackupUnusable as error:
+        what = f"the newest backup is damaged: {error}"
+        return "", [Finding(level="error", what=what, where=str(path), why="It cannot be restored.", mend=again)]
+    return "every byte of it is right", []
+
+
+class _LongEnough(Exception):
+    """Ends the look at a large backup."""
 
 
 def _same_disk(one: Path, two: Path) -> bool:
     return two.exists() and one.stat().st_dev == two.stat().st_dev
 
 
-BACKUPS = Check(name="backups", look=_look)
+BACKUPS = Check(name="backups", look=_look, seconds=60.0)

@@ -13,7 +13,7 @@ from typing import Final
 
 from gateway.base.errors import access_hint
 from gateway.doctor.checked_installation import Installation, in_thread
-from gateway.doctor.finding import Check, Finding, ok
+from gateway.doctor.finding import Check, Finding, Fix, ok
 
 MOST: Final = 50_000
 """Files and folders that are looked at in one place; a large workspace is not gone through to its end."""
@@ -180,10 +180,12 @@ def _findings(seen: _Seen, owner: int) -> Iterator[Finding]:
             why="The gateway cannot read and change it.",
             mend=access_hint(path, uid=owner)
             or f'It happens after a run with sudo. Run: sudo chown -R "$USER" {shlex.quote(str(path))}',
+            fix=_giving_back([path], owner),
         )
     if (more := len(seen.foreign) - _SHOWN) > 0:
         place = os.path.commonpath(seen.foreign)
-        yield Finding(level="error", what=f"{more} more files belong to another user", where=place, mend="As above.")
+        what, fix = f"{more} more files belong to another user", _giving_back(seen.foreign[_SHOWN:], owner)
+        yield Finding(level="error", what=what, where=place, mend="As above.", fix=fix)
     if seen.closed:
         yield Finding(
             level="error",
@@ -192,6 +194,21 @@ def _findings(seen: _Seen, owner: int) -> Iterator[Finding]:
             mend=f"Run: chmod -R u+rwX {shlex.quote(str(Path(os.path.commonpath(seen.closed))))}",
             fix=lambda: in_thread(_open, seen.closed),
         )
+
+
+def _giving_back(places: list[Path], owner: int) -> Fix | None:
+    """Return what gives files, and all below them, to their owner again, which root alone may do. Links are not followed."""
+
+    def give() -> str:
+        for place in places:
+            group = place.parent.stat().st_gid
+            for folder, folders, names in os.walk(place):
+                for name in (*folders, *names):
+                    os.chown(Path(folder) / name, owner, group, follow_symlinks=False)
+            os.chown(place, owner, group, follow_symlinks=False)
+        return f"gave {_names(places)} back to their owner"
+
+    return (lambda: in_thread(give)) if os.geteuid() == 0 != owner else None
 
 
 def _user(path: Path) -> str:

@@ -15,6 +15,7 @@ from gateway.base.errors import HomebodyError
 from gateway.setup.channel_step import ACCOUNT, ChosenChannel
 
 WAIT_SECONDS = 900.0
+CONNECT_SECONDS = 20.0
 _EVERY = 0.5
 _TOLD_EVERY = 60.0
 
@@ -52,6 +53,17 @@ async def has_owner(state: Path, channel: ChosenChannel) -> str | None:
     facts = await client.ask(state, "pairing.list", channel=channel.platform.name)
     owner = next((one for one in facts["approved"] if one["role"] == "owner" and one["account"] == ACCOUNT), None)
     return None if owner is None else str(owner["name"] or owner["sender"])
+
+
+async def wait_for_connection(state: Path, channel: ChosenChannel, *, longest: float = CONNECT_SECONDS) -> None:
+    """Wait until the platform is connected, ``longest`` seconds at most: one that keeps no messages for its bot would lose the code."""
+    ends = time.monotonic() + longest
+    while time.monotonic() < ends:
+        status = await client.ask(state, "status")
+        one = status["channels"].get(f"{channel.platform.name}:{ACCOUNT}", {})
+        if one.get("state") == "connected" or one.get("trouble"):
+            return
+        await asyncio.sleep(_EVERY)
 
 
 async def wait_for_owner(

@@ -167,6 +167,9 @@ class Wizard:
         invite = asyncio.run(owner_pairing.invite(state, channel))
         if invite.link and screen.interactive:
             self._show(owner_pairing.qr_code(invite.link, colours=True))
+        if wait:
+            with contextlib.suppress(HomebodyError):
+                asyncio.run(owner_pairing.wait_for_connection(state, channel))
         screen.tell(invite.as_text(channel))
         facts: dict[str, Any] = {"owner": None, "link": invite.link or None, "code": invite.code}
         if not wait:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from gateway.doctor.process_checks import GATEWAY
 from gateway.doctor.settings_check import SETTINGS
 from gateway.doctor.state_files import STATE_FILES
 from gateway.doctor.transcript_checks import TRANSCRIPTS
-from tests.doctor.conftest import ROOT, House, said
+from tests.doctor.conftest import ROOT, House, program, said
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -59,6 +60,23 @@ async def test_a_foreign_note_is_named_by_two_checks(house: House) -> None:
     (found,) = await house.wrong(PERMISSIONS)
     assert found.where == str(note)
     assert "sudo chown" in found.mend
+
+
+@needs_root
+def test_what_root_left_in_the_home_of_another_is_found_and_given_back(house: House) -> None:
+    for path in (house.person, *house.person.rglob("*")):
+        os.chown(path, STRANGER, STRANGER, follow_symlinks=False)
+    assert program("cron", "add", "tomorrow at 9", "water the plants", home=house.person).returncode == 0
+    assert program("backup", "create", home=house.person).returncode == 0
+    left = [path for path in house.home.rglob("*") if path.lstat().st_uid == 0]
+    assert left, "root's commands leave files of root's, which is why the check is there"
+    found = program("doctor", "--offline", "--only", "permissions", "--json", home=house.person)
+    assert found.returncode != 0
+    wrong = [one for one in json.loads(found.stdout)["findings"] if one["level"] == "error"]
+    assert wrong
+    assert all(one["fixable"] for one in wrong), wrong
+    program("doctor", "--offline", "--only", "permissions", "--fix", home=house.person)
+    assert [path for path in house.home.rglob("*") if path.lstat().st_uid == 0] == []
 
 
 def as_stranger(house: House, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -328,9 +328,15 @@ def test_what_a_person_sees(house: House) -> None:
     assert (wrong.returncode, "there is no check 'nothing'" in wrong.stderr, "permissions" in wrong.stderr) == (2, True, True)
 
 
-def backed_up(house: House, days_ago: float, data: bytes = b"\x1f\x8b" + bytes(200)) -> Path:
+def backed_up(house: House, days_ago: float, data: bytes | None = None) -> Path:
+    """Put a backup into the folder, or some bytes that are to pass for one."""
     folder = house.home / "backups"
     folder.mkdir(mode=0o700, exist_ok=True)
+    if data is None:
+        real = house.person / "real.tar.gz"
+        run = program("backup", "create", "--no-secrets", "--to", str(real), home=house.person)
+        assert run.returncode == 0, run.stderr
+        data = real.read_bytes()
     made = datetime.now(UTC) - timedelta(days=days_ago)
     path = folder / f"homebody-{made:%Y%m%dT%H%M%SZ}.tar.gz"
     path.write_bytes(data)
@@ -347,6 +353,37 @@ async def test_a_real_backup_is_well_and_that_it_is_on_the_same_disk_is_told(hou
     house.set(backup={"command": "true"})
     (found,) = await house.found(BACKUPS)
     assert (found.level, "the newest of 1 backups" in found.what) == ("ok", True)
+    assert "every byte of it is right" in found.what
+
+
+async def test_a_backup_that_is_cut_off_or_changed_is_found_and_one_without_its_key_is_no_fault(house: House) -> None:
+    house.set(backup={"command": "true"})
+    path = backed_up(house, 1)
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:-40] + bytes(40)):
+        path.write_bytes(damaged)
+        (found,) = await house.wrong(BACKUPS)
+        assert (found.level, found.where) == ("error", str(path))
+        assert "the newest backup is damaged" in found.what
+    path.unlink()
+    assert program("backup", "create", home=house.person).returncode == 0
+    (found,) = await house.found(BACKUPS)
+    assert "every byte of it is right" in found.what
+    (house.home / "backup-key.txt").unlink()
+    (found,) = await house.found(BACKUPS)
+    assert (found.level, "its key is not on this machine" in found.what) == ("ok", True)
+
+
+def test_the_status_says_how_old_the_last_backup_is(house: House) -> None:
+    assert "no backup yet: homebody backup create" in program("status", home=house.person).stdout
+    backed_up(house, 3)
+    run = program("status", home=house.person)
+    assert ", 3 days ago (homebody backup list)" in run.stdout
+    write_last(house.state, LastBackup(tried=datetime.now(UTC).isoformat(), failed="the disk is full"))
+    run = program("status", "--json", home=house.person)
+    facts = json.loads(run.stdout)["backup"]
+    assert (facts["count"], facts["failed"]) == (1, "the disk is full")
+    assert 71 < facts["ageHours"] < 73
 
 
 @pytest.mark.parametrize(

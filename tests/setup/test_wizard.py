@@ -6,20 +6,15 @@ import asyncio
 import json
 import os
 import re
-import signal
 import socket
-import subprocess
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.base.paths import Paths
-from gateway.base.state_lock import describe
-from tests import programs
 from tests.peers.compatible import CompatiblePeer, words
 from tests.peers.telegram import TOKEN, TelegramPeer
 from tests.service.conftest import HOMEBODY
+from tests.setup.person import Home, answered
 from tests.stories.terminal import CTRL_C, ENTER, Terminal
 
 if TYPE_CHECKING:
@@ -30,41 +25,6 @@ ADA, EVE = 42, 43
 DOWN = "\x1b[B"
 
 
-@dataclass
-class Home:
-    """A home without anything, as `tests.stories.terminal` wants it."""
-
-    folder: Path
-    more: dict[str, str]
-
-    def environ(self) -> dict[str, str]:
-        return {**os.environ, "HOME": str(self.folder), "HOMEBODY_HOME": str(self.state), "TERM": "xterm", **self.more}
-
-    @property
-    def state(self) -> Path:
-        return self.folder / ".homebody"
-
-    async def run(self, *arguments: str) -> tuple[int, str, str]:
-        command = [HOMEBODY, *arguments]
-        ran = await asyncio.to_thread(
-            programs.run, command, env=self.environ(), cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
-        return ran.returncode, ran.stdout, ran.stderr
-
-    def holder(self) -> int:
-        found = describe(Paths(self.state).state / "gateway.lock")
-        return found.pid if found else 0
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    made = Home(tmp_path / "home", {})
-    made.folder.mkdir()
-    yield made
-    if pid := made.holder():
-        os.kill(pid, signal.SIGKILL)
-
-
 @pytest.fixture
 async def peer(home: Home) -> AsyncIterator[TelegramPeer]:
     async with TelegramPeer() as made:
@@ -73,24 +33,6 @@ async def peer(home: Home) -> AsyncIterator[TelegramPeer]:
             f"gateway: {{port: 0}}\nchannels: {{telegram: {{apiRoot: '{made.root}', pollTimeoutSeconds: 1}}}}\n"
         )
         yield made
-
-
-@pytest.fixture
-async def window() -> AsyncIterator[Terminal]:
-    made = Terminal()
-    yield made
-    await made.close()
-
-
-async def answered(window: Terminal, question: str, keys: str, *, since: int = 0) -> int:
-    """Wait for a question, press keys and Enter; return how much was shown before."""
-    assert await window.until(question, since=since), f"{question!r} is not asked:\n{window.shown[-1500:]}"
-    await asyncio.sleep(0.3)
-    at = len(window.shown)
-    window.press(keys)
-    await asyncio.sleep(0.3)
-    window.press(ENTER)
-    return at
 
 
 async def test_from_nothing_to_the_first_answer_on_telegram(home: Home, peer: TelegramPeer, window: Terminal) -> None:
