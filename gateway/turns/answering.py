@@ -46,12 +46,21 @@ from gateway.routing.automation import is_isolated, to_say
 from gateway.routing.routed_message import RoutedMessage
 from gateway.sessions.store import SessionRecord
 from gateway.settings.block_streaming import Manner
-from gateway.turns.ending import TurnEndings
+from gateway.turns.ending import (
+    DEFECT,
+    TurnEndings,
+    as_question,
+    asked_when_awake,
+    exit_of,
+    failure_of,
+    in_words,
+    marked,
+    turn_facts,
+    unasked_of,
+)
 from gateway.turns.quoting import label_of, quoted
-from gateway.turns.result_summary import DEFECT, exit_of, failure_of, in_words, turn_facts
 from gateway.turns.tool_call_log import LedgerCallLog
 from gateway.turns.turn_log import bound
-from gateway.turns.unasked_replies import as_question, asked_when_awake, marked, unasked_of
 from gateway.turns.user_message import sources_of, user_message
 from gateway.voice.spoken_replies import SpokenReplies, SpokenWish
 

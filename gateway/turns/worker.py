@@ -43,11 +43,9 @@ from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
 from gateway.sessions.store import SessionRecord
 from gateway.turns.answering import Answering, TurnContext
-from gateway.turns.ending import TurnEndings
+from gateway.turns.ending import TurnEndings, in_words, marked, turn_facts, unasked_of
 from gateway.turns.interrupted import GivenUp, given_up, worked_on
-from gateway.turns.result_summary import in_words, turn_facts
 from gateway.turns.turn_log import bound
-from gateway.turns.unasked_replies import marked, unasked_of
 
 log = logging.getLogger(__name__)
 
