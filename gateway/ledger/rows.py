@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final, Literal
 
 from agent.tools.protocol import Effect
@@ -91,6 +92,12 @@ class ChatMigration:
     present: str
 
 
+@lru_cache(maxsize=256)
+def _uid(account: str, alias: str) -> str:
+    """See ``InboxRow.uid``. A turn asks for it ten times."""
+    return hashlib.sha256(f"{account}\0{alias}".encode()).hexdigest()[:16]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxRow:
     """A received message. ``id`` grows in the order of arrival; ``attempts`` counts attempts to answer it, the running one included."""
@@ -111,7 +118,7 @@ class InboxRow:
     @property
     def uid(self) -> str:
         """An id of the message that, unlike ``id``, is the same in a new ledger: transcript entries are named after it."""
-        return hashlib.sha256(f"{self.account}\0{self.alias}".encode()).hexdigest()[:16]
+        return _uid(self.account, self.alias)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,14 +133,14 @@ class Profiles:
         self._paths = paths
         self._learn = learn
         self.settings = settings
-        self._files: dict[Path, ProfileFile] = {}
+        self._files: dict[str | None, ProfileFile] = {}
 
     def file(self, agent: str | None = None) -> ProfileFile:
         """Return the key file of an agent, or the one for all agents."""
-        path = (self._paths.agent(agent) if agent else self._paths.home) / FILE_NAME
-        if path not in self._files:
-            self._files[path] = ProfileFile(path, self._learn)
-        return self._files[path]
+        if (found := self._files.get(agent or None)) is None:
+            path = (self._paths.agent(agent) if agent else self._paths.home) / FILE_NAME
+            found = self._files[agent or None] = ProfileFile(path, self._learn)
+        return found
 
     def key_source(self, agent: str) -> KeySource:
         """Return what answers with an agent's keys for a provider."""

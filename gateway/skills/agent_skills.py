@@ -26,7 +26,7 @@ _OWN: Final = {"PYTHONDONTWRITEBYTECODE": "1"}
 class AgentSkills:
     """Implements ``agent.tools.skill_files``. ``settings`` returns the settings in force. Methods block.
 
-    ``saw`` is called with all skills whenever a prompt is made.
+    ``saw`` is called with all skills when a prompt is made and something of them changed.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class AgentSkills:
     def listing(self, window: int) -> str:
         """Return the list of skills for the prompt of a model with that window."""
         skills = self.catalog.look()
-        self._saw(skills)
         if skills is not self._listed[0]:
+            self._saw(skills)
             self._listed = skills, {}
         texts = self._listed[1]
         if window not in texts:

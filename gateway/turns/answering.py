@@ -59,8 +59,7 @@ from gateway.turns.ending import (
     unasked_of,
 )
 from gateway.turns.quoting import label_of, quoted
-from gateway.turns.tool_call_log import LedgerCallLog
-from gateway.turns.turn_log import bound
+from gateway.turns.turn_log import LedgerCallLog, bound
 from gateway.turns.user_message import sources_of, user_message
 from gateway.voice.spoken_replies import SpokenReplies, SpokenWish
 
