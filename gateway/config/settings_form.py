@@ -27,14 +27,14 @@ TOP = "general"
 
 def sections() -> list[dict[str, str]]:
     """Return the sections at the top of the file, with what each is about."""
-    found = [{"name": TOP, "doc": ""}] if any(not _is_section(types) for types in fields(Settings).values()) else []
+    found: list[dict[str, str]] = []
     for key, types in fields(Settings).items():
         if _is_section(types):
             doc = field_doc(Settings, types.field) if types.field else ""
             found.append({"name": key, "doc": _plain(doc) or first_line(types.models[0])})
         elif _inner(types):
             found.append({"name": key, "doc": _plain(field_doc(Settings, types.field) if types.field else "")})
-    return found
+    return [*found, {"name": TOP, "doc": ""}]
 
 
 def groups(section: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ class Tab:
         content = body if isinstance(body, bytes) else json.dumps(body or {}).encode("utf-8", "surrogatepass")
         return await self.client.post(path, content=content, headers={name: value for name, value in given.items() if value})
 
-    async def call(self, name: str, **arguments: Any) -> Any:
+    async def call(self, name: str, /, **arguments: Any) -> Any:
         """Make a call that must succeed."""
         answer = await self.post(f"/page/call/{name}", arguments)
         assert answer.status_code == 200, answer.text

@@ -48,7 +48,7 @@ async def test_a_viewer_changes_nothing_of_these_pages(served: ServedPage) -> No
         assert (await viewer.post(f"/page/call/{name}", arguments)).status_code == 403, name
     assert await viewer.call("approvals.list") == {"approvals": []}
     assert (await viewer.call("memory.files", agent="main"))["agent"] == "main"
-    assert (await viewer.call("settings.form"))["section"] == "general"
+    assert (await viewer.call("settings.form"))["section"] == "agents"
     assert (await viewer.call("jobs.calendar", start="2026-03-01", days=7))["jobs"] == []
 
 

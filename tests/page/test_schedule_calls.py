@@ -78,8 +78,9 @@ async def test_a_typed_schedule_is_said_in_words_before_it_is_saved(page: Desk) 
     assert found["next"] == [f"2026-03-0{day}T09:00:00+01:00" for day in (2, 3, 4)]
     once = await page("jobs.preview", when="tomorrow at 9", zone="Asia/Tokyo")
     assert (once["once"], once["next"]) == (True, ["2026-03-02T01:00:00+01:00"])
-    with pytest.raises(UsageError):
-        await page("jobs.preview", when="when the cows come home")
+    wrong = await page("jobs.preview", when="when the cows come home")
+    assert "every weekday" in wrong["hint"]
+    assert wrong["problem"]
     assert (await page("jobs.calendar", start="2026-03-01", days=7))["jobs"] == []
 
 

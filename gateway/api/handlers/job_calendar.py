@@ -9,7 +9,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from agent.timing import Clock
-from gateway.base.errors import UsageError
+from gateway.base.errors import ScheduleError, UsageError
 from gateway.budget.report import first_day
 from gateway.jobs.job_service import JobService
 from gateway.jobs.job_words import facts, run_facts
@@ -82,11 +82,14 @@ class JobCalendarHandlers:
         }
 
     async def preview(self, when: str, zone: str | None = None, agent: str | None = None) -> dict[str, Any]:
-        """Return what a typed schedule means, in words and with its next instants. Raises UsageError where it cannot be used."""
+        """Return what a typed schedule means, in words and with its next instants, or the ``problem`` of one that cannot be used (yet)."""
         known = self._settings()
         owners = self._service.targets.zone(known.agent(agent).id if agent else known.default_agent)
         now = self._clock.now()
-        schedule = parse_schedule(when, zone=zone_named(zone) if zone else owners, now=now)
+        try:
+            schedule = parse_schedule(when, zone=zone_named(zone) if zone else owners, now=now)
+        except ScheduleError as error:
+            return {"problem": error.message, "hint": error.hint}
         coming = [schedule.instant.astimezone(owners)] if isinstance(schedule, At) else next_three(schedule, owners, now)
         return {
             "words": in_words(schedule, owners, now),

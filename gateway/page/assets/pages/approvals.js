@@ -29,14 +29,14 @@ function Question({ name, role, done }) {
     try { done((await call("approvals.decide", { name, choice, source: "browser page" })).told); } catch (one) { tell(one); } finally { work(""); }
   }
   if (!value) return error ? html`<${ErrorNotice} error=${error} retry=${reload} />` : html`<${Loading} />`;
-  return html`<article class="card" aria-labelledby=${`q-${name}`}><h2 id=${`q-${name}`} dir="auto">${t("approvals.wants", { agent: value.agent, what: value.shown.summary })}</h2>
+  return html`<article class="card" aria-labelledby=${`q-${name}`}><h2 id=${`q-${name}`} dir="auto">${value.shown.command && value.shown.summary.startsWith("run ") ? t("approvals.wantsRun", { agent: value.agent }) : t("approvals.wants", { agent: value.agent, what: value.shown.summary })}</h2>
     <${Act} one=${value} />
     ${wrong && html`<${ErrorNotice} error=${wrong} />`}
     ${role === "owner" ? html`<div class="row">
       <${Button} kind="main" busy=${busy === "once"} disabled=${busy} onClick=${() => decide("once")}>${t("approvals.once")}<//>
       ${!value.whyNotAlways && html`<${Button} busy=${busy === "always"} disabled=${busy} onClick=${() => decide("always")}>${t("approvals.always")}<//>`}
       <${Button} kind="danger" busy=${busy === "deny"} disabled=${busy} onClick=${() => decide("deny")}>${t("approvals.deny")}<//></div>
-      <p class="hint">${t("approvals.onceHelp")} ${value.whyNotAlways ? t("approvals.notAlways", { why: value.whyNotAlways }) : t("approvals.alwaysHelp")} <${When} at=${value.expiresAt} />: ${t("approvals.expires")}</p>`
+      <p class="hint">${t("approvals.onceHelp")} ${value.whyNotAlways ? t("approvals.notAlways", { why: value.whyNotAlways }) : t("approvals.alwaysHelp")} ${t("approvals.expires")} (<${When} at=${value.expiresAt} />).</p>`
     : html`<p class="hint">${t("approvals.viewer")}</p>`}
   </article>`;
 }
@@ -58,7 +58,7 @@ function Act({ one }) {
     ${one.shown.warnings.map((warning) => html`<${Notice} kind="warn">${warning}<//>`)}
     ${one.shown.command && html`<${Code}>${one.shown.command}<//>`}
     ${one.shown.details && (/^(---|@@|[+-])/m.test(one.shown.details) && one.kind === "write" ? html`<${Diff} lines=${one.shown.details.split("\n")} />` : html`<${Code}>${one.shown.details}<//>`)}
-    ${one.shown.parts.length > 1 && html`<h3>${t("approvals.parts")}</h3><ol>${one.shown.parts.map((part) => html`<li><code dir="auto">${part}</code></li>`)}</ol>`}
+    ${one.shown.parts.length > 1 && html`<p class="soft">${t("approvals.parts")}</p><ol>${one.shown.parts.map((part) => html`<li><code dir="auto">${part}</code></li>`)}</ol>`}
     ${one.shown.argv.length > 1 && html`<p>${t("approvals.words")} ${one.shown.argv.map((word) => html`<code class="word" dir="auto">${word || "∅"}</code> `)}</p>`}
     <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd dir="auto">${value}</dd></div>`)}</dl>`;
 }

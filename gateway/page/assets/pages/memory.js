@@ -74,6 +74,7 @@ function File({ agent, path, role, fresh }) {
   const [removing, remove] = useState(false);
   const dirty = file && text !== file.text;
   const now = useRef({});
+  const gone = useRef(false);
   now.current = { file, dirty, text };
 
   const load = useCallback(async (offset = 0) => {
@@ -84,19 +85,18 @@ function File({ agent, path, role, fresh }) {
       setText(draft ? draft.text : read.text);
       setError(null);
       if (draft && draft.hash !== read.hash) check(draft.text, draft.hash, read);
-    } catch (wrong) {
-      if (!fresh || wrong.status !== 400) return setError(wrong);
-      const draft = drafts.get(agent, path);
-      setFile({ path, text: "", hash: null, editable: true, why: "", next: null, offset: 0 });
-      setText(draft?.text || "");
-    }
-  }, [agent, path, fresh]);
-  useEffect(() => { load(); }, [load]);
+    } catch (wrong) { setError(wrong); }
+  }, [agent, path]);
+  useEffect(() => {
+    if (!fresh) return void load();
+    setFile({ path, text: "", hash: null, editable: true, why: "", next: null, offset: 0 });
+    setText(drafts.get(agent, path)?.text || "");
+  }, [load]);
 
   // Another tab or the agent changed the file: shown at once where nothing was typed, otherwise told and kept.
   useEffect(() => onLive("memory", async () => {
     const { file: open, dirty: typed } = now.current;
-    if (!open || open.hash === null || !open.editable) return;
+    if (!open || open.hash === null || !open.editable || gone.current) return;
     const read = await call("memory.read", { agent, path }).catch(() => null);
     if (!read || read.hash === now.current.file.hash) return;
     if (typed) check(now.current.text, open.hash, read);
@@ -119,6 +119,7 @@ function File({ agent, path, role, fresh }) {
       const done = await call("memory.write", { agent, path, text, expected });
       if (!done.written) return setConflict(done);
       drafts.put(agent, path, null);
+      history.replaceState(null, "", at("/file", { agent, path }));
       setFile(done);
       setText(done.text);
       setConflict(null);
@@ -135,12 +136,13 @@ function File({ agent, path, role, fresh }) {
   }
 
   async function drop() {
+    gone.current = true;
     try {
       const done = await call("memory.remove", { agent, path, expected: file.hash });
-      if (!done.written) { remove(false); return setConflict(done); }
+      if (!done.written) { gone.current = false; remove(false); return setConflict(done); }
       drafts.put(agent, path, null);
       location.hash = at("", { agent });
-    } catch (wrong) { remove(false); setError(wrong); }
+    } catch (wrong) { gone.current = false; remove(false); setError(wrong); }
   }
 
   const head = html`<p class="crumbs"><a href=${at("", { agent })}>${t("memory.files")}</a> / <b dir="auto">${path}</b></p>`;
@@ -199,13 +201,18 @@ function Lines({ agent, path }) {
   const [most, show] = useState(400);
   const head = html`<p class="crumbs"><a href=${at("", { agent })}>${t("memory.files")}</a> / <a dir="auto" href=${at("/file", { agent, path })}>${path}</a> / <b>${t("memory.who")}</b></p>`;
   if (!value) return html`${head}${error ? html`<${ErrorNotice} error=${error} retry=${reload} />` : html`<${Loading} />`}`;
-  return html`${head}<p class="hint">${t("memory.whoHelp")}</p>
-    <${Table} rows=${value.lines.slice(0, most).map((one, index) => ({ ...one, n: index + 1 }))} empty=${t("memory.noLines")} columns=${[
-      { key: "n", title: "#" },
-      { key: "text", title: t("memory.line"), cell: (one) => html`<span class="line" dir="auto">${one.text}</span>` },
-      { key: "author", title: t("memory.told"), cell: (one) => html`<${Author} author=${one.author} />${one.untrusted.length > 0 && html`<br /><${Badge} kind="warn">${t("memory.untrustedFrom", { sources: one.untrusted.join(", ") })}<//>`}` },
-      { key: "at", title: t("memory.when"), cell: (one) => one.version && html`<a href=${at("/journal", { agent, path, change: one.version })}><${When} at=${one.at} /></a>` },
-    ]} />${most < value.lines.length && html`<${Button} onClick=${() => show(most + 1000)}>${t("memory.more")}<//>`}`;
+  // Lines that one change wrote one after the other stand together.
+  const blocks = [];
+  value.lines.slice(0, most).forEach((one, index) => {
+    const last = blocks[blocks.length - 1];
+    if (last && last.version === one.version && String(last.untrusted) === String(one.untrusted)) last.text += `\n${one.text}`;
+    else blocks.push({ ...one, n: index + 1 });
+  });
+  return html`${head}<p class="hint">${t("memory.whoHelp")}</p>${blocks.length === 0 && html`<${Empty}>${t("memory.noLines")}<//>`}
+    <ol class="items">${blocks.map((one) => html`<li key=${one.n}><p class="hint"><${Author} author=${one.author} />${one.version && html` · <a href=${at("/journal", { agent, path, change: one.version })}><${When} at=${one.at} /></a>`}
+      ${one.untrusted.length > 0 && html` <${Badge} kind="warn">${t("memory.untrustedFrom", { sources: one.untrusted.join(", ") })}<//>`}</p>
+      <pre class="snippet lined" dir="auto">${one.text.split("\n").map((line, index) => html`<span class="line"><span class="hint">${one.n + index}</span> ${line}${"\n"}</span>`)}</pre></li>`)}</ol>
+    ${most < value.lines.length && html`<${Button} onClick=${() => show(most + 1000)}>${t("memory.more")}<//>`}`;
 }
 
 function Journal({ agent, path, role, open }) {

@@ -34,28 +34,28 @@ export default function Schedule({ route, role, agents }) {
       <a class="button" href="#/schedule">${t("schedule.today")}</a>
       <a class="button" href=${month ? go(monday(start), "week") : go(`${start.slice(0, 7)}-01`, "month")}>${month ? t("schedule.week") : t("schedule.month")}</a></div>
     <p class="hint">${t("schedule.zone", { zone: value.zone })}</p>
-    <${Calendar} value=${value} days=${days} month=${month} onOpen=${edit} role=${role} />
+    <${Calendar} value=${value} days=${days} onOpen=${edit} role=${role} />
     <h2>${t("schedule.jobs")}</h2>
     ${value.more > 0 && html`<${Notice}>${t("schedule.moreJobs", { n: value.more })}<//>`}
-    ${value.jobs.length === 0 ? html`<${Empty}>${t("schedule.none")}<//>` : html`<ul class="items">${value.jobs.map((job) => html`<${Job} key=${job.id} job=${job} cost=${value.costs[job.id]} days=${value.costDays} role=${role} act=${act} edit=${edit} />`)}</ul>`}
+    ${value.jobs.length === 0 ? html`<${Empty}>${t("schedule.none")}<//>` : html`<ul class="items">${value.jobs.map((job) => html`<${Job} key=${job.id} job=${job} cost=${value.costs[job.id]} runs=${value.runs.filter((one) => one.job === job.id).length} days=${value.costDays} role=${role} act=${act} edit=${edit} />`)}</ul>`}
     ${editing && html`<${Editor} job=${editing} agents=${agents} zone=${value.zone} close=${() => edit(null)} done=${(told) => { edit(null); say(told); reload(); }} />`}
   <//>`;
 }
 
-function Calendar({ value, days, month, onOpen, role }) {
+function Calendar({ value, days, onOpen, role }) {
   const jobs = Object.fromEntries(value.jobs.map((job) => [job.id, job]));
   const byDay = {};
   const put = (at, one) => (byDay[at.slice(0, 10)] ||= []).push({ at, ...one });
   value.runs.forEach((run) => put(run.instant, { job: jobs[run.job], run }));
   value.due.forEach((due) => put(due.at, { job: jobs[due.job] }));
   const all = Array.from({ length: days }, (_, index) => shift(value.start, index));
-  const shown = month ? all.filter((date) => byDay[date] || date === value.today) : all;
+  const shown = all.filter((date) => byDay[date] || date === value.today);
   const came = { fired: t("schedule.fired"), skipped: t("schedule.skipped"), missed: t("schedule.missed") };
   const results = { done: t("schedule.done"), failed: t("schedule.failed"), running: t("schedule.running"), waiting: t("schedule.waiting") };
-  if (shown.length === 0) return html`<${Empty}>${t("schedule.nothingDue")}<//>`;
-  return html`<ol class=${month ? "calendar month" : "calendar week"}>${shown.map((date) => html`<li key=${date} class=${date === value.today ? "today" : ""}>
+  if (shown.length === 0) return html`<${Empty}>${t("schedule.nothingThen")}<//>`;
+  return html`<ol class="calendar">${shown.map((date) => html`<li key=${date} class=${date === value.today ? "today" : ""}>
     <h3>${named(date, { weekday: "short", day: "numeric", month: "short" })}${date === value.today && html` <${Badge} kind="good">${t("schedule.today")}<//>`}</h3>
-    ${!byDay[date] ? html`<p class="hint">–</p>` : html`<ul>${gathered(byDay[date]).map(({ at, job, run, times }) => html`<li class=${run ? "past" : ""}><time datetime=${at}>${clock(at)}</time> ${job && role === "owner"
+    ${!byDay[date] ? html`<p class="hint">${t("schedule.nothingDue")}</p>` : html`<ul>${gathered(byDay[date]).map(({ at, job, run, times }) => html`<li class=${run ? "past" : ""}><time datetime=${at}>${clock(at)}</time> ${job && role === "owner"
       ? html`<button type="button" class="link" onClick=${() => onOpen(job)} dir="auto">${job.name}</button>` : html`<span dir="auto">${job?.name}</span>`}
       ${times > 1 && html` <small>${t("schedule.times", { n: times })}</small>`}${run && html` <${Badge} kind=${run.result === "failed" || run.state === "missed" ? "bad" : ""}>${results[run.result] || came[run.state]}<//>`}</li>`)}</ul>`}
   </li>`)}</ol>${value.oftener.length > 0 && html`<p class="hint">${t("schedule.oftener", { names: value.oftener.map((id) => jobs[id]?.name).join(", ") })}</p>`}`;
@@ -73,7 +73,7 @@ function gathered(entries) {
   return [...found.values()];
 }
 
-function Job({ job, cost, days, role, act, edit }) {
+function Job({ job, cost, runs, days, role, act, edit }) {
   const [log, showLog] = useState(false);
   const [sure, ask] = useState(false);
   const states = { paused: t("schedule.paused"), done: t("schedule.ended") };
@@ -88,13 +88,13 @@ function Job({ job, cost, days, role, act, edit }) {
       ${job.state === "active" ? html`<${Button} onClick=${() => act("jobs.pause", { job: job.id })}>${t("schedule.pause")}<//>` : job.state === "paused" && html`<${Button} onClick=${() => act("jobs.resume", { job: job.id })}>${t("schedule.resume")}<//>`}
       <${Button} kind="danger" onClick=${() => ask(true)}>${t("schedule.remove")}<//>`}
       <${Button} aria-expanded=${log ? "true" : "false"} onClick=${() => showLog(!log)}>${t("schedule.log")}<//></div>
-    ${log && html`<${Log} job=${job.id} />`}
+    ${log && html`<${Log} key=${`${job.lastAt}:${runs}`} job=${job.id} />`}
     ${sure && html`<${Dialog} title=${t("schedule.remove")} onClose=${() => ask(false)} actions=${html`<${Button} onClick=${() => ask(false)}>${t("schedule.cancel")}<//><${Button} kind="danger" onClick=${() => { ask(false); act("jobs.remove", { job: job.id }); }}>${t("schedule.remove")}<//>`}><p>${t("schedule.removeSure", { name: job.name })}</p><//>`}
   </li>`;
 }
 
 function Log({ job }) {
-  const { value, error } = useCall("jobs.log", { job }, { live: "jobs" });
+  const { value, error } = useCall("jobs.log", { job });
   if (!value) return error ? html`<${ErrorNotice} error=${error} />` : html`<${Loading} />`;
   return value.lines.length === 0 ? html`<${Empty}>${t("schedule.noRuns")}<//>` : html`<ul class="log">${value.lines.map((line) => html`<li dir="auto">${line}</li>`)}</ul>`;
 }
@@ -109,7 +109,7 @@ function Editor({ job, agents, zone, close, done }) {
   useEffect(() => {
     if (!form.when.trim()) return mean(null);
     let mine = true;
-    const timer = setTimeout(() => call("jobs.preview", { when: form.when, agent: form.agent }).then((value) => mine && mean({ value }), (error) => mine && mean({ error })), 300);
+    const timer = setTimeout(() => call("jobs.preview", { when: form.when, agent: form.agent }).then((value) => mine && mean(value), () => mine && mean(null)), 300);
     return () => { mine = false; clearTimeout(timer); };
   }, [form.when, form.agent]);
   async function save(event) {
@@ -126,8 +126,8 @@ function Editor({ job, agents, zone, close, done }) {
       actions=${html`<${Button} onClick=${close}>${t("schedule.cancel")}<//><${Button} kind="main" busy=${busy} onClick=${save}>${t("schedule.save")}<//>`}>
     <form onSubmit=${save}>${wrong && html`<${ErrorNotice} error=${wrong} />`}
       <${Field} label=${t("schedule.text")} rows="3" value=${form.text} onInput=${change("text")} required />
-      <${Field} label=${old ? t("schedule.move") : t("schedule.when")} hint=${old ? t("schedule.moveHelp", { words: job.words }) : t("schedule.whenHelp")} value=${form.when} onInput=${change("when")} required=${!old} error=${meaning?.error && `${meaning.error.message}. ${meaning.error.hint}`} />
-      <p role="status" class="hint" dir="auto">${meaning?.value && html`<b>${meaning.value.words}</b> (${zone}): ${meaning.value.next.map((one) => instant(one)).join(" · ")}`}</p>
+      <${Field} label=${old ? t("schedule.move") : t("schedule.when")} hint=${old ? t("schedule.moveHelp", { words: job.words }) : t("schedule.whenHelp")} value=${form.when} onInput=${change("when")} required=${!old} error=${meaning?.problem && `${meaning.problem}. ${meaning.hint}`} />
+      <p role="status" class="hint" dir="auto">${meaning?.words && html`<b>${meaning.words}</b> (${zone}): ${meaning.next.map((one) => instant(one)).join(" · ")}`}</p>
       <${Select} label=${t("schedule.kind")} value=${form.kind} onInput=${change("kind")} options=${[["reminder", t("schedule.reminderHelp")], ["task", t("schedule.taskHelp")]]} />
       ${!old && agents.length > 1 && html`<${Select} label=${t("schedule.agent")} value=${form.agent} onInput=${change("agent")} options=${agents.map((one) => [one.id, one.name || one.id])} />`}
       <details><summary>${t("schedule.further")}</summary>

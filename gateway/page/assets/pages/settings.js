@@ -38,6 +38,7 @@ export default function Settings({ route, role }) {
       tell(found.problems);
       fail(null);
       if (found.problems.length === 0) show(found);
+      else setTimeout(() => document.querySelector(".key [aria-invalid]")?.focus(), 50);
     } catch (one) { fail(one); } finally { work(false); }
   }
   async function write() {
@@ -64,11 +65,14 @@ export default function Settings({ route, role }) {
     ${wrong && html`<${ErrorNotice} error=${wrong} />`}
     ${elsewhere.length > 0 && html`<${Notice} kind="error"><ul>${elsewhere.map((one) => html`<li dir="auto"><code>${one.key || one.path}</code>: ${one.message}${one.mend && ` (${one.mend})`}</li>`)}</ul><//>`}
     ${said && html`<${Notice} kind="good">${t("settings.written")} ${said.gateway.taken?.length > 0 && t("settings.taken", { keys: said.gateway.taken.join(", ") })} ${said.gateway.waiting?.length > 0 && t("settings.waiting", { keys: said.gateway.waiting.join(", ") })}<//>`}
+    ${!section ? html`<ul class="items">${value.sections.map((one) => html`<li key=${one.name} class="row between"><span><a href=${`#/settings/${one.name}`}>${one.name === "general" ? t("settings.general") : one.name}</a><br /><small class="hint">${one.doc || t("settings.generalHelp")}</small></span>
+        <span>${one.problems > 0 && html`<${Badge} kind="bad">${t("settings.problems", { n: one.problems })}<//> `}${one.set && html`<${Badge} kind="good">${t("settings.set")}<//>`}</span></li>`)}</ul>` : html`
+    <p class="crumbs"><a href="#/settings">${t("settings.all")}</a></p>
     <div class="row bar"><${Select} label=${t("settings.section")} value=${value.section} onInput=${(name) => { location.hash = `#/settings/${name}`; }}
         options=${value.sections.map((one) => [one.name, `${one.name === "general" ? t("settings.general") : one.name}${one.problems ? " ⚠" : one.set ? " •" : ""}`])} />
       <${Field} label=${t("settings.filter")} type="search" value=${wanted} onInput=${filter} /></div>
     <p class="hint">${value.sections.find((one) => one.name === value.section)?.doc}</p>
-    ${groups.map((group, index) => html`<${Group} key=${group.path} group=${group} open=${index === 0 || Boolean(wanted)} changes=${changes} change=${change} problems=${all} role=${role} />`)}
+    ${groups.map((group, index) => html`<${Group} key=${group.path} group=${group} open=${index === 0 || Boolean(wanted)} changes=${changes} change=${change} problems=${all} role=${role} />`)}`}
     ${role === "owner" && html`<${AnyKey} change=${change} />`}
     ${count > 0 && html`<div class="row sticky" role="region" aria-label=${t("settings.changes")}><span>${t("settings.changed", { n: count })}</span>
       <${Button} onClick=${() => { unwritten = {}; set(unwritten); tell([]); }}>${t("settings.discard")}<//><${Button} kind="main" busy=${busy} onClick=${review}>${t("settings.review")}<//></div>`}
