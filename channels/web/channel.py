@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from channels.common.chunking import as_written
-from channels.errors import ChannelError, NotSent
+from channels.errors import ChannelError, Uncertain
 from channels.live import Activity, Done, LiveEvent, Note, Rejected
 from channels.messages import WEB, Attachment, ChatAddress, Inbound, Outbound, Sender, Sent
 from channels.protocol import Clock, InboundSink
@@ -28,6 +28,8 @@ REMEMBERED: Final = 1000
 LONGEST: Final = 200_000
 """Characters of a message."""
 MOST_FILES: Final = 10
+STARTING_SECONDS: Final = 10.0
+"""How long a message waits for the channel to run."""
 _TOLD_ACTIVITIES: Final = 200
 
 
@@ -48,7 +50,7 @@ class Progress:
 class WebChannel:
     """A ``Channel`` with ``Drafts``, ``DraftsEnd``, ``Fetches``, ``Follows`` and ``Shows``. ``tell`` is given what open pages show.
 
-    ``folder`` is for what is kept; ``on_stop`` stops the running turn of a conversation.
+    ``folder`` is for what is kept, by what ``log`` makes for a session; ``on_stop`` stops the running turn of a conversation.
     """
 
     name = WEB
@@ -64,12 +66,14 @@ class WebChannel:
         folder: Path,
         tell: Callable[[str, Any], None],
         on_stop: Callable[[ChatAddress], Awaitable[None]],
+        log: Callable[[Path, str], ConversationLog] = ConversationLog,
     ) -> None:
         self.files = StoredFiles(folder / "files")
         self._clock = clock
         self._folder = folder
         self._tell = tell
         self._on_stop = on_stop
+        self._make_log = log
         self._logs: dict[str, ConversationLog] = {}
         self._messages: OrderedDict[str, str] = OrderedDict()
         self._progress: dict[str, Progress] = {}
@@ -125,7 +129,10 @@ class WebChannel:
         self._sink.set_result(sink)
         sink.alive()
         sink.ready()
-        await asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._sink = None
 
     def chunks(self, markdown: str) -> list[str]:
         """Return the whole text as one piece, unless it is longer than any answer is."""
@@ -135,20 +142,20 @@ class WebChannel:
         """Keep a message, once for its key, and tell open pages."""
         session, turn = session_of(outbound.conversation), outbound.turn or ""
         log = self._log(session)
-        if await asyncio.to_thread(log.holds, outbound.key):
-            return Sent(platform_id=outbound.key)
         line: dict[str, Any] = {"who": "agent", "text": outbound.text, "key": outbound.key}
         line["uid"] = self._messages.get(turn) or outbound.key.partition(".")[0]
         if outbound.buttons:
             line["buttons"] = [{"label": one.label, "value": one.value} for one in outbound.buttons]
         try:
+            if await asyncio.to_thread(log.holds, outbound.key):
+                return Sent(platform_id=outbound.key)
             if outbound.enclosure is not None:
                 one = outbound.enclosure
                 stored = await asyncio.to_thread(self.files.copy_of, one.path, one.name, one.media_type)
                 line["files"] = [stored.facts]
             await self._keep(session, line)
         except OSError as error:
-            raise NotSent(
+            raise Uncertain(
                 f"it could not be kept for the page: {error.strerror}", hint="Free some space on the disk."
             ) from error
         return Sent(platform_id=outbound.key)
@@ -220,7 +227,7 @@ class WebChannel:
         return found
 
     def _log(self, session: str) -> ConversationLog:
-        return self._logs.setdefault(session, ConversationLog(self._folder, session))
+        return self._logs.setdefault(session, self._make_log(self._folder, session))
 
     async def _keep(self, session: str, line: Mapping[str, Any]) -> None:
         kept = {**line, "at": self._clock.now().isoformat()}
@@ -251,7 +258,10 @@ class WebChannel:
     async def _accept(self, inbound: Inbound) -> None:
         if self._sink is None:
             self._sink = asyncio.get_running_loop().create_future()
-        sink = await asyncio.shield(self._sink)
+        try:
+            sink = await asyncio.wait_for(asyncio.shield(self._sink), STARTING_SECONDS)
+        except TimeoutError:
+            raise ChannelError("the gateway is not ready", hint="Send it again in a moment.") from None
         try:
             await sink.accept([inbound])
         except ChannelError:

@@ -44,10 +44,20 @@ class ConversationLog:
         return key in self._keys
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """Add a line; it is durable on return. A line with a key that is there already changes nothing. Raises OSError."""
-        known = self.lines()
-        if "key" in line and line["key"] in self._keys:
+        """Add a line; it is durable on return. A line with a key that is there already changes nothing.
+
+        Raises OSError; it may be there nevertheless, which is seen when it is added again.
+        """
+        if "key" in line and self.holds(str(line["key"])):
             return
+        try:
+            self._add(line)
+        except OSError:
+            self._lines = None
+            raise
+
+    def _add(self, line: Mapping[str, Any]) -> None:
+        known = self.lines()
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         written = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         with os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+b") as file:

@@ -1,12 +1,13 @@
 // The frame of the page: who is let in, where one is, the navigation, and the notifications of open questions.
 import { html, render, useState, useEffect, useRef } from "./vendor/preact-htm.js";
-import { me, enter, onLeft, call } from "./api.js";
-import { beginLive, onLive, useConnection } from "./live.js";
+import { me, enter, onLeft } from "./api.js";
+import { beginLive, onLive, open, useConnection } from "./live.js";
 import { t, loadTexts, languages, currentLanguage, chooseLanguage } from "./texts.js";
-import { Button, ErrorNotice, Loading, Notice, Page, Select } from "./ui.js";
+import { Button, ErrorNotice, Loading, Notice, Page, Select, Words } from "./ui.js";
 
 // Each page adds one line here: its name in the address, and what loads it.
 const PAGES = [
+  ["chat", () => import("./pages/chat.js")],
   ["memory", () => import("./pages/memory.js")],
   ["approvals", () => import("./pages/approvals.js")],
   ["schedule", () => import("./pages/schedule.js")],
@@ -71,17 +72,17 @@ function useNotifications() {
 function App({ facts }) {
   const route = useRoute();
   const connection = useConnection();
-  const [open, setOpen] = useState(false);
+  const [shown, show] = useState(false);
   const [gone, setGone] = useState(null);
   useNotifications();
   useEffect(() => onLeft(setGone), []);
-  useEffect(() => { const close = (event) => event.key === "Escape" && setOpen(false); addEventListener("keydown", close); return () => removeEventListener("keydown", close); }, []);
+  useEffect(() => { const close = (event) => event.key === "Escape" && show(false); addEventListener("keydown", close); return () => removeEventListener("keydown", close); }, []);
   return html`<a class="skip" href="#title" onClick=${(event) => { event.preventDefault(); document.getElementById("title")?.focus(); }}>${t("shell.skip")}</a>
-    <header class="top"><button type="button" class="button menu" aria-expanded=${open ? "true" : "false"} aria-controls="navigation" onClick=${() => setOpen(!open)}>${t("shell.menu")}</button>
+    <header class="top"><button type="button" class="button menu" aria-expanded=${shown ? "true" : "false"} aria-controls="navigation" onClick=${() => show(!shown)}>${t("shell.menu")}</button>
       <a class="brand" href="#/">Homebody</a>${facts.role === "viewer" && html`<span class="badge">${t("shell.viewer")}</span>`}
-      <span class="state" role="status">${connection === "off" ? t("shell.disconnected") : ""}</span></header>
-    <div class="body"><${Navigation} route=${route} open=${open} onClose=${() => setOpen(false)} />
-      <main>${gone && html`<${Notice} kind="error"><p>${t("shell.expired")}</p><p class="hint">${t("shell.expiredHint")}</p><${Button} onClick=${() => me().then(() => setGone(null), () => {})}>${t("shell.again")}<//><//>`}
+      <span class="state" role="status">${connection === "off" && !gone ? t("shell.disconnected") : ""}</span></header>
+    <div class="body"><${Navigation} route=${route} open=${shown} onClose=${() => show(false)} />
+      <main>${gone && html`<${Notice} kind="error"><p>${t("shell.expired")}</p><p class="hint"><${Words} text=${t("shell.expiredHint")} /></p><${Button} onClick=${() => me().then(() => { setGone(null); open(); }, () => {})}>${t("shell.again")}<//><//>`}
         <${Content} route=${route} facts=${facts} /></main></div>`;
 }
 

@@ -23,7 +23,7 @@ function tell(event) {
   }
 }
 
-function open() {
+export function open() {
   clearTimeout(again);
   if (source || (document.hidden && !keeper)) return;
   source = new EventSource(`/page/events${last ? `?after=${encodeURIComponent(last)}` : ""}`);

@@ -2,6 +2,7 @@
 const LANGUAGES = { en: "English", de: "Deutsch" };
 let table = {};
 let language = "en";
+let region = "en";
 
 function stored() {
   try { return localStorage.getItem("homebody.language"); } catch { return null; }
@@ -10,6 +11,7 @@ function stored() {
 export async function loadTexts() {
   const wanted = stored() || navigator.languages?.map((one) => one.slice(0, 2)).find((one) => one in LANGUAGES) || "en";
   language = wanted in LANGUAGES ? wanted : "en";
+  region = navigator.languages?.find((one) => one.slice(0, 2) === language) || language;
   document.documentElement.lang = language;
   const answer = await fetch(new URL("texts.json", import.meta.url));
   table = await answer.json();
@@ -34,20 +36,20 @@ export function t(key, values = {}) {
   });
 }
 
-export const number = (value, options) => new Intl.NumberFormat(language, options).format(value);
-export const money = (usd) => new Intl.NumberFormat(language, { style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: Math.abs(usd) < 1 && usd !== 0 ? 4 : 2 }).format(usd);
+export const number = (value, options) => new Intl.NumberFormat(region, options).format(value);
+export const money = (usd) => new Intl.NumberFormat(region, { style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: Math.abs(usd) < 1 && usd !== 0 ? 4 : 2 }).format(usd);
 export const bytes = (size) => {
   const power = size > 0 ? Math.min(3, Math.floor(Math.log10(size) / 3)) : 0;
   return number(size / 1000 ** power, { maximumFractionDigits: power ? 1 : 0, style: "unit", unit: ["byte", "kilobyte", "megabyte", "gigabyte"][power], unitDisplay: "short" });
 };
-export const day = (at) => new Intl.DateTimeFormat(language, { weekday: "long", year: "numeric", month: "long", day: "numeric" }).format(new Date(at));
-export const time = (at) => new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" }).format(new Date(at));
-export const moment = (at) => new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(new Date(at));
+export const day = (at) => new Intl.DateTimeFormat(region, { weekday: "long", year: "numeric", month: "long", day: "numeric" }).format(new Date(at));
+export const time = (at) => new Intl.DateTimeFormat(region, { hour: "2-digit", minute: "2-digit" }).format(new Date(at));
+export const moment = (at) => new Intl.DateTimeFormat(region, { dateStyle: "medium", timeStyle: "short" }).format(new Date(at));
 
 export function ago(at) {
   const seconds = (new Date(at) - Date.now()) / 1000;
   const steps = [["day", 86400], ["hour", 3600], ["minute", 60]];
   const [unit, size] = steps.find(([, one]) => Math.abs(seconds) >= one) || ["second", 1];
   if (unit === "second") return t("shell.now");
-  return new Intl.RelativeTimeFormat(language, { numeric: "auto" }).format(Math.round(seconds / size), unit);
+  return new Intl.RelativeTimeFormat(region, { numeric: "auto" }).format(Math.round(seconds / size), unit);
 }

@@ -74,9 +74,12 @@ export function Notice({ kind = "info", children }) {
   return html`<div class=${join("notice", kind)} role=${kind === "error" ? "alert" : "status"}>${children}</div>`;
 }
 
+// A text in which commands stand between backticks.
+export const Words = ({ text }) => String(text || "").split("`").map((part, index) => (index % 2 ? html`<code key=${index}>${part}</code>` : part));
+
 export function ErrorNotice({ error, retry }) {
   if (!error) return null;
-  return html`<${Notice} kind="error"><p dir="auto">${error.message || t("shell.offline")}</p>${(error.hint || !error.message) && html`<p class="hint" dir="auto">${error.hint || t("shell.offlineHint")}</p>`}
+  return html`<${Notice} kind="error"><p dir="auto"><${Words} text=${error.message || t("shell.offline")} /></p>${(error.hint || !error.message) && html`<p class="hint" dir="auto"><${Words} text=${error.hint || t("shell.offlineHint")} /></p>`}
     ${retry && html`<${Button} onClick=${retry}>${t("shell.again")}<//>`}<//>`;
 }
 
