@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat setup install extras test properties lint fire story page live engines bench bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
+.PHONY: chat setup install extras test thorough lint fire story page live engines bench bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -64,8 +64,8 @@ lint: $(EXTRAS) $(LINT) ## check style, types, layers, dependencies and containe
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
 
-properties: $(RUNTIME) $(TESTS) ## try the property tests with all their examples (make test tries a third)
-	@exec $(BIN)/pytest -n 4 --dist worksteal -m hypothesis --hypothesis-profile=thorough $(ARGS)
+thorough: $(RUNTIME) $(TESTS) ## run the long tests, and the property tests with all their examples (make test tries a third)
+	@exec $(BIN)/pytest -n 4 --dist worksteal -m "hypothesis or long" --hypothesis-profile=thorough $(ARGS)
 
 fire: $(RUNTIME) $(TESTS) ## kill the gateway at every system call, and print a table (ARGS="--kills 400" for a sample)
 	@exec $(BIN)/python tests/fire/loop.py $(ARGS)

@@ -151,7 +151,10 @@ def run(asked: dict[str, Any]) -> None:
         warnings.simplefilter(choice)
     kind, what, *words = asked["program"]
     sys.argv = [what, *words]
-    if kind == "-m":
+    if kind == "-c":
+        sys.argv[0] = "-c"
+        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
+    elif kind == "-m":
         sys.path.insert(0, asked["cwd"])
         runpy.run_module(what, run_name="__main__", alter_sys=True)
     else:

@@ -6,6 +6,7 @@ Importing the product is most of what a short command costs. ``run`` and ``start
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import functools
@@ -75,10 +76,8 @@ class Program:
                     os.close(self._report)
         return self.returncode
 
-    def communicate(self, timeout: float | None = PATIENCE) -> tuple[Any, Any]:
-        """Close its input, read to the end of what it prints, wait for its end, and return what it printed."""
-        if self.stdin and not self.stdin.closed:
-            self.stdin.close()
+    def communicate(self, timeout: float | None = PATIENCE, *, input: Any = None) -> tuple[Any, Any]:  # noqa: A002
+        """Give it its input and close that, read to the end of what it prints, wait for its end, and return what it printed."""
         said: dict[str, Any] = {"stdout": None, "stderr": None}
         streams = {name: stream for name in said if (stream := getattr(self, name))}
 
@@ -88,6 +87,11 @@ class Program:
         readers = [threading.Thread(target=read, args=(name,), daemon=True) for name in streams]
         for reader in readers:
             reader.start()
+        if self.stdin and not self.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):
+                if input is not None:
+                    self.stdin.write(input)
+                self.stdin.close()
         self.wait(timeout)
         for reader in readers:
             reader.join(timeout)
@@ -137,6 +141,8 @@ def _parsed(args: Sequence[Any]) -> dict[str, Any]:
     while words[0] == "-W":
         warn.append(words[1])
         del words[:2]
+    if words[:2] == ["-I", "-c"]:
+        return {"warnings": warn, "program": words[1:]}
     if words[0] == "-m":
         return {"warnings": warn, "program": words}
     if words[0].startswith("-"):
@@ -196,6 +202,33 @@ def _pipe(name: str, *, text: bool) -> tuple[int, IO[Any]]:
     reading, writing = os.pipe()
     ours, theirs, mode = (writing, reading, "w") if name == "stdin" else (reading, writing, "r")
     return theirs, os.fdopen(ours, mode if text else f"{mode}b")
+
+
+class Spawned:
+    """A program as ``asyncio`` has it: what ``agent.tools.child_process`` uses of a process."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.pid = program.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._program.poll()
+
+    async def communicate(self, order: bytes) -> tuple[bytes, bytes]:
+        """Give it all its input; return what it printed."""
+        return await asyncio.to_thread(self._program.communicate, input=order)
+
+    async def wait(self) -> int:
+        return await asyncio.to_thread(self._program.wait)
+
+    def kill(self) -> None:
+        self._program.kill()
+
+
+async def spawn(*command: str, **how: Any) -> Spawned:
+    """Start a program; the arguments are those of ``asyncio.create_subprocess_exec``."""
+    return Spawned(start(command, **how))
 
 
 def run(

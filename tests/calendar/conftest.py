@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 import socket
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway.calendar.accounts import Account
+from tests import programs
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ class Radicale:
 
     port: int
     folder: Path
-    process: asyncio.subprocess.Process | None = None
+    process: programs.Program | None = None
     calendars: list[str] = field(default_factory=list)
 
     @property
@@ -59,27 +61,30 @@ class Radicale:
     async def start(self) -> None:
         users = self.folder / "users"
         users.write_text("anna:s3cret-word\n")
-        self.process = await asyncio.create_subprocess_exec(
+        command = [
             *(sys.executable, "-m", "radicale", "--server-hosts", f"127.0.0.1:{self.port}"),
-            *("--storage-filesystem-folder", str(self.folder / "collections")),
-            *("--auth-type", "htpasswd", "--auth-htpasswd-filename", str(users), "--auth-htpasswd-encryption", "plain"),
+            *("--storage-filesystem-folder", self.folder / "collections"),
+            *("--auth-type", "htpasswd", "--auth-htpasswd-filename", users, "--auth-htpasswd-encryption", "plain"),
             *("--auth-delay", "0", "--config", "", "--logging-level", "warning"),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
+        ]
+        self.process = programs.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         async with asyncio.timeout(PATIENCE):
             while True:
                 with contextlib.suppress(OSError):
                     _, writer = await asyncio.open_connection("127.0.0.1", self.port)
                     writer.close()
                     return
-                assert self.process.returncode is None
-                await asyncio.sleep(0.05)
+                assert self.process.poll() is None
+                await asyncio.sleep(0.02)
 
     async def stop(self) -> None:
-        if self.process is not None and self.process.returncode is None:
-            self.process.kill()
-            await self.process.wait()
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                await asyncio.to_thread(self.process.wait, 5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                await asyncio.to_thread(self.process.wait)
 
     async def make(self, name: str, kind: str = "calendar") -> None:
         """Make a calendar or an address book with a name."""

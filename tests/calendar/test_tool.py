@@ -21,6 +21,7 @@ from gateway.calendar.service import AgentCalendars
 from gateway.calendar.sources import CalendarSource
 from gateway.net.fetcher import GuardedFetcher
 from gateway.settings.calendar import CalendarSettings
+from tests import programs
 from tests.calendar.conftest import calendar, event
 from tests.peers.web import page, web_peer
 
@@ -40,7 +41,7 @@ CHOIR = calendar(
 
 class Fixture:
     def __init__(self, *accounts: Account, fetcher: Any = None) -> None:
-        clock, process = TickingClock(NOW), CalendarProcess()
+        clock, process = TickingClock(NOW), CalendarProcess(spawn=programs.spawn)
         self.fetcher = fetcher or GuardedFetcher()
         sources = [CalendarSource(account, self.fetcher, process, clock) for account in accounts]
         edits = CalendarEdits(sources, process, BERLIN, "main")

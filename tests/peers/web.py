@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import ssl
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
+
+import httpcore2
 
 from gateway.net.fetcher import GuardedFetcher
 from gateway.net.testing import RecordedNetwork
@@ -91,8 +94,11 @@ def network_of(
 
 
 def fetcher_on(network: RecordedNetwork, *, tls: ssl.SSLContext | None = None, judge: Judge | None = None) -> GuardedFetcher:
-    """Make the program's fetcher on a recorded network."""
-    return GuardedFetcher(lambda: network, tls=None if tls is None else lambda: tls, judge=judge)
+    """Make the program's fetcher on a recorded network. The certificates of the system are read once."""
+    return GuardedFetcher(lambda: network, tls=_certificates if tls is None else lambda: tls, judge=judge)
+
+
+_certificates = functools.cache(httpcore2.default_ssl_context)
 
 
 def page(body: bytes | str, media_type: str = "text/html; charset=utf-8", status: str = "200 OK", **headers: str) -> bytes:
