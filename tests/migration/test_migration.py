@@ -3,9 +3,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +14,12 @@ from hypothesis import strategies as st
 from gateway.migration.foreign_state import open_state
 from gateway.migration.foreign_transcript import LONGEST_LINE, read_transcript
 from gateway.migration.session_import import foreign_key
+from tests import programs
 from tests.patience import PATIENCE
 from tests.properties import examples
+
+if TYPE_CHECKING:
+    import subprocess
 
 REAL = Path(__file__).parent / "clawdbot-2026.1.24-3"
 HOMEBODY = Path(__file__).resolve().parents[2] / ".venv/bin/homebody"
@@ -38,7 +42,7 @@ def owner(tmp_path: Path) -> Path:
 
 def homebody(owner: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "HOME": str(owner), "HOMEBODY_HOME": str(owner / ".homebody")}
-    return subprocess.run([HOMEBODY, *arguments], env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return programs.run([HOMEBODY, *arguments], env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def lines(done: subprocess.CompletedProcess[str]) -> dict[tuple[str, str], str]:

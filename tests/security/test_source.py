@@ -60,13 +60,16 @@ def modules() -> list[tuple[str, ast.Module]]:
     return [(str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
 
 
-def calls(tree: ast.AST) -> Iterator[tuple[str, str, ast.Call]]:
-    """Yield (object, method, call); the object is "" for a plain function."""
+@cache
+def calls(tree: ast.AST) -> list[tuple[str, str, ast.Call]]:
+    """Return (object, method, call) of each call; the object is "" for a plain function."""
+    found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            yield ast.unparse(node.func.value), node.func.attr, node
+            found.append((ast.unparse(node.func.value), node.func.attr, node))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            yield "", node.func.id, node
+            found.append(("", node.func.id, node))
+    return found
 
 
 def starts(tree: ast.AST) -> Iterator[ast.Call]:
