@@ -9,7 +9,9 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from gateway.page.asset_packing import one_module, shortened_script, shortened_style
 
 ASSETS: Final = Path(__file__).with_name("assets")
 TYPES: Final = {
@@ -21,8 +23,9 @@ TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".webmanifest": "application/manifest+json",
 }
-TEXTS: Final = "texts.json"
-"""All texts in all languages, made of the files in ``texts/``."""
+LANGUAGES: Final = ("en", "de")
+PAGES: Final = "pages.js"
+"""All modules in ``pages/`` as one."""
 _MARK: Final = "{{version}}"
 _NAME: Final = re.compile(r"[a-z0-9-]+(?:/[a-z0-9-]+)?\.[a-z]+")
 
@@ -46,7 +49,8 @@ class AssetFiles:
     def names(self) -> frozenset[str]:
         """The names that can be asked for."""
         found = {path.relative_to(self._folder).as_posix() for path in self._folder.rglob("*") if path.is_file()}
-        return frozenset(name for name in found if _NAME.fullmatch(name) and not name.startswith("texts/")) | {TEXTS}
+        sent = (name for name in found if _NAME.fullmatch(name) and not name.startswith(("texts/", "pages/")))
+        return frozenset(sent) | {PAGES} | {texts_of(language) for language in LANGUAGES}
 
     @cached_property
     def version(self) -> str:
@@ -62,14 +66,35 @@ class AssetFiles:
             return None
         if name not in self._kept:
             media_type = TYPES["." + name.rpartition(".")[2]]
-            body = self._texts() if name == TEXTS else (self._folder / name).read_bytes()
+            body = self._body(name)
             if media_type.startswith(("text/html", "application/manifest")):
                 body = body.replace(_MARK.encode(), self.version.encode())
             self._kept[name] = Asset(media_type, gzip.compress(body, 9, mtime=0))
         return self._kept[name]
 
-    def _texts(self) -> bytes:
-        merged: dict[str, Any] = {}
+    def _body(self, name: str) -> bytes:
+        """Return what is sent under a name. The vendored file is sent as it was published."""
+        if language := next((one for one in LANGUAGES if name == texts_of(one)), ""):
+            return self._texts(language)
+        if name == PAGES:
+            return one_module(
+                {path.stem: path.read_text("utf-8") for path in sorted((self._folder / "pages").glob("*.js"))}
+            ).encode()
+        data = (self._folder / name).read_bytes()
+        shorten = _SHORTEN.get(name.rpartition(".")[2])
+        return data if shorten is None or name.startswith("vendor/") else shorten(data.decode()).encode()
+
+    def _texts(self, language: str) -> bytes:
+        """Return all texts in a language, by their keys."""
+        merged: dict[str, str] = {}
         for path in sorted((self._folder / "texts").glob("*.json")):
-            merged |= json.loads(path.read_text("utf-8"))
+            merged |= {key: both[language] for key, both in json.loads(path.read_text("utf-8")).items()}
         return json.dumps(merged, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+_SHORTEN: Final = {"js": shortened_script, "css": shortened_style}
+
+
+def texts_of(language: str) -> str:
+    """Return the name under which the texts in a language are sent."""
+    return f"texts-{language}.json"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.page.asset_files import ASSETS, TEXTS, TYPES, AssetFiles
+from gateway.page.asset_files import ASSETS, LANGUAGES, PAGES, TYPES, AssetFiles, texts_of
+from gateway.page.asset_packing import one_module, shortened_script, shortened_style
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,10 +23,55 @@ LARGEST = 60_000
 SCRIPTS = sorted(path for path in ASSETS.rglob("*.js") if "vendor" not in path.parts)
 
 
-def test_all_files_together_are_small() -> None:
+def test_all_files_that_a_browser_loads_are_small() -> None:
+    """It loads the texts in one language."""
     files = AssetFiles()
     sizes = {name: len(found.packed) for name in files.names if (found := files.get(name))}
-    assert sum(sizes.values()) <= LARGEST, sorted(sizes.items(), key=lambda one: -one[1])
+    texts = [sizes.pop(texts_of(language)) for language in LANGUAGES]
+    assert sum(sizes.values()) + max(texts) <= LARGEST, (texts, sorted(sizes.items(), key=lambda one: -one[1]))
+
+
+def test_pages_are_put_together_without_their_comments() -> None:
+    one = '// One.\nimport { html, t } from "../ui.js";\nconst here = 1;\n\nexport default function One({ role }) {\n  return here;\n}\n'
+    two = 'import { html } from "../ui.js";\nconst here = 2;\nexport default function Two() { return here; }\n'
+    assert one_module({"one": one, "two": two}) == (
+        'import { html, t } from "./ui.js";\n'
+        "export const one = (() => {\nconst here = 1;\nfunction One({ role }) {\nreturn here;\n}\nreturn One;\n})();\n"
+        "export const two = (() => {\nconst here = 2;\nfunction Two() { return here; }\nreturn Two;\n})();\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("const a = 1;", "no default export"),
+        ("export default function A() {}\nexport default function B() {}", "two default exports"),
+        ("export default function A() {}\nexport const b = 1;", "put together"),
+        ('import * as all from "../ui.js";\nexport default function A() {}', "put together"),
+        ('import { html } from "../api.js";\nexport default function A() {}', "elsewhere"),
+    ],
+)
+def test_a_page_that_cannot_be_put_together_is_named(text: str, wrong: str) -> None:
+    first = 'import { html } from "../ui.js";\nexport default function First() {}'
+    with pytest.raises(ValueError, match=f"page: .*{wrong}"):
+        one_module({"first": first, "page": text})
+
+
+def test_what_is_sent_differs_from_the_sources_in_space_and_comments_alone() -> None:
+    files = AssetFiles()
+    for path in [*ASSETS.glob("*.js"), ASSETS / "style.css"]:
+        found = files.get(path.name)
+        assert found is not None
+        shorten = shortened_style if path.suffix == ".css" else shortened_script
+        sent = gzip.decompress(found.packed).decode()
+        assert sent == shorten(path.read_text())
+        kept = [line.strip() for line in path.read_text().splitlines() if not line.strip().startswith(("//", "/*"))]
+        assert sent.split() == " ".join(kept).split()
+    pages = files.get(PAGES)
+    assert pages is not None
+    sent = gzip.decompress(pages.packed).decode()
+    for path in (ASSETS / "pages").glob("*.js"):
+        assert f"export const {path.stem} = " in sent
 
 
 def test_what_others_wrote_is_as_they_published_it_and_has_its_licence() -> None:
@@ -48,10 +94,17 @@ def test_no_script_writes_markup_runs_text_or_asks_another_machine(path: Path) -
 
 
 def texts() -> dict[str, dict[str, str]]:
-    packed = AssetFiles().get(TEXTS)
-    assert packed is not None
-    found: dict[str, dict[str, str]] = json.loads(gzip.decompress(packed.packed))
+    found: dict[str, dict[str, str]] = {}
+    for path in (ASSETS / "texts").glob("*.json"):
+        found |= json.loads(path.read_text())
     return found
+
+
+def test_each_language_is_sent_by_itself() -> None:
+    for language in LANGUAGES:
+        packed = AssetFiles().get(texts_of(language))
+        assert packed is not None
+        assert json.loads(gzip.decompress(packed.packed)) == {key: both[language] for key, both in texts().items()}
 
 
 def test_each_text_is_there_in_both_languages_with_the_same_values() -> None:
@@ -98,7 +151,7 @@ async def test_files_come_with_the_policy_and_are_kept_only_under_their_version(
     old = await tab.client.get("/static/000000000000/app.js")
     assert old.headers["cache-control"] == "no-cache"
     plain = await tab.client.get(f"/static/{files.version}/app.js", headers={"accept-encoding": "identity"})
-    assert plain.content == (ASSETS / "app.js").read_bytes()
+    assert plain.content == shortened_script((ASSETS / "app.js").read_text()).encode()
 
 
 TRICKS = [
@@ -114,6 +167,7 @@ TRICKS = [
     "//etc/passwd",
     "C:\\x",
     "texts/shell.json",
+    "pages/chat.js",
     "vendor/LICENSE.txt",
     "vendor",
     "",

@@ -5,16 +5,9 @@ import { beginLive, onLive, open, useConnection } from "./live.js";
 import { t, loadTexts, languages, currentLanguage, chooseLanguage } from "./texts.js";
 import { Button, ErrorNotice, Loading, Notice, Page, Select, Words } from "./ui.js";
 
-// Each page adds one line here: its name in the address, and what loads it.
-const PAGES = [
-  ["chat", () => import("./pages/chat.js")],
-  ["memory", () => import("./pages/memory.js")],
-  ["approvals", () => import("./pages/approvals.js")],
-  ["schedule", () => import("./pages/schedule.js")],
-  ["settings", () => import("./pages/settings.js")],
-  ["browsers", () => import("./pages/browsers.js")],
-];
-const FIRST = PAGES[0][0];
+// The pages in the order of the navigation: the files in pages/ of these names, which come as one module.
+const PAGES = ["chat", "memory", "approvals", "schedule", "context", "sessions", "costs", "health", "settings", "browsers"];
+const FIRST = PAGES[0];
 
 function routeOf(hash) {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
@@ -36,10 +29,9 @@ function Content({ route, facts }) {
   const [loaded, change] = useState({});
   const first = useRef(true);
   useEffect(() => {
-    const found = PAGES.find(([name]) => name === route.page);
-    if (!found) { change({ page: route.page, missing: true }); return; }
+    if (!PAGES.includes(route.page)) { change({ page: route.page, missing: true }); return; }
     let mine = true;
-    found[1]().then((module) => mine && change({ page: route.page, View: module.default }), () => mine && change({ page: route.page, error: {} }));
+    import("./pages.js").then((module) => mine && change({ page: route.page, View: module[route.page] }), () => mine && change({ page: route.page, error: {} }));
     return () => { mine = false; };
   }, [route.page]);
   useEffect(() => {
@@ -55,7 +47,7 @@ function Content({ route, facts }) {
 
 function Navigation({ route, open, onClose }) {
   return html`<nav id="navigation" class=${open ? "open" : ""} aria-label=${t("shell.navigation")}>
-    <ul>${PAGES.map(([name]) => html`<li key=${name}><a href=${`#/${name}`} aria-current=${route.page === name ? "page" : undefined} onClick=${onClose}>${t(`nav.${name}`)}</a></li>`)}</ul>
+    <ul>${PAGES.map((name) => html`<li key=${name}><a href=${`#/${name}`} aria-current=${route.page === name ? "page" : undefined} onClick=${onClose}>${t(`nav.${name}`)}</a></li>`)}</ul>
     <div class="foot"><${Select} label=${t("shell.language")} value=${currentLanguage()} options=${Object.entries(languages())} onInput=${chooseLanguage} /></div>
   </nav>`;
 }

@@ -1,4 +1,4 @@
-// All texts of the page: one table of keys with English and German, and numbers and dates as the language writes them.
+// All texts of the page in one language, by their keys, and numbers and dates as the language writes them.
 const LANGUAGES = { en: "English", de: "Deutsch" };
 let table = {};
 let language = "en";
@@ -13,7 +13,7 @@ export async function loadTexts() {
   language = wanted in LANGUAGES ? wanted : "en";
   region = navigator.languages?.find((one) => one.slice(0, 2) === language) || language;
   document.documentElement.lang = language;
-  const answer = await fetch(new URL("texts.json", import.meta.url));
+  const answer = await fetch(new URL(`texts-${language}.json`, import.meta.url));
   table = await answer.json();
 }
 
@@ -27,7 +27,7 @@ export function chooseLanguage(wanted) {
 
 // `{name}` in a text is replaced by a value, numbers as the language writes them. `{n|one|other}` chooses by number.
 export function t(key, values = {}) {
-  const text = table[key]?.[language] ?? table[key]?.en ?? key;
+  const text = table[key] ?? key;
   return text.replace(/\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g, (whole, name, one, other) => {
     if (!(name in values)) return whole;
     const value = values[name];

@@ -162,6 +162,7 @@ export function VirtualList({ items, keyOf, item, end, onStart, anchor, label, r
   const before = useRef({ key: null, top: 0 });
   const look = () => {
     const shown = box.current;
+    if (!shown) return;
     follows.current = end && shown.scrollHeight - shown.scrollTop - shown.clientHeight < 60;
     const index = find(shown.scrollTop);
     before.current = items[index] ? { key: keyOf(items[index]), top: shown.scrollTop - tops[index] } : { key: null, top: 0 };
