@@ -120,7 +120,8 @@ def test_sec_29_who_speaks_is_decided_in_one_place() -> None:
 
 
 SWITCHED_ON = [("/v1/{path:path}", "gateway.openai.enabled"), ("/metrics", "gateway.metrics.enabled")]
-"""What is served besides while a setting says so, with a token: tests/openai_api/test_rights.py, tests/telemetry/test_metrics.py."""
+"""What is served besides while a setting says so, with a token: tests/openai_api/test_rights.py, tests/telemetry/test_metrics.py.
+The page is served so too, to who has entered by a one-time code: tests/page/."""
 
 
 @pytest.mark.sec(9)
@@ -143,7 +144,13 @@ def test_sec_04_nothing_that_changes_anything_is_served_over_tcp() -> None:
     ]
     source = (ROOT / "gateway/app/services.py").read_text(encoding="utf-8")
     served = [ast.unparse(call.args[0]) for _, method, call in calls(ast.parse(source)) if method == "serve_tcp"]
-    assert served == ["[*_health(status), *webhooks, *switched_on]"]
+    assert served == ["routes"]
+    assert "    routes = [*_health(status), *webhooks, *switched_on]\n" in source
+    assert source.count("on_demand(") == len(SWITCHED_ON)
+    assert source.count("on_demand_all(") == 1
+    assert re.search(
+        r'on_demand_all\(\s*\("/", "/enter", "/static/{path:path}", "/page/{path:path}"\),\s*"gateway.page.enabled"', source
+    )
     assert re.findall(r'on_demand\(\n? *"([^"]+)", "([^"]+)"', source) == SWITCHED_ON
     assert "webhooks = [*HookRoutes(hooks, log).routes(), *Webhooks(hook, log).routes()]" in source
 
