@@ -291,7 +291,7 @@ def _conflict(path: PurePosixPath, present: _File | None, mine: str) -> dict[str
         "written": False,
         "path": str(path),
         "present": {"hash": present.hash if present else None, "text": now if small else None},
-        "diff": list(rows) if small else [],
+        "diff": list(rows)[2:] if small else [],
     }
 
 

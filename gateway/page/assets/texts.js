@@ -19,6 +19,7 @@ export async function loadTexts() {
 
 export function languages() { return LANGUAGES; }
 export function currentLanguage() { return language; }
+export function currentRegion() { return region; }
 
 export function chooseLanguage(wanted) {
   try { localStorage.setItem("homebody.language", wanted); } catch { /* it holds until the page is reloaded */ }

@@ -193,7 +193,7 @@ function who(author) {
 }
 
 function Author({ author }) {
-  return author?.session ? html`<a href=${`#/sessions?key=${encodeURIComponent(author.session)}`}>${who(author)}</a>` : who(author);
+  return author?.session ? html`<a href=${`#/sessions/${encodeURIComponent(author.session)}`}>${who(author)}</a>` : who(author);
 }
 
 function Lines({ agent, path }) {
@@ -240,7 +240,7 @@ function Change({ agent, version, role, done }) {
     try { await call("memory.undo", { agent, version }); done(); } catch (one) { tell(one); } finally { work(false); }
   }
   if (!value) return error ? html`<${ErrorNotice} error=${error} />` : html`<${Loading} />`;
-  return html`<${Diff} lines=${value.diff} />${wrong && html`<${ErrorNotice} error=${wrong} />`}
+  return html`<${Diff} lines=${value.diff.slice(2)} />${wrong && html`<${ErrorNotice} error=${wrong} />`}
     ${role === "owner" && html`<${Button} busy=${busy} onClick=${undo}>${t("memory.undo")}<//>`}`;
 }
 
@@ -266,7 +266,7 @@ function Search({ agent, query, line }) {
       ${found.line && html`<${Notice} kind=${found.line.found ? "good" : "warn"}><b>${line}</b>: ${found.line.reason}<//>`}
       ${found.notes.map((one) => html`<${Notice} kind="info">${one}<//>`)}
       ${found.results.length === 0 && html`<${Empty}>${t("memory.noHits")}<//>`}
-      <ol class="items">${found.results.map((one) => html`<li><a dir="auto" href=${one.source === "sessions" ? "#/sessions" : at("/file", { agent, path: one.path })}>${one.path}:${one.startLine}–${one.endLine}</a>
+      <ol class="items">${found.results.map((one) => html`<li><a dir="auto" href=${one.source === "sessions" ? `#/sessions/${encodeURIComponent(one.path.replace(/^.*\/|\.jsonl$/g, ""))}` : at("/file", { agent, path: one.path })}>${one.path}:${one.startLine}–${one.endLine}</a>
         <pre class="snippet" dir="auto">${one.snippet}</pre></li>`)}</ol>
       <details open=${Boolean(line)}><summary>${t("memory.explain")}</summary>
         <p class="hint">${t("memory.explainHelp", { coverage: found.coverage, floor: found.floor })}</p>

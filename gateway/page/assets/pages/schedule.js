@@ -1,10 +1,10 @@
 // Schedule: jobs on a calendar and in a list, with their next instants in words, their runs, and what they cost.
 import { call } from "../api.js";
-import { currentLanguage, t } from "../texts.js";
+import { currentRegion, t } from "../texts.js";
 import { Badge, Button, Dialog, Empty, ErrorNotice, Field, html, Loading, Money, Notice, Page, Select, useCall, useEffect, useState, When } from "../ui.js";
 
 const shift = (start, days) => new Date(Date.parse(`${start}T12:00:00Z`) + days * 86400000).toISOString().slice(0, 10);
-const named = (date, options) => new Intl.DateTimeFormat(currentLanguage(), { timeZone: "UTC", ...options }).format(new Date(`${date}T12:00:00Z`));
+const named = (date, options) => new Intl.DateTimeFormat(currentRegion(), { timeZone: "UTC", ...options }).format(new Date(`${date}T12:00:00Z`));
 const clock = (at) => at.slice(11, 16);
 // Times are those of the owner, whatever the zone of the browser.
 const instant = (at) => `${named(at.slice(0, 10), { weekday: "short", day: "numeric", month: "short", ...(at.slice(0, 4) === local().slice(0, 4) ? {} : { year: "numeric" }) })}, ${clock(at)}`;
@@ -117,7 +117,7 @@ function Editor({ job, agents, zone, close, done }) {
     const task = form.kind === "task";
     const given = { text: form.text, kind: form.kind, to: form.to || "owner" };
     if (form.name.trim()) given.name = form.name;
-    if (task) Object.assign(given, { session: form.session, model: form.model, ...(form.usd === "" ? {} : { daily_usd: Number(form.usd) }) });
+    if (task) Object.assign(given, { session: form.session, model: form.model, daily_usd: form.usd === "" ? "" : Number(form.usd) });
     if (form.when.trim() || !old) given.when = form.when;
     work(true);
     try { done((await call(old ? "jobs.change" : "jobs.add", old ? { job: job.id, ...given } : { agent: form.agent, ...given })).told); } catch (one) { tell(one); } finally { work(false); }
