@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat setup install extras test thorough lint fire story page live engines pythons bench bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
+.PHONY: chat setup install extras test thorough lint fire story page live engines pythons bench bench-all bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -86,7 +86,10 @@ engines: $(RUNTIME) $(TESTS) $(ENGINES)/.made ## run the local embedders on real
 live: $(RUNTIME) $(TESTS) $(LIVE)/.made ## test with a real language model on this machine (a quarter of an hour) (ARGS="--windows 2048" for a part)
 	@PYTHONPATH=. exec nice -n 10 $(BIN)/python -m tests.live --library $(LIVE) $(ARGS)
 
-bench: $(RUNTIME) $(TESTS) ## run all benchmarks
+bench: $(RUNTIME) $(TESTS) ## measure Homebody, and with PEERS=FOLDER the similar programs installed there, in one table
+	@$(BIN)/python benchmarks/comparison.py $(if $(PEERS),--peers $(PEERS)) $(ARGS)
+
+bench-all: $(RUNTIME) $(TESTS) ## run all programs of benchmarks/
 	@set -e; for program in benchmarks/[a-z]*.py; do echo "== $$program" >&2; PYTHONPATH=. $(BIN)/python "$$program"; done
 
 bench-memory: $(RUNTIME) $(TESTS) ## run the memory benchmarks (HOMEBODY_LOCOMO=FOLDER of notes with questions, MINILM=FOLDER of a model)

@@ -265,8 +265,10 @@ def _told(failures: Sequence[Exception], path: Path, otherwise: BackupUnusable |
     if "No matching keys" in str(failures[0]):
         hint = "Name the file of the right key: --identity FILE"
         return BackupLocked("the key at hand does not open this backup", where=str(path), hint=hint)
+    # The library takes a changed beginning for a format of its future, and advises to upgrade it.
+    why = "its beginning is not that of a backup" if "Unknown age format" in str(failures[0]) else str(failures[0])
     return BackupUnusable(
-        f"this backup cannot be used: it is cut off or was changed ({failures[0]})",
+        f"this backup cannot be used: it is cut off or was changed ({why})",
         where=str(path),
         hint=LIST,
     )

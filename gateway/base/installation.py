@@ -83,12 +83,14 @@ def how_to_add(extra: str) -> str:
     return find_installation().extra_command(extra)
 
 
-def link_of(home: Path, installation: Installation) -> Path | None:
-    """Return the link that `make install` put on the PATH; None if there is none, or it leads elsewhere."""
-    link = home / LINKS / "homebody"
-    if installation.way != "checkout" or not link.is_symlink():
-        return None
-    return link if link.readlink() == installation.root / ".venv" / "bin" / "homebody" else None
+def links_of(home: Path, installation: Installation, path: str = "") -> list[Path]:
+    """Return the links that `make install` made: in its usual folder, or in one of ``path`` (a PATH), where LINKS=FOLDER chose that."""
+    if installation.way != "checkout":
+        return []
+    program = installation.root / ".venv" / "bin" / "homebody"
+    folders = dict.fromkeys([home / LINKS, *(Path(folder) for folder in path.split(os.pathsep) if folder)])
+    links = [folder / "homebody" for folder in folders]
+    return [link for link in links if link.is_symlink() and link.readlink() == program]
 
 
 def _pipx_source(file: Path) -> str:

@@ -98,9 +98,10 @@ def verify(invocation: Invocation, *, file: Path | None, identities: tuple[Path,
         "sessions": sum(map(len, manifest.sessions.values())),
         "leftOut": manifest.left_out,
     }
+    what = f"{_counted(facts['sessions'], 'session')}, {_counted(facts['jobs'], 'job')}"
     lines = [
         f"{path} is whole: {len(manifest.files)} files, {_size(manifest.size)}, made {invocation.local_time(head.made)}.",
-        f"  {facts['sessions']} sessions, {facts['jobs']} jobs; keys and passwords are {'' if head.secrets else 'not '}in it.",
+        f"  {what}; keys and passwords are {'' if head.secrets else 'not '}in it.",
         *_left_out(manifest.left_out),
     ]
     tell(facts, "\n".join(lines), as_json=as_json)
@@ -280,6 +281,10 @@ def _keys(invocation: Invocation, identities: tuple[Path, ...]) -> Keys:
         return str(click.prompt("Passphrase of the backup", hide_input=True, err=True)) if sys.stdin.isatty() else ""
 
     return Keys(files=identities or (key_file(invocation.paths),), passphrase=ask)
+
+
+def _counted(number: object, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _new_passphrase() -> str:

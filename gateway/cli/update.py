@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +61,15 @@ def pull(root: Path, *, quiet: bool) -> None:
 
 
 def _make(root: Path, *, quiet: bool) -> None:
-    again = f"Run it again: make -C {root} install; the gateway that runs goes on with the former version meanwhile."
-    _run(root, "make", "install", quiet=quiet, hint=again)
+    from pathlib import Path
+
+    from gateway.base.installation import find_installation, links_of
+
+    links = links_of(Path.home(), find_installation(), os.environ.get("PATH", ""))
+    where = [f"LINKS={links[0].parent}"] if links else []
+    command = shlex.join(["make", "-C", str(root), "install", *where])
+    again = f"Run it again: {command}; the gateway that runs goes on with the former version meanwhile."
+    _run(root, "make", "install", *where, quiet=quiet, hint=again)
 
 
 def _restart(invocation: Invocation) -> bool:

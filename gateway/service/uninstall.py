@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.base.errors import StorageFailed
-from gateway.base.installation import find_installation, link_of
+from gateway.base.installation import find_installation, links_of
 from gateway.base.paths import Paths
 from gateway.base.state_lock import describe
 from gateway.service.actions import Action, Delete
@@ -56,8 +56,7 @@ def plan_removal(paths: Paths, env: Mapping[str, str], workspaces: Sequence[Path
     home = Path(env.get("HOME") or Path.home())
     manager = installed(paths, env)
     actions: list[Action] = [*manager.remove()] if manager else []
-    link = link_of(home, find_installation(env))
-    found = [link] if link else []
+    found = links_of(home, find_installation(env), env.get("PATH", ""))
     found += [home / name for name in _COMPLETIONS if (home / name).exists()]
     actions += [Delete(path) for path in found]
     state = _without(paths.home, [place.resolve() for place in workspaces]) if with_state and paths.home.exists() else []

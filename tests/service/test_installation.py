@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.base.installation import Installation, Way, find_installation, link_of
+from gateway.base.installation import Installation, Way, find_installation, links_of
 
 
 def package(folder: Path) -> Path:
@@ -28,10 +28,15 @@ def test_a_clone_is_updated_by_git(tmp_path: Path) -> None:
     links = tmp_path / "home/.local/bin"
     links.mkdir(parents=True)
     (links / "homebody").symlink_to(tmp_path / "clone/.venv/bin/homebody")
-    assert link_of(tmp_path / "home", found) == links / "homebody"
+    assert links_of(tmp_path / "home", found) == [links / "homebody"]
     (links / "homebody").unlink()
     (links / "homebody").symlink_to("/elsewhere/homebody")
-    assert link_of(tmp_path / "home", found) is None
+    assert links_of(tmp_path / "home", found) == []
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/homebody").symlink_to(tmp_path / "clone/.venv/bin/homebody")
+    assert links_of(tmp_path / "home", found, f"/usr/bin:{tmp_path}/bin") == [tmp_path / "bin/homebody"], (
+        "LINKS=FOLDER chose it"
+    )
 
 
 def test_pipx_uv_pip_and_containers_are_told_apart(tmp_path: Path) -> None:
