@@ -178,6 +178,7 @@ TRICKS = [
 ]
 
 
+@pytest.mark.sec(19)
 @pytest.mark.parametrize("trick", TRICKS, ids=lambda text: text[:30])
 async def test_no_other_file_can_be_asked_for(served: ServedPage, trick: str) -> None:
     tab = await served.tab()

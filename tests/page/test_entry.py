@@ -39,6 +39,7 @@ def browsers(tmp_path: Path, clock: Clock) -> Browsers:
     return Browsers(tmp_path, clock.now)
 
 
+@pytest.mark.sec(18)
 def test_a_code_lets_one_browser_in_once(browsers: Browsers) -> None:
     code, _ = browsers.code()
     browser, cookie = browsers.enter(code, "Mozilla/5.0 (Android 14) Firefox/140.0")
@@ -134,6 +135,7 @@ def test_a_browser_is_named_in_two_words(agent: str, name: str) -> None:
     assert browser_name(agent) == name
 
 
+@pytest.mark.sec(18)
 async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(served: ServedPage) -> None:
     tab = served.stranger()
     made = await served.house.page.open()
@@ -170,6 +172,7 @@ async def test_nobody_is_told_anything_without_a_cookie(served: ServedPage) -> N
     assert (await tab.client.get("/page/me")).status_code == 401
 
 
+@pytest.mark.sec(18)
 async def test_a_replayed_code_is_refused(served: ServedPage) -> None:
     made = await served.house.page.open()
     assert (await served.stranger().enter(made["code"])).status_code == 200
@@ -193,6 +196,7 @@ FOREIGN = [
 ]
 
 
+@pytest.mark.sec(18)
 @pytest.mark.parametrize("headers", FOREIGN, ids=str)
 async def test_another_site_can_change_nothing_even_with_the_cookie(served: ServedPage, headers: dict[str, str]) -> None:
     tab = await served.tab()
@@ -210,6 +214,7 @@ async def test_an_origin_that_may_call_the_api_may_not_use_the_page(tmp_path: Pa
         assert answer.json()["reason"] == "foreign-origin"
 
 
+@pytest.mark.sec(18)
 @pytest.mark.parametrize("csrf", ["", "x", "0" * 32, "~" * 32])
 async def test_a_change_without_the_value_of_the_page_is_refused(served: ServedPage, csrf: str) -> None:
     tab = await served.tab()
@@ -222,6 +227,7 @@ async def test_the_value_of_another_browser_does_not_count(served: ServedPage) -
     assert (await tab.post("/page/call/status", x_homebody_csrf=other.csrf)).json()["reason"] == "no-csrf"
 
 
+@pytest.mark.sec(18)
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.nip.io", "localhost.evil.example:80", "127.0.0.1"])
 async def test_a_rebound_name_sees_nothing_of_the_page(served: ServedPage, host: str) -> None:
     tab = await served.tab()
@@ -230,6 +236,7 @@ async def test_a_rebound_name_sees_nothing_of_the_page(served: ServedPage, host:
         assert (answer.status_code, answer.json()["reason"]) == (403, "unknown-host")
 
 
+@pytest.mark.sec(18)
 async def test_a_viewer_may_look_and_change_nothing(served: ServedPage) -> None:
     viewer = await served.tab(viewer=True)
     assert viewer.me["role"] == "viewer"

@@ -34,6 +34,8 @@ ROWS: Final = {
     15: "A program's token reaches the agents and the person that its owner said, whatever a request says",
     16: "What a program asks for is asked of the owner elsewhere, and no program decides about itself",
     17: "However many programs ask, and however slowly they read, the gateway goes on and the others are answered",
+    18: "The page lets in by a code of the owner's, once; forged and foreign requests reach nothing, and a viewer changes nothing",
+    19: "In the page text from outside stays text, whatever it holds, and no request names a file by a path",
     20: "Access goes by a platform's unchangeable ids; names in the settings are refused",
     21: "A copied display name opens nothing",
     22: "Being paired in private gives no right in a group",

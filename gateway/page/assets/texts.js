@@ -37,20 +37,28 @@ export function t(key, values = {}) {
   });
 }
 
-export const number = (value, options) => new Intl.NumberFormat(region, options).format(value);
-export const money = (usd) => new Intl.NumberFormat(region, { style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: Math.abs(usd) < 1 && usd !== 0 ? 4 : 2 }).format(usd);
+// Making one of these takes longer than drawing a message, so each is made once.
+const made = new Map();
+function format(kind, options) {
+  const name = `${kind}${JSON.stringify(options)}`;
+  if (!made.has(name)) made.set(name, new Intl[kind](region, options));
+  return made.get(name);
+}
+
+export const number = (value, options = {}) => format("NumberFormat", options).format(value);
+export const money = (usd) => number(usd, { style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: Math.abs(usd) < 1 && usd !== 0 ? 4 : 2 });
 export const bytes = (size) => {
   const power = size > 0 ? Math.min(3, Math.floor(Math.log10(size) / 3)) : 0;
   return number(size / 1000 ** power, { maximumFractionDigits: power ? 1 : 0, style: "unit", unit: ["byte", "kilobyte", "megabyte", "gigabyte"][power], unitDisplay: "short" });
 };
-export const day = (at) => new Intl.DateTimeFormat(region, { weekday: "long", year: "numeric", month: "long", day: "numeric" }).format(new Date(at));
-export const time = (at) => new Intl.DateTimeFormat(region, { hour: "2-digit", minute: "2-digit" }).format(new Date(at));
-export const moment = (at) => new Intl.DateTimeFormat(region, { dateStyle: "medium", timeStyle: "short" }).format(new Date(at));
+export const day = (at) => format("DateTimeFormat", { weekday: "long", year: "numeric", month: "long", day: "numeric" }).format(new Date(at));
+export const time = (at) => format("DateTimeFormat", { hour: "2-digit", minute: "2-digit" }).format(new Date(at));
+export const moment = (at) => format("DateTimeFormat", { dateStyle: "medium", timeStyle: "short" }).format(new Date(at));
 
 export function ago(at) {
   const seconds = (new Date(at) - Date.now()) / 1000;
   const steps = [["day", 86400], ["hour", 3600], ["minute", 60]];
   const [unit, size] = steps.find(([, one]) => Math.abs(seconds) >= one) || ["second", 1];
   if (unit === "second") return t("shell.now");
-  return new Intl.RelativeTimeFormat(region, { numeric: "auto" }).format(Math.round(seconds / size), unit);
+  return format("RelativeTimeFormat", { numeric: "auto" }).format(Math.round(seconds / size), unit);
 }

@@ -1,5 +1,5 @@
 // The parts that pages are made of. Every control is a real button, link or field with a name; changes are told to screen readers.
-import { html, h, useState, useEffect, useRef, useCallback, useMemo } from "./vendor/preact-htm.js";
+import { html, h, useState, useEffect, useLayoutEffect, useRef, useCallback, useMemo } from "./vendor/preact-htm.js";
 import { call } from "./api.js";
 import { onLive } from "./live.js";
 import { t, ago, moment, money } from "./texts.js";
@@ -19,7 +19,7 @@ export function Page({ title, actions, children, wide }) {
 
 export function Button({ kind, onClick, busy, children, label, type = "button", disabled, ...more }) {
   return html`<button type=${type} class=${join("button", kind)} onClick=${busy ? undefined : onClick} aria-busy=${busy ? "true" : undefined}
-    aria-label=${label} title=${label} disabled=${disabled || busy} ...${more}>${children}</button>`;
+    aria-label=${label} title=${label || null} disabled=${disabled || busy} ...${more}>${children}</button>`;
 }
 
 // One labelled field. `rows` makes it a text of several lines, `type` is that of an input.
@@ -146,11 +146,14 @@ export function VirtualList({ items, keyOf, item, end, onStart, anchor, label, r
   const box = useRef();
   const heights = useRef(new Map());
   const [view, setView] = useState({ top: 0, height: 800 });
-  const [, measured] = useState(0);
+  const [version, measured] = useState(0);
   const follows = useRef(end);
   const usual = 72;
-  const tops = [0];
-  for (const one of items) tops.push(tops[tops.length - 1] + (heights.current.get(keyOf(one)) || usual));
+  const tops = useMemo(() => {
+    const found = [0];
+    for (const one of items) found.push(found[found.length - 1] + (heights.current.get(keyOf(one)) || usual));
+    return found;
+  }, [items, version]);
   const find = (y) => {
     let low = 0, high = items.length;
     while (low < high) { const middle = (low + high) >> 1; if (tops[middle + 1] <= y) low = middle + 1; else high = middle; }
@@ -175,8 +178,8 @@ export function VirtualList({ items, keyOf, item, end, onStart, anchor, label, r
     watcher.observe(shown);
     return () => watcher.disconnect();
   }, []);
-  // After each drawing: measure what is shown, and keep what a person looks at where it is.
-  useEffect(() => {
+  // Before each drawing: measure what is shown, and keep what a person looks at where it is.
+  useLayoutEffect(() => {
     const shown = box.current;
     let changed = false;
     for (const one of shown.querySelectorAll("[data-key]")) {

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,15 +13,32 @@ import pytest
 from agent.events import TextDelta
 from agent.messages import ToolCall
 from agent.models.scripted import Stall
-from tests.page.browser.kit import LOOKS
+from channels.messages import Button, Outbound, OutboundFile
+from channels.web.channel import place_of
+from channels.web.conversation_log import ConversationLog
+from gateway.base.clock import SystemClock
+from tests.page.browser.kit import GATEWAY_GONE, LOOKS
+from tests.page.conftest import PageVillage
+from tests.page.hostile_texts import TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tests.page.browser.kit import BrowserTab
-    from tests.page.conftest import PageVillage
 
     Visit = Callable[..., Awaitable[BrowserTab]]
+
+
+async def keep(_: str) -> None:
+    """Nothing is recorded."""
+
+
+def free_port() -> int:
+    with socket.socket() as plug:
+        plug.bind(("127.0.0.1", 0))
+        found: int = plug.getsockname()[1]
+        return found
+
 
 ANSWER = """It lies **under the blue pot**, as you noted in `memory/2026-11-21.md`.
 
@@ -155,3 +175,142 @@ async def test_a_viewer_reads_and_cannot_write(village: PageVillage, visit: Visi
         await viewer.page.locator(".bubble.theirs", has_text="Hello.").wait_for()
         assert await viewer.page.locator("textarea").count() == 0
         await viewer.check("chat-viewer")
+
+
+async def test_hostile_texts_are_shown_and_run_nowhere(village: PageVillage, visit: Visit) -> None:
+    async with village.page() as served:
+        channel = served.house.page.channel
+        place = place_of("agent:main:main")
+        folder = village.root / "files"
+        folder.mkdir()
+        (folder / "f").write_bytes(b"<script>window.__hit=1</script>")
+        for number, text in enumerate(TEXTS):
+            enclosed = OutboundFile(path=folder / "f", name=text, media_type="text/html") if number % 10 == 0 else None
+            button = (Button(label=text[:80], value="/x"),) if number % 7 == 0 else ()
+            await channel.send(
+                Outbound(key=f"k{number}", conversation=place, text=text, enclosure=enclosed, buttons=button), keep
+            )
+        tab = await visit(served)
+        tab.page.on("dialog", lambda dialog: tab.lines.append(f"dialog: {dialog.message}"))
+        await tab.go("chat", title="Chat")
+        await tab.page.locator(".bubble").first.wait_for()
+        shown = set()
+        for _ in range(400):
+            shown |= set(await tab.page.eval_on_selector_all("[data-key]", "all => all.map(one => one.dataset.key)"))
+            bad = await tab.page.evaluate(
+                "() => [...document.querySelectorAll('main :is(script,iframe,object,embed,svg script,style,link,base,meta,form form)')]"
+                ".concat([...document.querySelectorAll('main img')].filter(i => !i.src.startsWith(location.origin + '/page/file/')))"
+                ".concat([...document.querySelectorAll('main a')].filter(a => !/^(https?|mailto):/.test(a.href)))"
+                ".map(one => one.outerHTML)"
+            )
+            assert bad == []
+            if len(shown) >= len(TEXTS):
+                break
+            await tab.page.evaluate("() => document.querySelector('.virtual').scrollBy(0, -600)")
+            await tab.page.wait_for_timeout(30)
+        assert len(shown) >= len(TEXTS)
+        assert await tab.page.evaluate("window.__hit") is None
+        assert tab.unexpected() == []
+
+
+async def test_a_conversation_of_five_thousand_messages_scrolls_smoothly(village: PageVillage, visit: Visit) -> None:
+    """How many frames are drawn in a second depends on the machine; so they are compared with those of a page at rest."""
+    async with village.page() as served:
+        log = ConversationLog(served.state / "web", "agent:main:main")
+        at = SystemClock().now()
+        log.add({"who": "user", "key": "first", "uid": "first", "text": "first", "at": at.isoformat()})
+        lines = [
+            {"who": "agent" if n % 2 else "user", "key": f"k{n}", "uid": f"u{n}", "text": f"message {n} " * (1 + n % 9)}
+            | {"at": (at + timedelta(milliseconds=n)).isoformat()}
+            for n in range(5000)
+        ]
+        [file] = (served.state / "web").glob("*.jsonl")
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        tab = await visit(served)
+        await tab.go("chat", title="Chat")
+        await tab.page.get_by_text("message 4999").first.wait_for()
+        rest, found = await tab.page.evaluate(SCROLL, 0), await tab.page.evaluate(SCROLL, 150)
+        told = {name: round(value) for name, value in found.items()}
+        print(f"at rest {rest['rate']:.0f} frames/s, scrolling {found['rate']:.0f}: {told}")  # noqa: T201
+        assert found["most"] < 80  # elements of the list that exist at a time
+        assert found["far"] > 1000
+        assert found["rate"] > rest["rate"] / 3
+
+
+SCROLL = """async step => {
+  const box = document.querySelector('.virtual');
+  const began = performance.now(), start = box.scrollTop;
+  let last = began, frames = 0, longest = 0, most = 0;
+  while (performance.now() - began < 2500) {
+    await new Promise(requestAnimationFrame);
+    const now = performance.now();
+    longest = Math.max(longest, now - last); last = now; frames += 1;
+    if (step) box.scrollBy(0, -step);
+    most = Math.max(most, document.querySelectorAll('[data-key]').length);
+  }
+  const ms = performance.now() - began;
+  return {frames, ms, rate: frames * 1000 / ms, longest, most, far: start - box.scrollTop};
+}"""
+
+
+async def test_words_are_found_and_a_new_conversation_is_begun(village: PageVillage, visit: Visit) -> None:
+    village.model.then("The blue pot.", "Hello there.")
+    async with village.page() as served:
+        tab = await visit(served, "phone-light")
+        await tab.go("chat", title="Chat")
+        await tab.page.get_by_label("Message", exact=True).fill("Where is it?")
+        await tab.page.get_by_role("button", name="Send").click()
+        await tab.page.locator(".bubble.theirs", has_text="The blue pot.").wait_for()
+        await tab.page.get_by_role("button", name="Search").click()
+        await tab.page.get_by_label("Words to look for").fill("BLUE pot")
+        await tab.page.get_by_role("button", name="Find").click()
+        await tab.page.get_by_text("1 message found").wait_for()
+        await tab.check("chat-search")
+        await tab.page.locator(".plainlist button").click()
+        await tab.page.get_by_role("button", name="Close").click()
+        await tab.page.get_by_role("button", name="New conversation").click()
+        await tab.page.get_by_label("Name").fill("Trip to Rome")
+        await tab.check("chat-new")
+        await tab.page.get_by_role("button", name="Begin").click()
+        await tab.page.get_by_text("Nothing was said here yet").wait_for()
+        await tab.page.get_by_label("Message", exact=True).fill("hi")
+        await tab.page.get_by_role("button", name="Send").click()
+        await tab.page.locator(".bubble.theirs", has_text="Hello there.").wait_for()
+        assert served.house.agents["main"].store.get("agent:main:trip-to-rome") is not None
+
+
+async def test_a_recording_is_sent_and_can_be_heard(village: PageVillage, visit: Visit) -> None:
+    village.model.then("I hear you.")
+    async with village.page() as served:
+        tab = await visit(served, permissions=["microphone"])
+        await tab.go("chat", title="Chat")
+        await tab.page.get_by_role("button", name="Record a voice message").click()
+        await tab.page.get_by_text("Recording …").wait_for()
+        await tab.page.wait_for_timeout(600)
+        await tab.check("chat-recording")
+        await tab.page.get_by_role("button", name="Send recording").click()
+        await tab.page.locator(".bubble.mine audio").wait_for()
+        await tab.page.locator(".bubble.theirs").first.wait_for()
+
+
+async def test_the_page_goes_on_when_the_gateway_was_restarted_under_it(village: PageVillage, visit: Visit) -> None:
+    village.model.then("Before.", "After.")
+    port = free_port()
+    village.settings = PageVillage(village.root, gateway={"port": port}).settings
+    async with village.page() as served:
+        tab = await visit(served)
+        await tab.go("chat", title="Chat")
+        await tab.page.get_by_label("Message", exact=True).fill("one")
+        await tab.page.get_by_label("Message", exact=True).press("Enter")
+        await tab.page.locator(".bubble.theirs", has_text="Before.").wait_for()
+    await tab.page.get_by_text("Not connected").wait_for()
+    tab.expected += GATEWAY_GONE
+    await tab.page.get_by_label("Message", exact=True).fill("two")
+    await tab.page.get_by_label("Message", exact=True).press("Enter")
+    await tab.page.get_by_text("The gateway does not answer").wait_for()
+    async with village.page():
+        await tab.page.get_by_text("Not connected").wait_for(state="detached")
+        assert await tab.page.get_by_label("Message", exact=True).input_value() == "two"
+        await tab.page.get_by_role("button", name="Send").click()
+        await tab.page.locator(".bubble.theirs", has_text="After.").wait_for()
+        assert await tab.page.locator(".bubble").count() == 4

@@ -18,7 +18,11 @@ function arranged(items) {
   const doubled = (one) => !one.uid && (one.who === "agent" ? sent : one.who === "user" ? typed : new Set()).has(one.id.slice(0, one.id.lastIndexOf(":")));
   for (const one of items.filter((found) => !doubled(found))) {
     if (one.who === "tool") calls.set(one.call, one);
-    if (one.who === "result" && calls.has(one.call)) { calls.get(one.call).result = one; continue; }
+    if (one.who === "result" && calls.has(one.call)) {
+      const asked = calls.get(one.call);
+      if (asked.result?.id !== one.id) known.set(asked.id, { ...asked, result: one });
+      continue;
+    }
     if (one.who !== "press") known.set(one.id, one);
   }
   return [...known.values()].sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
@@ -238,6 +242,16 @@ export default function Chat({ route, role, agents, me }) {
   const items = useRef(talk.items); items.current = talk.items;
   const before = useRef(talk.before); before.current = talk.before;
   const more = useRef(talk.more); more.current = talk.more;
+  // A message that did not change is not drawn again.
+  const drawn = useRef(new WeakMap());
+  const draw = (one, place) => {
+    const first = !place || talk.items[place - 1].at.slice(0, 10) !== one.at.slice(0, 10);
+    const known = drawn.current.get(one);
+    if (known?.first === first) return known.shown;
+    const shown = html`<${Item} item=${one} role=${role} onPress=${press} first=${first} />`;
+    drawn.current.set(one, { first, shown });
+    return shown;
+  };
   const canAsk = "Notification" in window && Notification.permission === "default" && isSecureContext;
   const [asked, setAsked] = useState(false);
   const actions = html`<${Select} label=${t("chat.session")} hidden value=${session} options=${options} onInput=${(key) => { location.hash = `#/chat/${encodeURIComponent(key)}`; }} />
@@ -247,7 +261,7 @@ export default function Chat({ route, role, agents, me }) {
     ${searching && html`<${Search} session=${session} onFound=${jump} onClose=${() => setSearching(false)} />`}
     <${ErrorNotice} error=${talk.failure?.status === 401 ? null : talk.failure} retry=${talk.failure && talk.reload} /><h2 class="unseen">${t("chat.conversation")}</h2>
     ${talk.loading ? html`<${Loading} />` : talk.items.length || talk.live ? html`<${VirtualList} key=${session} items=${talk.items} keyOf=${(one) => one.id} end onStart=${talk.more} anchor=${anchor} label=${t("chat.conversation")}
-      item=${(one, place) => html`<${Item} item=${one} role=${role} onPress=${press} first=${!place || talk.items[place - 1].at.slice(0, 10) !== one.at.slice(0, 10)} />`}
+      item=${draw}
       foot=${talk.live && html`<${Growing} live=${talk.live} role=${role} onStop=${stop} />`} />` : html`<p class="empty first">${t("chat.empty")}</p>`}
     <p class="unseen" role="status" aria-live="polite">${told.slice(0, 500)}</p>
     ${role === "owner" ? html`<${Composer} session=${session} onFail=${talk.fail} />` : html`<${Notice}>${t("chat.viewer")}<//>`}

@@ -1,0 +1,154 @@
+"""Conversations as the page shows them: nothing twice, in order, of any length, and read from the end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
+from agent.models.scripted import Stall
+from agent.transcript.entries import Entry, Opened, Said, encode
+from gateway.page.chat_history import read_history, search_history
+from tests.openai_api.conftest import until
+from tests.patience import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    import pytest
+
+    from tests.page.conftest import PageVillage, Tab
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SESSION = "agent:main:main"
+
+
+def written(path: Path, texts: list[str]) -> None:
+    """Write a transcript in which a person and the agent take turns."""
+    lines = [encode(Entry(id="open:0", parent=None, at=NOON, body=Opened(agent="main", session="s", key=SESSION)))]
+    for number, text in enumerate(texts):
+        at = NOON + timedelta(seconds=number + 1)
+        message: Any = UserMessage(content=(Text(text=text),), at=at)
+        if number % 2:
+            message = AssistantMessage(content=(Text(text=text),), model="m/m", stop="end")
+        lines.append(encode(Entry(id=f"t{number // 2}:{number % 2}", parent=None, at=at, body=Said(message=message))))
+    path.write_bytes(b"".join(lines))
+
+
+@given(lengths=st.lists(st.sampled_from([1, 10, 300_000]), max_size=12), limit=st.integers(1, 5))
+def test_the_parts_of_a_conversation_are_the_whole(
+    tmp_path_factory: pytest.TempPathFactory, lengths: list[int], limit: int
+) -> None:
+    path = tmp_path_factory.mktemp("history") / "s.jsonl"
+    texts = [f"{number}:" + "ü" * length for number, length in enumerate(lengths)]
+    written(path, texts)
+    found: list[str] = []
+    before: int | None = None
+    while True:
+        part = read_history(path, [], NOON, before, limit)
+        assert len(part.items) <= limit
+        found = [item["text"] for item in part.items] + found
+        before = part.before
+        if before is None:
+            break
+    assert [text[:100] for text in found] == [text[:100] for text in texts]
+
+
+def test_a_session_of_fifty_thousand_messages_is_opened_at_its_end_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    written(path, [f"message {number} about blue pots" for number in range(50_000)])
+    began = time.process_time()
+    part = read_history(path, [], NOON, None, 200)
+    took = time.process_time() - began
+    assert [item["text"] for item in part.items[-2:]] == ["message 49998 about blue pots", "message 49999 about blue pots"]
+    assert took < 1
+    [found] = search_history(path, ["message", "17", "17123"], 10)
+    assert found["text"].startswith("message 17123")
+
+
+def test_a_transcript_that_is_damaged_or_missing_hides_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    assert read_history(path, [], NOON, None, 10).items == []
+    written(path, ["a", "b"])
+    path.write_bytes(path.read_bytes() + b'{"torn')
+    assert [item["text"] for item in read_history(path, [], NOON, None, 10).items] == ["a", "b"]
+    line = {"who": "agent", "key": "x", "uid": "u", "text": "/help says", "at": "no time"}
+    assert len(read_history(path, [line], NOON, None, 10).items) == 2
+
+
+async def eventually(ask: Callable[[], Awaitable[Any]], good: Callable[[Any], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not good(await ask()):  # noqa: ASYNC110  (nobody announces it)
+            await asyncio.sleep(0.05)
+
+
+async def said(tab: Tab, text: str, key: str = "0123456789ab", **more: Any) -> str:
+    uid: str = (await tab.call("chat.say", session=SESSION, text=text, key=key, **more))["uid"]
+    return uid
+
+
+async def texts_of(tab: Tab) -> list[tuple[str, str]]:
+    items = (await tab.call("chat.history", session=SESSION))["items"]
+    return [(item["who"], item["text"]) for item in items if item["who"] in {"user", "agent"}]
+
+
+async def test_each_message_is_shown_once_and_in_order(village: PageVillage) -> None:
+    village.model.then([ToolCall(id="c1", name="read", arguments={"path": "MEMORY.md"})], "It is **there**.")
+    async with village.page() as served:
+        tab = await served.tab()
+        await said(tab, "Where?")
+        await said(tab, "Where?")  # the answer to the first request was lost
+        wanted = [("user", "Where?"), ("agent", "It is **there**.")]
+        await eventually(lambda: texts_of(tab), lambda found: found == wanted)
+        items = (await tab.call("chat.history", session=SESSION))["items"]
+        assert [item["who"] for item in items] == ["user", "tool", "result", "agent"]
+        assert items[-1]["tree"] == [["p", "It is ", ["strong", "there"], "."]]
+        await said(tab, "/status", key="another-key-1")
+        await eventually(lambda: texts_of(tab), lambda found: len(found) == 4)
+        assert (await texts_of(tab))[2] == ("user", "/status")
+        found = await tab.call("chat.search", session=SESSION, words="where")
+        assert [one["who"] for one in found] == ["user"]
+
+
+async def test_a_restart_in_the_midst_of_a_turn_answers_once(village: PageVillage) -> None:
+    village.model.then([Stall(asyncio.Event())])
+    async with village.page() as served:
+        tab = await served.tab()
+        await said(tab, "Where?")
+        await until(lambda: len(village.model.requests) == 1)
+    village.model.then("Under the pot.")
+    async with village.page() as served:
+        tab = await served.tab()
+        wanted = [("user", "Where?"), ("agent", "Under the pot.")]
+        await eventually(lambda: texts_of(tab), lambda found: found == wanted)
+
+
+async def test_sessions_are_apart_and_those_of_no_agent_do_not_exist(village: PageVillage) -> None:
+    village.model.then("One.", "Two.")
+    async with village.page() as served:
+        tab = await served.tab()
+        await tab.call("chat.say", session="agent:main:travel", text="go", key="0123456789ab")
+        travel = "agent:main:travel"
+        await eventually(lambda: tab.call("chat.history", session=travel), lambda found: len(found["items"]) == 2)
+        assert await texts_of(tab) == []
+        assert {row["key"] for row in await tab.call("chat.sessions")} == {"agent:main:travel", SESSION}
+        for wrong in (
+            "agent:other:main",
+            "main",
+            "agent:main:../x",
+            "agent:main:a/b",
+            "",
+            "agent:main:" + "x" * 300,
+            "agent:main",
+        ):
+            answer = await tab.post("/page/call/chat.history", {"session": wrong})
+            assert answer.status_code == 400, wrong
+        for key in ("", "short", "x" * 65, "../../etc/passwd", "a b c d e f"):
+            answer = await tab.post("/page/call/chat.say", {"session": SESSION, "text": "x", "key": key})
+            assert answer.status_code == 400, key

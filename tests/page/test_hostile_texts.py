@@ -1,0 +1,148 @@
+"""Whatever a text holds, the page is given texts and the names of a few harmless elements, and files are never opened as pages."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.web.stored_files import plain_name
+from gateway.page.browsers import browser_name
+from gateway.page.markdown_tree import LONGEST, tree_of
+from tests.page.hostile_texts import TEXTS
+
+if TYPE_CHECKING:
+    from tests.page.conftest import ServedPage
+
+ELEMENTS = {
+    "p",
+    "blockquote",
+    "ul",
+    "ol",
+    "li",
+    "em",
+    "strong",
+    "s",
+    "a",
+    "code",
+    "pre",
+    "br",
+    "hr",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+}
+ATTRIBUTES = {"a": {"href"}, "ol": {"start"}, "pre": {"lang"}, "th": {"align"}, "td": {"align"}}
+
+
+def check(node: Any) -> None:
+    if isinstance(node, str):
+        return
+    name, *rest = node
+    assert name in ELEMENTS
+    given_ = rest.pop(0) if rest and isinstance(rest[0], dict) else {}
+    assert set(given_) <= ATTRIBUTES.get(name, set())
+    if "href" in given_:
+        assert given_["href"].lower().startswith(("http://", "https://", "mailto:"))
+    for child in rest:
+        check(child)
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(set(TEXTS)) >= 200
+
+
+@pytest.mark.sec(19)
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_a_text_becomes_text_and_harmless_elements(text: str) -> None:
+    tree = tree_of(text)
+    for node in tree:
+        check(node)
+    json.dumps(tree)
+    for name in (plain_name(text), browser_name(text)):
+        assert name
+        assert not set(name) & set("/\\\n\r\x00") or name == browser_name(text)
+        assert "\n" not in name
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8") | st.sampled_from("*_`[]()<>!#|-\n 1.\\~&"), max_size=300))
+def test_any_text_becomes_text_and_harmless_elements(text: str) -> None:
+    for node in tree_of(text):
+        check(node)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 50_000, "> " * 20_000, "*a " * 30_000, "x" * (LONGEST + 1), "- " * 9000, "|" * 40_000, "\x00", ""]
+)
+def test_a_text_that_is_made_to_be_slow_or_deep_is_shown_as_it_is(text: str) -> None:
+    for node in tree_of(text):
+        check(node)
+
+
+def words(node: Any) -> str:
+    if isinstance(node, str):
+        return node
+    return "".join(words(child) for child in node[1:] if not isinstance(child, dict))
+
+
+def test_markdown_keeps_its_words_and_its_form() -> None:
+    tree = tree_of(
+        "# A *b*\n\n3. one\n4. two\n\n| x | y |\n|:-:|--:|\n| 1 | 2 |\n\n```py\nz\n```\n[l](https://a.example) ~~s~~"
+    )
+    assert tree[0] == ["h1", "A ", ["em", "b"]]
+    assert tree[1] == ["ol", {"start": 3}, ["li", "one"], ["li", "two"]]
+    assert tree[2][0] == "table"
+    assert tree[3] == ["pre", {"lang": "py"}, "z\n"]
+    assert tree[4] == ["p", ["a", {"href": "https://a.example"}, "l"], " ", ["s", "s"]]
+    assert words(["x", *tree]).startswith("A bonetwo")
+
+
+@pytest.mark.sec(19)
+@pytest.mark.parametrize(
+    "media_type", ["text/html", "image/svg+xml", "application/xhtml+xml", "text/xml", "application/pdf", "x"]
+)
+async def test_a_file_is_saved_and_never_opened_as_a_page(served: ServedPage, media_type: str) -> None:
+    tab = await served.tab()
+    name = '<img src=x onerror=alert(1)>\r\nx-evil: 1".html'
+    answer = await tab.client.post(
+        "/page/upload",
+        params={"name": name, "type": media_type},
+        content=b"<script>window.__hit=1</script>",
+        headers={"origin": tab.base, "x-homebody-csrf": tab.csrf},
+    )
+    stored = answer.json()["result"]
+    got = await tab.client.get(f"/page/file/{stored['id']}")
+    assert got.status_code == 200
+    assert got.headers["content-type"] == "application/octet-stream"
+    assert got.headers["content-disposition"].startswith("attachment; filename*=UTF-8''")
+    assert "sandbox" in got.headers["content-security-policy"]
+    assert "x-evil" not in got.headers
+
+
+async def test_a_picture_is_shown_under_a_policy_that_runs_nothing(served: ServedPage) -> None:
+    tab = await served.tab()
+    stored = (await tab.post("/page/upload?name=a.png&type=image/png", b"\x89PNG")).json()["result"]
+    got = await tab.client.get(f"/page/file/{stored['id']}")
+    assert (got.headers["content-type"], got.headers["x-content-type-options"]) == ("image/png", "nosniff")
+    assert got.headers["content-security-policy"].startswith("default-src 'none'; sandbox")
+
+
+@pytest.mark.parametrize(
+    "query", ["offset=-1", "offset=x", "id=../x&offset=0", "id=" + "0" * 32 + "&offset=0", "id=%00&offset=1", "offset=1e3"]
+)
+async def test_a_piece_that_belongs_nowhere_is_refused(served: ServedPage, query: str) -> None:
+    tab = await served.tab()
+    answer = await tab.post(f"/page/upload?{query}", b"x")
+    assert answer.status_code == 400, answer.text
