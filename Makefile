@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat setup install extras test thorough lint fire story page live engines pythons bench bench-all bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
+.PHONY: chat setup install extras test thorough lint fire story page live matrix engines pythons bench bench-all bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -79,6 +79,10 @@ page: $(RUNTIME) $(TESTS) $(PAGE) ## test the page in a real browser (needs chro
 
 pythons: $(TESTS) $(LINT) ## try the built wheel on Python 3.11 to 3.14, and with uv tool and pipx (ARGS="3.13" for one)
 	@exec .ci/pythons $(ARGS)
+
+matrix: $(RUNTIME) $(TESTS) ## run the Matrix channel against Synapse, a real homeserver (240 MB, installed once)
+	@PYTHON="$(CURDIR)/$(BIN)/python" sh tests/matrix/install
+	HOMEBODY_SYNAPSE=1 $(BIN)/pytest -n 0 tests/matrix $(ARGS)
 
 engines: $(RUNTIME) $(TESTS) $(ENGINES)/.made ## run the local embedders on real models (builds llama.cpp once; needs a C++ compiler)
 	HOMEBODY_REQUIRE_GGUF=1 HOMEBODY_REQUIRE_ONNX=1 PYTHONPATH=$(ENGINES) $(BIN)/pytest tests/embedding/test_gguf.py tests/embedding/test_onnx.py

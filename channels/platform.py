@@ -91,6 +91,14 @@ class DeviceTools(Protocol):
         """Make the next start sign in as a new device; return the facts of the one that is given up."""
         ...
 
+    def verification(self) -> dict[str, Any]:
+        """Return the verification that runs or was the last: id, user, device, state, emoji; empty if there was none."""
+        ...
+
+    def answer(self, identity: str, *, same: bool) -> None:
+        """Tell the running gateway whether the emoji of a verification are the same on both devices."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupGuide:

@@ -6,7 +6,7 @@ import asyncio
 import random as system_random
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from channels.common.chat_channel import ChatChannel
 from channels.common.previews import Previews
@@ -14,7 +14,7 @@ from channels.errors import ChannelBroken, ChannelError, NotSent
 from channels.matrix.markup import chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from channels.common.backoff import Backoff
     from channels.common.log import Log
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from channels.matrix.receiving import Receiver
     from channels.matrix.sending import Outgoing
     from channels.matrix.settings import MatrixAccount, MatrixSettings
+    from channels.matrix.verification import Verifications
     from channels.messages import Attachment, ChatAddress, Outbound, Sent
     from channels.protocol import Clock, InboundSink
 
@@ -66,6 +67,7 @@ class MatrixChannel(ChatChannel):
         self._outgoing: Outgoing | None = None
         self._encryption: Encryption | None = None
         self._reactions: OwnReactions | None = None
+        self._verifications: Verifications | None = None
         self._device: Device | None = None
         self._shown: dict[str, float] = {}
         self._previews = Previews(self, clock, between=lambda _: BETWEEN_EDITS)
@@ -113,6 +115,7 @@ class MatrixChannel(ChatChannel):
             self._encryption = await self._opened(device)
             rooms = RoomDirectory(device.user)
             self._outgoing = Outgoing(self._settings, http, device.device, rooms, self._clock, self._encryption, self._shown)
+            self._verifications = self._verifying(http, sink, device)
             self._receiver = Receiver(
                 self._settings,
                 self.account,
@@ -122,6 +125,7 @@ class MatrixChannel(ChatChannel):
                 clock=self._clock,
                 log=self._log,
                 encryption=self._encryption,
+                verifications=self._verifications,
                 backoff=self._backoff,
             )
             self._receiver.on_contact = backoff.over
@@ -133,8 +137,35 @@ class MatrixChannel(ChatChannel):
             raise
         finally:
             self._receiver = self._outgoing = self._http = None
+            if self._verifications is not None:
+                await self._verifications.close()
             encryption, self._encryption = self._encryption, None
             await asyncio.shield(asyncio.ensure_future(_closed(http, encryption)))
+
+    def _verifying(self, http: MatrixHttp, sink: InboundSink, device: Device) -> Verifications | None:
+        if self._encryption is None or self._state is None:
+            return None
+        from channels.matrix.sas import Party
+        from channels.matrix.verification import Verifications
+
+        return Verifications(
+            self._encryption,
+            http,
+            sink,
+            self._put,
+            us=Party(device.user, device.device),
+            folder=self._state,
+            clock=self._clock,
+            log=self._log,
+            account=self.account,
+        )
+
+    async def _put(self, room: str, kind: str, content: Mapping[str, Any], transaction: str) -> str:
+        outgoing = self._connected()
+        known = outgoing.rooms.get(room)
+        if known is None:
+            raise NotSent("the agent is not in the room", permanent=True)
+        return await outgoing.put(known, kind, content, transaction)
 
     async def _opened(self, device: Device) -> Encryption | None:
         """Return what encrypts, if it is switched on and installed."""
@@ -248,7 +279,8 @@ class MatrixChannel(ChatChannel):
 
 
 def _load_encryption() -> None:
-    import channels.matrix.encryption  # noqa: F401 - loaded in a thread: it takes half a second
+    import channels.matrix.encryption
+    import channels.matrix.verification  # noqa: F401 - loaded in a thread: it takes half a second
 
 
 async def _closed(http: MatrixHttp, encryption: Encryption | None) -> None:

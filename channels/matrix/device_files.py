@@ -15,8 +15,11 @@ from channels.errors import ChannelBroken, ChannelError
 
 FILE: Final = "device.json"
 IDENTITY: Final = "identity.json"
-"""The fingerprint of the device, and whether the account's own keys vouch for it."""
-SIGN_IN: Final = "homebody matrix sign-in"
+"""The fingerprint of the device."""
+VERIFICATION: Final = "verification.json"
+"""The verification that runs or was the last, written by the gateway."""
+ANSWER: Final = "answer.json"
+"""Whether its emoji are the same, written by the command line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +94,13 @@ class DeviceFiles:
         device = self._device()
         told = {"server": device.server, "user": device.user, "device": device.device, "former": device.former or None}
         identity = self._read(IDENTITY)
+        last = self._read(VERIFICATION)
         own = identity if identity.get("device") == device.device else {}
         return {
             **told,
             "signedIn": bool(device.token),
             "fingerprint": own.get("fingerprint"),
-            "crossSigned": bool(own.get("crossSigned")),
+            "lastVerification": {key: last[key] for key in ("user", "device", "state", "at") if key in last} or None,
         }
 
     def forget(self) -> dict[str, Any]:
@@ -106,9 +110,27 @@ class DeviceFiles:
             store(self._folder, Device(server=kept.server, user=kept.user, device=new_identity(), former=kept.device))
         return facts
 
+    def verification(self) -> dict[str, Any]:
+        """See the protocol."""
+        return self._read(VERIFICATION)
+
+    def answer(self, identity: str, *, same: bool) -> None:
+        """See the protocol."""
+        write_private(self._folder / ANSWER, {"id": identity, "same": same})
+
     def _read(self, name: str) -> dict[str, Any]:
-        try:
-            found = json.loads((self._folder / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        return _object(self._folder / name)
+
+
+def read_answer(folder: Path, identity: str) -> bool | None:
+    """Return what the owner answered to a verification; None while there is no answer."""
+    found = _object(folder / ANSWER)
+    return bool(found.get("same")) if found.get("id") == identity else None
+
+
+def _object(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -68,6 +68,9 @@ class Encryption:
             await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
             await asyncio.to_thread(client.restore_login, device.user, device.device, device.token)
             await asyncio.to_thread(made._read)
+        except asyncio.CancelledError:
+            await client.close()
+            raise
         except Exception as error:  # whatever is wrong with the database
             await client.close()
             raise ChannelBroken(
@@ -77,11 +80,11 @@ class Encryption:
         await made.identify(device.device)
         return made
 
-    async def identify(self, device: str, *, cross_signed: bool = False) -> None:
+    async def identify(self, device: str) -> None:
         """Write the fingerprint of the device for the command line."""
         assert self._client.olm is not None
         fingerprint = self._client.olm.account.identity_keys["ed25519"]
-        facts = {"device": device, "fingerprint": fingerprint, "crossSigned": cross_signed}
+        facts = {"device": device, "fingerprint": fingerprint}
         await asyncio.to_thread(write_private, self._folder / IDENTITY, facts)
 
     def _read(self) -> None:
@@ -256,6 +259,24 @@ class Encryption:
                 if (person, device.id) not in served and olm.session_store.get(device.curve25519) is not None:
                     session.shared = False
                     raise NotSent("the key of the room did not reach every device")
+
+    async def keys_of(self, user: str, device: str) -> dict[str, str]:
+        """Return the signing key of somebody's device, by its id; asked of the homeserver if it is not known. Raises LookupError."""
+        store = self._client.device_store
+        if device not in store[user]:
+            assert self._client.olm is not None
+            self._client.olm.users_for_key_query.add(user)
+            await self._client.keys_query()
+        return {f"ed25519:{device}": str(store[user][device].ed25519)}
+
+    def own_keys(self) -> dict[str, str]:
+        """Return the signing key of this device, by its id."""
+        assert self._client.olm is not None
+        return {f"ed25519:{self._client.device_id}": str(self._client.olm.account.identity_keys["ed25519"])}
+
+    def trust(self, user: str, device: str) -> None:
+        """Take a device for verified from now on."""
+        self._client.verify_device(self._client.device_store[user][device])
 
     async def close(self) -> None:
         """Close the connections and the database."""

@@ -7,6 +7,7 @@ homeserver leaves out messages (a gap), those between are asked for before the n
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
     from channels.matrix.encryption import Encryption
     from channels.matrix.rooms import Room, RoomDirectory
     from channels.matrix.settings import MatrixAccount
+    from channels.matrix.verification import Verifications
     from channels.protocol import Clock, InboundSink
 
 CURSOR: Final = "since"
 PAGE: Final = 100
+VERIFICATION: Final = "m.key.verification."
 MOST_PAGES: Final = 50
 """Pages that are read of one gap in one room."""
 _QUIET = {"presence": {"not_types": ["*"]}}
@@ -38,10 +41,16 @@ FILTER: Final = json.dumps(
     separators=(",", ":"),
 )
 """Only the members who write are told, so that a room of ten thousand people costs no more than a small one."""
-SURVEY: Final = json.dumps(
-    {**_QUIET, "room": {"timeline": {"limit": 1, **_LAZY}, "state": _LAZY, "ephemeral": {"not_types": ["*"]}}},
-    separators=(",", ":"),
-)
+
+
+def survey_filter() -> str:
+    """Return the filter of a request for how things are now.
+
+    It names a room that is none: Synapse answers the same question from a
+    cache for two minutes, which would be how things were before a restart.
+    """
+    room = {"timeline": {"limit": 1, **_LAZY}, "state": _LAZY, "ephemeral": {"not_types": ["*"]}}
+    return json.dumps({**_QUIET, "room": {**room, "not_rooms": [f"!{uuid.uuid4().hex}:none"]}}, separators=(",", ":"))
 
 
 class Receiver:
@@ -58,6 +67,7 @@ class Receiver:
         clock: Clock,
         log: Log,
         encryption: Encryption | None,
+        verifications: Verifications | None = None,
         backoff: Callable[[], Backoff],
     ) -> None:
         self._settings = settings
@@ -67,6 +77,7 @@ class Receiver:
         self._sink = sink
         self._log = log
         self._encryption = encryption
+        self._verifications = verifications
         self._backoff = backoff
         self._guard = EventGuard(log, account)
         self._aside = BackgroundTasks(log, account)
@@ -94,7 +105,7 @@ class Receiver:
 
     async def _survey(self) -> str:
         """Learn the rooms and invitations as they are now, and return where to read on: at the cursor, or from now on."""
-        told = await self._http.ask("GET", path("sync"), query={"filter": SURVEY, "timeout": "0"})
+        told = await self._http.ask("GET", path("sync"), query={"filter": survey_filter(), "timeout": "0"})
         self._heard()
         parts = _parts(told)
         for identity, one in parts["join"].items():
@@ -118,6 +129,7 @@ class Receiver:
         parts = _parts(told)
         if self._encryption is not None:
             await self._encryption.received(told, rooms=parts["join"])
+        await self._verify(told.get("to_device"))
         messages: list[Inbound] = []
         latest: dict[str, str] = {}
         for identity, one in parts["join"].items():
@@ -134,6 +146,12 @@ class Receiver:
         if self._settings.read_receipts and latest:
             self._aside.begin("a message was not marked as read", self._mark(latest))
         return fresh
+
+    async def _verify(self, to_device: object) -> None:
+        listed = to_device.get("events") if isinstance(to_device, dict) else None
+        for event in listed if isinstance(listed, list) else ():
+            if self._verifications is not None and isinstance(event, dict) and str(event.get("type")).startswith(VERIFICATION):
+                await self._verifications.hear(event)
 
     async def _room(self, identity: str, told: Mapping[str, Any], since: str, latest: dict[str, str]) -> list[Inbound]:
         timeline = told.get("timeline") if isinstance(told.get("timeline"), dict) else {}
@@ -198,6 +216,10 @@ class Receiver:
             return None
         if event["type"] == "m.reaction":
             return await self._reaction(event, room)
+        if str(event["type"]).startswith(VERIFICATION) or content.get("msgtype") == f"{VERIFICATION}request":
+            if self._verifications is not None and room.person is not None:
+                await self._verifications.hear(event, room.id)
+            return None
         if event["type"] not in MESSAGES:
             return None
         target = replaced(content)

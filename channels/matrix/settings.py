@@ -96,8 +96,6 @@ class MatrixAccount(AccountSection):
     """The name of the device, as other people see it, when it signs in by password."""
     encryption: bool = True
     """Whether encrypted rooms are read and written (needs the extra `matrix`). Off: they are left alone, with a line in the log."""
-    recovery_key: SecretStr | None = None
-    """The recovery key (or security key) of the account, by which its own device is cross-signed, so that clients show it as verified."""
     dm: MatrixDirect = MatrixDirect()
     """Private messages."""
     group_policy: GroupPolicy = "allowlist"
@@ -166,7 +164,7 @@ class MatrixSettings(MatrixAccount, SeveralAccounts[MatrixAccount]):
     """The account `default`, and further accounts by name."""
 
     ACCOUNT: ClassVar[type[BaseModel]] = MatrixAccount
-    OWN: ClassVar[tuple[str, ...]] = ("access_token", "token_file", "password", "user_id", "recovery_key")
+    OWN: ClassVar[tuple[str, ...]] = ("access_token", "token_file", "password", "user_id")
     SECRETS: ClassVar[tuple[str, ...]] = ("access_token", "token_file", "password")
 
     accounts: dict[str, MatrixAccount] = Field(default_factory=dict)

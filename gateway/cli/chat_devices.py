@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation, tell
+from gateway.base.errors import HomebodyError
+from gateway.cli.invocation import Invocation, pass_invocation, say, tell
 
 if TYPE_CHECKING:
     from channels.platform import DeviceTools
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_SECONDS = 600.0
+_OVER = frozenset({"done", "cancelled"})
+_HOW = (
+    "In Element: open your private chat with {user}, click its name, then Verify (or, signed in as {user}: Settings, Sessions, this\n"
+    "device, Verify). Choose to compare emoji. Waiting; Ctrl-C ends it ..."
+)
 _ACCOUNT = click.option("--account", default="default", show_default=True, help="An account under channels.matrix.accounts.")
 
 
@@ -25,7 +33,7 @@ def matrix() -> None:
 @_JSON
 @pass_invocation
 def status(invocation: Invocation, *, account: str, as_json: bool) -> None:
-    """Show the device, its fingerprint, and whether it is verified."""
+    """Show the device and its fingerprint, and the last verification."""
     facts = _tools(invocation, account).facts()
     tell(facts, _as_text(facts), as_json=as_json)
 
@@ -39,6 +47,42 @@ def sign_in(invocation: Invocation, *, account: str, as_json: bool) -> None:
     facts = _tools(invocation, account).forget()
     then = "It signs in again with the password of the settings after: homebody channels restart matrix"
     tell(facts, f"The device {facts['device']} is given up. {then}", as_json=as_json)
+
+
+@matrix.command()
+@_ACCOUNT
+@_JSON
+@pass_invocation
+def verify(invocation: Invocation, *, account: str, as_json: bool) -> None:
+    """Compare emoji with another device, which begins. The gateway must be running. With --json: show the verification that runs."""
+    tools = _tools(invocation, account)
+    facts = tools.facts()
+    if as_json:
+        tell(tools.verification(), "", as_json=True)
+        return
+    say(_HOW.format(user=facts["user"]))
+    seen = tools.verification().get("id") if tools.verification().get("state") in _OVER else None
+    asked = ""
+    deadline = time.monotonic() + _SECONDS
+    while time.monotonic() < deadline:
+        now = tools.verification()
+        state = now.get("state") if now.get("id") != seen else None
+        if state == "compare" and asked != now["id"]:
+            asked = now["id"]
+            say(
+                f"{now['user']}, device {now['device']}:\n\n"
+                + "\n".join(f"    {one}  {name}" for one, name in now["emoji"])
+                + "\n"
+            )
+            tools.answer(asked, same=click.confirm("Does the other device show the same, in the same order?"))
+        elif state == "done":
+            say(f"Verified: {now['user']}, device {now['device']}.")
+            return
+        elif state == "cancelled":
+            hint = "Begin again on the other device, then: homebody matrix verify"
+            raise HomebodyError(f"the verification was cancelled: {now.get('reason')}", hint=hint)
+        time.sleep(0.3)
+    raise HomebodyError("no other device asked for a verification", hint="homebody status says whether the gateway runs")
 
 
 def _tools(invocation: Invocation, account: str) -> DeviceTools:
@@ -57,9 +101,8 @@ def _as_text(facts: dict[str, Any]) -> str:
         lines.append(f"before       {facts['former']}")
     if facts["fingerprint"]:
         lines.append(f"fingerprint  {facts['fingerprint']}")
-        lines.append(
-            f"verified     {'yes, by the keys of its account' if facts['crossSigned'] else 'not by the keys of its account'}"
-        )
     else:
         lines.append("fingerprint  none yet: it has keys once the gateway ran with encryption on")
+    if last := facts["lastVerification"]:
+        lines.append(f"verification {last['state']}: {last['user']}, device {last['device']}, at {last['at']}")
     return "\n".join(lines)

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 from tests.peers.discord import DiscordPeer
 from tests.peers.discord_links import Links
 from tests.peers.discord_state import Channel
+from tests.peers.matrix import TOKEN as MATRIX_TOKEN
+from tests.peers.matrix import MatrixPeer
+from tests.peers.matrix_state import SERVER
 from tests.peers.slack import SlackPeer
 from tests.peers.telegram import TOKEN, TelegramPeer
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 OWNER = 4711
 SLACK_OWNER = "U0OWNER01"
 DISCORD_OWNER = "700000000000000042"
+MATRIX_OWNER = f"@anna:{SERVER}"
 DISCORD_DM = "700000000000000101"
 """The private channel has its number for life, though each house of a scenario meets a server of its own."""
 HOOK_SECRET = "the-hook-of-a-house-under-fire"
@@ -373,9 +377,72 @@ def away(platform: str, dice: random.Random) -> Callable[[], Platform]:
     return made
 
 
+class WatchedMatrix(MatrixPeer, Watched):
+    """Tells the house from where it read on, and takes each transaction once."""
+
+    kind = "matrix"
+    heavy = ("channels.matrix.device", "channels.matrix.own_reactions", "channels.matrix.receiving", "channels.matrix.sending")
+    tells_all = False
+    port_of_house = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._place = self.home.made(MATRIX_OWNER, direct=True)
+        self._taken = 0
+        self._begun = False
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        sends = "/send/m.room.message/" in request.path
+        if sends:
+            await self.weather("before")
+        if "since" in request.query:
+            self._taken = max(self._taken, int(request.query["since"][1:]))
+            self._begun = True
+        if "/media/download/" in request.path:
+            await self.fetched()
+        answer = await super()._answer(request)
+        if sends:
+            self.sends += 1
+            await self.weather("after")
+            await self.watcher(self.kind, self.sends)
+        return answer
+
+    @property
+    def unconfirmed(self) -> int:
+        return sum(1 for one in self._place.events if one["_pos"] > self._taken and one["sender"] == MATRIX_OWNER)
+
+    def settings(self) -> dict[str, Any]:
+        given = {"homeserver": self.root, "accessToken": MATRIX_TOKEN, "encryption": False, "syncSeconds": 5}
+        return {**given, "dm": {"allowFrom": [MATRIX_OWNER]}}
+
+    def age(self) -> None:
+        """Events are never the same again."""
+
+    async def hear(self, text: str, file: Document | None = None) -> None:
+        await self.until(lambda: self._begun)
+        if file is None:
+            await self.say(self._place, MATRIX_OWNER, text)
+            return
+        media = f"given{self.home.number()}"
+        self.home.media[media] = (file.media_type, file.content)
+        info = {"size": len(file.content), "mimetype": file.media_type}
+        named = {"filename": file.name, "url": f"mxc://{SERVER}/{media}", "info": info}
+        await self.say(self._place, MATRIX_OWNER, text, **{"msgtype": "m.file", **named})
+
+    async def correct(self, before: str, text: str) -> None:
+        [written] = [one for one in self._place.events if one["content"].get("body") == before]
+        relation = {"rel_type": "m.replace", "event_id": written["event_id"]}
+        fresh = {"msgtype": "m.text", "body": text}
+        await self.say(self._place, MATRIX_OWNER, f"* {text}", **{"m.new_content": fresh, "m.relates_to": relation})
+
+    def shown(self) -> list[str]:
+        return self.said(self._place)
+
+
 PLATFORMS: dict[str, type[Platform]] = {
     "telegram": WatchedTelegram,
     "telegram webhook": CallingTelegram,
     "slack": WatchedSlack,
     "discord": WatchedDiscord,
+    "matrix": WatchedMatrix,
 }

@@ -1,0 +1,271 @@
+"""What the Matrix channel does beyond the published rules, against the strict peer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.errors import ChannelBroken, NotSent
+from channels.matrix.channel import MatrixChannel
+from channels.matrix.device_files import DeviceFiles, stored
+from channels.matrix.markup import EVENT_BYTES, chunks, html, said, text_content
+from channels.matrix.sending import KEPT_SECONDS
+from channels.matrix.settings import MatrixSettings
+from channels.messages import ChatAddress, Outbound
+from channels.testing import RecordingSink
+from tests.channels.matrix_stage import ANNA, BEN
+from tests.peers.hasty import FastClock
+from tests.peers.matrix import TOKEN, MatrixPeer
+from tests.peers.matrix_html import check_html
+from tests.peers.matrix_state import BOT, PASSWORD, SERVER
+from tests.peers.mood import CALM
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+DIRECT = ChatAddress(channel="matrix", kind="direct", id=ANNA)
+
+
+class House:
+    """A channel with its folder, and what its sink was given."""
+
+    def __init__(self, peer: MatrixPeer, folder: Path, **settings: Any) -> None:
+        self.peer = peer
+        self.folder = folder / "matrix"
+        self.given = {"homeserver": peer.root, "accessToken": TOKEN, "encryption": False, "syncSeconds": 20, **settings}
+        self.sink = RecordingSink()
+        self.clock = FastClock()
+        self.channel = self.made()
+
+    def made(self) -> MatrixChannel:
+        settings = MatrixSettings.model_validate(self.given)
+        return MatrixChannel(settings, "default", clock=self.clock, random=lambda: 1.0, state=self.folder)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        self.sink.is_ready.clear()
+        task = asyncio.ensure_future(self.channel.run(self.sink))
+        ready = asyncio.ensure_future(self.sink.is_ready.wait())
+        try:
+            await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+            yield
+        finally:
+            ready.cancel()
+            task.cancel()
+            await asyncio.gather(task, ready, return_exceptions=True)
+
+    async def send(self, text: str, **more: Any) -> str:
+        self.recorded: list[str] = getattr(self, "recorded", [])
+
+        async def record(noted: str) -> None:
+            self.recorded.append(noted)
+
+        return (await self.channel.send(Outbound(key="k1", conversation=DIRECT, text=text, **more), record)).platform_id
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[MatrixPeer]:
+    async with MatrixPeer(mood=CALM) as made:
+        yield made
+
+
+@given(st.text() | st.text(alphabet="*_`[]()<>#-1. \n|~&\"'!:/hts@"))
+def test_every_text_becomes_html_that_clients_show(text: str) -> None:
+    check_html(html(text))
+    for piece in chunks(text, 200):
+        assert text_content(piece)["body"].strip()
+
+
+def test_a_text_of_the_widest_letters_fits_an_event() -> None:
+    pieces = chunks("\U0001f469\u200d" * 30_000, 16_000)
+    assert all(len(json.dumps(text_content(piece), ensure_ascii=False).encode()) <= EVENT_BYTES for piece in pieces)
+    assert len(pieces) > 1
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("a **b** `c<d`", "<p>a <strong>b</strong> <code>c&lt;d</code></p>"),
+        ("1. a\n2. b", "<ol><li>a</li><li>b</li></ol>"),
+        ("3. a", '<ol start="3"><li>a</li></ol>'),
+        ("# T\n\n> q", "<h1>T</h1><blockquote><p>q</p></blockquote>"),
+        ("```py\nx<1\n```", '<pre><code class="language-py">x&lt;1\n</code></pre>'),
+        ("[a](https://b.example/?x=1&y)", '<p><a href="https://b.example/?x=1&amp;y">a</a></p>'),
+        ("[bank.com](https://evil.example)", "<p>bank.com (https://evil.example)</p>"),
+        ("[x](javascript:alert(1)) <img src=x>", "<p>[x](javascript:alert(1)) &lt;img src=x&gt;</p>"),
+        (
+            "|a|b|\n|-|-|\n|1|2|",
+            "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2</td></tr></tbody></table>",
+        ),
+    ],
+)
+def test_markdown_is_written_as_html(markdown: str, shown: str) -> None:
+    assert html(markdown) == shown
+
+
+def test_the_quote_of_an_old_client_is_no_part_of_what_was_said() -> None:
+    assert said({"body": "> <@anna:x> hello\n> you\n\nyes", "m.relates_to": {}}) == "yes"
+    assert said({"body": "> a quote of my own"}) == "> a quote of my own"
+
+
+async def test_a_password_signs_in_once_and_the_device_is_kept_for_the_owner_alone(peer: MatrixPeer, tmp_path: Path) -> None:
+    peer.home.made(ANNA, direct=True)
+    house = House(peer, tmp_path, accessToken=None, userId=BOT, password=PASSWORD)
+    async with house.running():
+        first = stored(house.folder)
+    house.channel = house.made()
+    async with house.running():
+        pass
+    assert peer.count("POST /_matrix/client/v3/login") == 1
+    assert stored(house.folder) == first
+    assert stat.S_IMODE((house.folder / "device.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE(house.folder.stat().st_mode) == 0o700
+
+
+async def test_a_removed_device_is_told_with_the_command_that_signs_in_again_and_the_new_one_is_told_too(
+    peer: MatrixPeer, tmp_path: Path
+) -> None:
+    house = House(peer, tmp_path, accessToken=None, userId=BOT, password=PASSWORD)
+    async with house.running():
+        former = stored(house.folder)
+    assert former is not None
+    del peer.home.devices[former.token]
+    house.channel = house.made()
+    with pytest.raises(ChannelBroken) as told:
+        await asyncio.wait_for(house.channel.run(house.sink), 20)
+    assert "homebody matrix sign-in" in told.value.hint
+    DeviceFiles(house.folder).forget()
+    house.channel = house.made()
+    async with house.running():
+        assert former.device in house.channel.remarks()[0]
+
+
+async def test_a_message_in_doubt_of_a_former_device_or_a_former_day_is_looked_for_in_its_room(
+    peer: MatrixPeer, tmp_path: Path
+) -> None:
+    room = peer.home.made(ANNA, direct=True)
+    house = House(peer, tmp_path)
+    async with house.running():
+        sent = await house.send("once")
+        [begun] = house.recorded
+        peer.home.sent.clear()  # the homeserver forgot the transaction
+        for earlier in (begun.replace("PEERDEVICE", "FORMER"), begun.replace(begun.split(":")[1], "1")):
+            assert await house.send("once", uncertain=True, attempt=2, recorded=earlier) == sent
+        house.clock.slept.append(KEPT_SECONDS + 1)
+        assert await house.send("once", uncertain=True, attempt=2, recorded=begun) == sent
+    assert peer.said(room) == ["once"]
+
+
+@pytest.mark.parametrize(
+    ("who", "direct", "settings", "joins"),
+    [
+        (ANNA, False, {}, True),
+        (BEN, True, {}, True),
+        (BEN, False, {}, False),
+        (BEN, True, {"dm": {"policy": "allowlist"}}, False),
+        (BEN, False, {"autoJoin": "always"}, True),
+        (ANNA, True, {"autoJoin": "off"}, False),
+    ],
+)
+async def test_invitations_are_accepted_by_rule(
+    who: str, *, direct: bool, settings: dict[str, Any], joins: bool, peer: MatrixPeer, tmp_path: Path
+) -> None:
+    house = House(peer, tmp_path, **settings)
+    house.sink.admitted = {ANNA}
+    async with house.running():
+        room = peer.home.made(who, direct=direct, invite=True)
+        await peer.say(room, who, "hello")
+        probe = peer.home.made(ANNA, direct=True)
+        await peer.say(probe, ANNA, "are you there?")
+        await house.sink.until(lambda: "are you there?" in house.sink.texts, "it goes on")
+        if joins:
+            await house.sink.until(lambda: "hello" in house.sink.texts, "what was said before it joined is read")
+    assert room.membership(BOT) == ("join" if joins else "invite")
+
+
+async def test_strangers_cannot_have_it_join_without_end(peer: MatrixPeer, tmp_path: Path) -> None:
+    house = House(peer, tmp_path)
+    house.sink.admitted = set()
+    rooms = [peer.home.made(f"@s{number}:{SERVER}", direct=True, invite=True) for number in range(15)]
+    async with house.running():
+        await peer.until(lambda: sum(room.membership(BOT) == "join" for room in rooms) >= 10)
+        await peer.say(rooms[0], f"@s0:{SERVER}", "hi")
+        await house.sink.until(lambda: bool(house.sink.messages), "it goes on")
+    assert sum(room.membership(BOT) == "join" for room in rooms) == 10
+
+
+async def test_a_private_chat_becomes_a_room_when_a_third_one_is_invited(peer: MatrixPeer, tmp_path: Path) -> None:
+    room = peer.home.made(ANNA, direct=True)
+    house = House(peer, tmp_path)
+    async with house.running():
+        await peer.say(room, ANNA, "just us")
+        await house.sink.until(lambda: len(house.sink.messages) == 1, "the first arrived")
+        peer.home.member(room, BEN, "invite", by=ANNA)
+        await peer.say(room, ANNA, "and now?")
+        await house.sink.until(lambda: len(house.sink.messages) == 2, "the second arrived")
+        with pytest.raises(NotSent, match="no private chat"):
+            await house.send("a secret")
+    first, second = house.sink.messages
+    assert (first.conversation.kind, second.conversation.kind) == ("direct", "group")
+    assert (first.mentioned, second.mentioned) == (True, False)
+
+
+async def test_a_gap_of_hundreds_of_messages_is_read_in_order(peer: MatrixPeer, tmp_path: Path) -> None:
+    room = peer.home.made(ANNA, direct=True)
+    house = House(peer, tmp_path)
+    async with house.running():
+        await peer.say(room, ANNA, "before")
+        await house.sink.until(lambda: bool(house.sink.messages), "the first arrived")
+    texts = [f"message {number}" for number in range(250)]
+    for text in texts:
+        await peer.say(room, ANNA, text)
+    house.channel = house.made()
+    async with house.running():
+        await house.sink.until(lambda: len(house.sink.messages) > 250, "all arrived")
+    assert house.sink.texts == ["before", *texts]
+
+
+async def test_a_room_of_ten_thousand_is_learned_from_those_who_write(peer: MatrixPeer, tmp_path: Path) -> None:
+    room = peer.home.made(ANNA, name="Town")
+    for number in range(10_000):
+        content = {"membership": "join", "displayname": f"Person {number}"}
+        peer.home.add(room, f"@p{number}:{SERVER}", "m.room.member", content, state_key=f"@p{number}:{SERVER}")
+    house = House(peer, tmp_path, groups={room.id: {}})
+    async with house.running():
+        await peer.say(room, f"@p77:{SERVER}", "hello", **{"m.mentions": {"user_ids": [BOT]}})
+        await house.sink.until(lambda: bool(house.sink.messages), "it arrived")
+        known = house.channel._outgoing.rooms.get(room.id)  # type: ignore[union-attr]
+        assert known is not None
+        assert len(known.people) < 20
+    [message] = house.sink.messages
+    assert (message.sender.name, message.conversation.kind, message.mentioned) == ("Person 77", "group", True)
+
+
+async def test_the_ghost_of_a_bridge_is_a_person_of_its_own(peer: MatrixPeer, tmp_path: Path) -> None:
+    ghost = f"@whatsapp_491701234567:{SERVER}"
+    room = peer.home.made(ghost, f"@whatsappbot:{SERVER}", name="Anna (WhatsApp)")
+    house = House(peer, tmp_path, groups={room.id: {"users": [ghost]}})
+    async with house.running():
+        await peer.say(room, ghost, "hello from afar")
+        await house.sink.until(lambda: bool(house.sink.messages), "it arrived")
+    assert house.sink.messages[0].sender.id == ghost
+
+
+async def test_a_probe_signs_in_and_out_again_and_names_a_wrong_password(peer: MatrixPeer, tmp_path: Path) -> None:
+    house = House(peer, tmp_path, accessToken=None, userId=BOT, password=PASSWORD)
+    assert await house.channel.probe() == BOT
+    assert set(peer.home.devices) == {TOKEN}
+    assert not house.folder.exists()
+    wrong = House(peer, tmp_path, accessToken=None, userId=BOT, password="guessed")
+    with pytest.raises(ChannelBroken, match="does not accept"):
+        await wrong.channel.probe()
