@@ -114,6 +114,7 @@ class Receiver:
         self._invitations.hear(parts["invite"])
         if self._encryption is not None:
             await self._encryption.received(told, rooms=parts["join"], news=False)
+        self._rooms.known = True
         stored = await self._sink.cursor(CURSOR)
         if stored is not None:
             return stored

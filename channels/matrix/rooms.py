@@ -72,6 +72,8 @@ class RoomDirectory:
     def __init__(self, me: str) -> None:
         self.me = me
         self._rooms: dict[str, Room] = {}
+        self.known = False
+        """Whether all rooms were told; before that, nothing follows from a room that is missing."""
 
     def __iter__(self) -> Iterator[Room]:
         """Go through the rooms."""

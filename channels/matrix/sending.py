@@ -55,6 +55,8 @@ class Outgoing:
 
     def room(self, conversation: ChatAddress) -> Room:
         """Return the room of a conversation. Raises NotSent if we are in none."""
+        if not self.rooms.known:
+            raise NotSent("the homeserver has not told the rooms yet")
         direct = conversation.kind == "direct"
         room = self.rooms.private(conversation.id) if direct else self.rooms.get(conversation.id)
         if room is None:

@@ -220,6 +220,22 @@ async def test_a_private_chat_becomes_a_room_when_a_third_one_is_invited(peer: M
     assert (first.mentioned, second.mentioned) == (True, False)
 
 
+async def test_what_is_to_be_sent_before_the_rooms_are_known_is_sent_later(peer: MatrixPeer, tmp_path: Path) -> None:
+    room = peer.home.made(ANNA, direct=True)
+    house = House(peer, tmp_path)
+    task = asyncio.ensure_future(house.channel.run(house.sink))
+    while not room.receipts and not peer.said(room):
+        try:
+            await house.send("hello")
+        except NotSent as error:
+            if error.permanent:
+                raise
+            await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert peer.said(room) == ["hello"]
+
+
 async def test_a_gap_of_hundreds_of_messages_is_read_in_order(peer: MatrixPeer, tmp_path: Path) -> None:
     room = peer.home.made(ANNA, direct=True)
     house = House(peer, tmp_path)

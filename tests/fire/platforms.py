@@ -390,6 +390,7 @@ class WatchedMatrix(MatrixPeer, Watched):
         self._place = self.home.made(MATRIX_OWNER, direct=True)
         self._taken = 0
         self._begun = False
+        self._held: list[tuple[str, Document | None]] = []
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         sends = "/send/m.room.message/" in request.path
@@ -398,6 +399,9 @@ class WatchedMatrix(MatrixPeer, Watched):
         if "since" in request.query:
             self._taken = max(self._taken, int(request.query["since"][1:]))
             self._begun = True
+            held, self._held = self._held, []
+            for text, file in held:
+                await self.hear(text, file)
         if "/media/download/" in request.path:
             await self.fetched()
         answer = await super()._answer(request)
@@ -409,17 +413,20 @@ class WatchedMatrix(MatrixPeer, Watched):
 
     @property
     def unconfirmed(self) -> int:
-        return sum(1 for one in self._place.events if one["_pos"] > self._taken and one["sender"] == MATRIX_OWNER)
+        fresh = [one for one in self._place.events if one["_pos"] > self._taken and one["sender"] == MATRIX_OWNER]
+        return len(self._held) + len(fresh)
 
     def settings(self) -> dict[str, Any]:
         given = {"homeserver": self.root, "accessToken": MATRIX_TOKEN, "encryption": False, "syncSeconds": 5}
         return {**given, "dm": {"allowFrom": [MATRIX_OWNER]}}
 
     def age(self) -> None:
-        """Events are never the same again."""
+        self.home.renumber(90_000)
 
     async def hear(self, text: str, file: Document | None = None) -> None:
-        await self.until(lambda: self._begun)
+        if not self._begun:
+            self._held.append((text, file))
+            return
         if file is None:
             await self.say(self._place, MATRIX_OWNER, text)
             return

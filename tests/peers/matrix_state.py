@@ -73,6 +73,11 @@ class Homeserver:
         self.position = first
         self._ids = itertools.count(first)
 
+    def renumber(self, first: int) -> None:
+        """Go on from a later position, as a homeserver that is older."""
+        self.position = first
+        self._ids = itertools.count(first)
+
     def number(self) -> int:
         return next(self._ids)
 
