@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from importlib.metadata import version
 from typing import Any
 
 from gateway.agents.running_agent import RunningAgent
@@ -73,7 +72,7 @@ class StatusHandlers:
         tally = await self._ledger.tally()
         return {
             "pid": os.getpid(),
-            "version": await asyncio.to_thread(version, "homebody"),
+            "version": await asyncio.to_thread(_version),
             "backup": await self._backup(),
             "agents": {agent.id: agent.facts() for agent in self._agents.values()},
             "channels": self._channels(),
@@ -134,3 +133,10 @@ class StatusHandlers:
                 f"the session {key} is busy", hint="Wait for its answer, or send /stop, then run the command again."
             )
         return await agent.repair(key)
+
+
+def _version() -> str:
+    """Return the version of the program; what reads it is loaded when somebody asks."""
+    from importlib.metadata import version
+
+    return version("homebody")

@@ -12,6 +12,7 @@ from typing import Final
 _IMPORT: Final = re.compile(r'import \{ ([\w$]+(?:, [\w$]+)*) \} from "\.\./([\w./-]+)";')
 _DEFAULT: Final = re.compile(r"export default function (\w+)\(")
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*")
+_AROUND: Final = re.compile(r"\s*([{};,])\s*")
 
 
 def shortened_script(text: str) -> str:
@@ -21,9 +22,10 @@ def shortened_script(text: str) -> str:
 
 
 def shortened_style(text: str) -> str:
-    """The same for a style sheet."""
+    """The same for a style sheet, and blanks around its marks: in selectors no blank follows a colon."""
     lines = (line.strip() for line in text.splitlines())
-    return "".join(f"{line}\n" for line in lines if line and not (line.startswith("/*") and line.endswith("*/")))
+    kept = "".join(f"{line}\n" for line in lines if line and not (line.startswith("/*") and line.endswith("*/")))
+    return _AROUND.sub(r"\1", kept).replace(": ", ":").replace(";}", "}")
 
 
 def one_module(pages: Mapping[str, str]) -> str:

@@ -66,7 +66,7 @@ def test_what_is_sent_differs_from_the_sources_in_space_and_comments_alone() -> 
         sent = gzip.decompress(found.packed).decode()
         assert sent == shorten(path.read_text())
         kept = [line.strip() for line in path.read_text().splitlines() if not line.strip().startswith(("//", "/*"))]
-        assert sent.split() == " ".join(kept).split()
+        assert _marks(sent) == _marks(" ".join(kept)) if path.suffix == ".css" else sent.split() == " ".join(kept).split()
     pages = files.get(PAGES)
     assert pages is not None
     sent = gzip.decompress(pages.packed).decode()
@@ -91,6 +91,11 @@ def test_no_script_writes_markup_runs_text_or_asks_another_machine(path: Path) -
     )
     assert not re.search(r"""(?:fetch|import|EventSource)\(\s*["'`](?!/|\./)""", text)
     assert not re.search(r"""\bstyle=(?:["']|\$)|\son[a-z]+=["']""", text)
+
+
+def _marks(style: str) -> list[str]:
+    """The words and marks of a style sheet, without its blanks and without the last semicolon of a rule."""
+    return re.findall(r"[^\s{};,]+|[{};,]", re.sub(r";\s*}", "}", style).replace(": ", ":"))
 
 
 def texts() -> dict[str, dict[str, str]]:
