@@ -32,7 +32,7 @@ RESTART = "Stop the gateway and start it again: homebody gateway"
 _KINDS = {kind.exit_code: kind for kind in (UsageError, NoModel, AlreadyRunning, StorageFailed)}
 
 
-async def ask(state: Path, call: str, **arguments: Any) -> Any:
+async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
     """Make a call to the gateway that holds ``state`` and return its result. There is no time limit.
 
     Raises:

@@ -132,6 +132,8 @@ def _run(
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False))
     else:
+        if wanted and not mended:
+            say(f"Nothing was mended: {', '.join(wanted)} is not found (any more), or nothing is done about it by itself.")
         _print(findings)
         say(_summary(findings, counts, command))
     return FAILED if counts["error"] else OK

@@ -55,7 +55,7 @@ async def once_it_listens(
         await asyncio.sleep(_EVERY)
 
 
-async def ask(state: Path, call: str, **arguments: Any) -> Any:
+async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
     """Make a call to the gateway that holds ``state``, or is about to; see ``gateway.api.client.ask``."""
     from gateway.api import client
 
@@ -81,7 +81,7 @@ def call_ledger(invocation: Invocation, handlers: Callable[[Ledger], Calls], cal
     return answer
 
 
-async def ask_or_open(invocation: Invocation, call: str, **arguments: Any) -> Any:
+async def ask_or_open(invocation: Invocation, call: str, /, **arguments: Any) -> Any:
     """Make a call to the running gateway; without one, open the state for this call alone.
 
     Raises:

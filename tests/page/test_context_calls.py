@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
 from agent.context.past_prompt import message_text
 from agent.messages import ToolCall
 from gateway.base.errors import UsageError
+from gateway.cli import homebody
 from tests.gateway.conftest import street
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from agent.models.protocol import Request
     from gateway.app.gateway import Gateway
@@ -169,3 +173,28 @@ async def test_what_is_not_there_is_said(street: Callable[..., Street]) -> None:
             await call(house, "context.prompt", call="nothing:7")
         with pytest.raises(UsageError, match="agent"):
             await call(house, "context.history", agent="nobody")
+
+
+def test_the_command_shows_the_same_without_a_gateway(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "homebody.yaml").write_text(f"agents: {{defaults: {{workspace: {tmp_path / 'ws'}}}}}\n")
+
+    def ran(*arguments: str) -> str:
+        result = CliRunner().invoke(homebody, ["--home", str(home), *arguments], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    ran("agent", "-m", "My locker number is 4711.")
+    points = json.loads(ran("context", "--history", "--json"))["points"]
+    (name,) = [point["call"] for point in points if point["kind"] == "call"][-1:]
+    assert name in ran("context", "--history")
+    told = ran("context", "--prompt", name)
+    assert "This is what was sent." in told
+    assert "My locker number is 4711." in told
+    assert json.loads(ran("context", "--prompt", name, "--json"))["exact"] == "yes"
+    assert "[Memory flush]" in ran("context", "--flush")
+    assert "budgets.day.usd" in ran("usage", "--budgets")
+    assert "No model" in ran("usage", "--longer-cache")
+    both = CliRunner().invoke(homebody, ["--home", str(home), "context", "--flush", "--history"])
+    assert both.exit_code != 0
