@@ -31,7 +31,7 @@ def sections() -> list[dict[str, str]]:
     for key, types in fields(Settings).items():
         if _is_section(types):
             doc = field_doc(Settings, types.field) if types.field else ""
-            found.append({"name": key, "doc": _plain(doc) or first_line(types.models[0])})
+            found.append({"name": key, "doc": _plain(doc) or _plain(first_line(types.models[0]))})
         elif _inner(types):
             found.append({"name": key, "doc": _plain(field_doc(Settings, types.field) if types.field else "")})
     return [*found, {"name": TOP, "doc": ""}]
@@ -54,7 +54,7 @@ def _groups(model: type[BaseModel], path: KeyPath, given: Any, *, entry: bool = 
     values = given if isinstance(given, Mapping) else {}
     rows = [row for row in _rows(model, path, values) if row is not None]
     if rows or entry:
-        yield {"path": dotted_key(path), "doc": first_line(model), "entry": entry, "fields": rows, "adds": None}
+        yield {"path": dotted_key(path), "doc": _plain(first_line(model)), "entry": entry, "fields": rows, "adds": None}
     for key, types in fields(model).items():
         inherited = model is AgentEntry and key in fields(AgentDefaults) and key not in values
         if inherited:
@@ -75,7 +75,7 @@ def _tables(path: KeyPath, types: FieldType, given: Any) -> Iterator[dict[str, A
     doc = _doc_at(path, types)
     yield {
         "path": dotted_key(path),
-        "doc": doc or first_line(model),
+        "doc": doc or _plain(first_line(model)),
         "entry": False,
         "fields": [],
         "adds": kind,

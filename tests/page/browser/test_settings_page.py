@@ -70,6 +70,7 @@ async def test_a_setting_is_changed_with_an_error_first(village: PageVillage, vi
         await tab.page.get_by_label("level", exact=True).select_option("debug")
         await tab.page.get_by_role("button", name="Look at the difference").click()
         await tab.page.locator(".key .error", has_text="a whole number").wait_for()
+        await tab.page.wait_for_function("() => document.activeElement.getAttribute('aria-invalid') === 'true'")
         await tab.check("settings-error")
         await tab.page.get_by_label("keep", exact=True).fill("7")
         await tab.page.get_by_role("button", name="Look at the difference").click()
