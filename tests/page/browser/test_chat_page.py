@@ -60,7 +60,7 @@ async def test_a_conversation_with_a_tool_and_a_draft_that_grows(village: PageVi
     go_on = asyncio.Event()
     village.model.then(
         [TextDelta("Let me look."), ToolCall(id="c1", name="read", arguments={"path": "MEMORY.md"})],
-        [TextDelta("It lies under "), Stall(go_on), TextDelta(ANSWER.removeprefix("It lies "))],
+        [TextDelta("It lies "), Stall(go_on), TextDelta(ANSWER.removeprefix("It lies "))],
     )
     village.model.then(ANSWER)
     async with village.page() as served:
@@ -69,7 +69,7 @@ async def test_a_conversation_with_a_tool_and_a_draft_that_grows(village: PageVi
         await tab.check("chat-empty")
         await tab.page.get_by_label("Message", exact=True).fill("Where is the spare key?")
         await tab.page.get_by_role("button", name="Send").click()
-        await tab.page.locator(".growing .said", has_text="It lies under").wait_for()
+        await tab.page.locator(".growing .said", has_text="It lies").wait_for()
         await tab.page.get_by_role("button", name="Stop").wait_for()
         await tab.check("chat-growing")
         go_on.set()
@@ -80,9 +80,10 @@ async def test_a_conversation_with_a_tool_and_a_draft_that_grows(village: PageVi
         assert await tab.page.locator("main img").count() == 0
         assert await tab.page.locator("main a[href^='javascript']").count() == 0
         tool = tab.page.locator("details.tool")
+        await tab.check("chat")
         await tool.locator("summary").click()
         assert "MEMORY.md" in await tool.inner_text()
-        await tab.check("chat")
+        await tab.check("chat-unfolded")
         await tab.page.reload()
         await tab.page.locator(".bubble.theirs strong").wait_for()
         assert await tab.page.locator(".bubble").count() == 2
