@@ -95,6 +95,7 @@ class Receiver:
         self._thread = ThreadPoolExecutor(1, f"mail of {account}")
         self._connection: ImapConnection | None = None
         self._closed = False
+        self._started = clock.now().replace(microsecond=0)
         self.bounced = ""
         self.doubted = ""
 
@@ -184,15 +185,18 @@ class Receiver:
         return connection.select(connection.named(self._settings.folder), writing=self._settings.mark_read)
 
     def _begun(self, connection: ImapConnection, selected: Selected, former: Position | None) -> tuple[Position, list[int]]:
-        """Return a position behind all that is there, and what came since the former one under numbers that changed."""
+        """Return a first position, and what lies behind it.
+
+        That is what came since the channel was started, however long it took to connect; or, where the numbers changed, since the
+        latest mail that was read.
+        """
         next_uid = selected.next_uid or max(connection.newer(1), default=0) + 1
-        began = Position(selected.validity, next_uid, self._clock.now() if former is None else former.seen)
-        if former is None:
-            return began, []
-        self._log.warning("the mail server has numbered the folder anew", account=self._account)
+        seen = self._started if former is None else former.seen
+        if former is not None:
+            self._log.warning("the mail server has numbered the folder anew", account=self._account)
         found = [summary_of(one) for one in connection.latest(selected, LOOKED_BACK, 0)]
-        uids = sorted(one.uid for one in found if one.arrived is not None and one.arrived >= former.seen)
-        return replace(began, next_uid=min([*uids, next_uid])), uids
+        uids = sorted(one.uid for one in found if one.arrived is not None and one.arrived >= seen)
+        return Position(selected.validity, min([*uids, next_uid]), seen), uids
 
     def _read(self, connection: ImapConnection, uids: Sequence[int]) -> list[StoredMail]:
         found = []

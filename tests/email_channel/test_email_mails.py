@@ -233,7 +233,7 @@ async def test_a_very_long_mail_is_cut_and_the_next_one_is_read(dovecot: Dovecot
 
 async def test_what_is_in_the_mailbox_at_the_first_start_is_left_alone(dovecot: Dovecot) -> None:
     async with EmailStage(dovecot).open() as stage:
-        await stage.say("years ago")
+        await asyncio.to_thread(dovecot.deliver, stage.user, stage.mail("years ago").as_bytes(), at=time.time() - 3600)
         async with running(stage) as run:
             await heard(stage, run, stage.mail("now"))
             assert run.sink.texts == ["now"]

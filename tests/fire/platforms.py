@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
+from tests.fire.mailbox import ForgetfulMail, WatchedMail
 from tests.peers.discord import DiscordPeer
 from tests.peers.discord_links import Links
 from tests.peers.discord_state import Channel
@@ -452,4 +453,6 @@ PLATFORMS: dict[str, type[Platform]] = {
     "slack": WatchedSlack,
     "discord": WatchedDiscord,
     "matrix": WatchedMatrix,
+    "email": WatchedMail,
+    "email without copies": ForgetfulMail,
 }

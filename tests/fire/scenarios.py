@@ -412,6 +412,12 @@ SCENARIOS = {
             for name, platform in _ELSEWHERE.items()
             for one in WIDELY
         ),
+        *(
+            replace(one, name=f"{one.name} by {name}", platform=platform)
+            for name, platform in (("mail", "email"), ("mail without copies", "email without copies"))
+            for one in WIDELY
+            if not one.corrections  # a mail cannot be changed
+        ),
         Scenario("answered together", **_DO_AND_TELL, settings={"queue": {"mode": "collect"}}),
         Scenario("asked and approved", **_ASKED, answers=("done alpha", "heard plum", "done beta"), decides="once"),
         Scenario("asked to run", **_RUN, answers=("done alpha", "heard plum", "done beta"), decides="once"),

@@ -59,7 +59,7 @@ def _not_encrypted(error: ssl.SSLError, names: MailboxNames, server: MailServer,
 def _login_hint(names: MailboxNames) -> str:
     return (
         "check user and password; many providers want an app password and IMAP switched on in their settings "
-        f"({names.docs}): homebody config set {names.settings}.password env:MAIL_PASSWORD"
+        f"({names.docs}), then: homebody config set {names.settings}.password env:MAIL_PASSWORD"
     )
 
 
