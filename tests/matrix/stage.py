@@ -70,10 +70,10 @@ class RealStage:
         stage.private = await cast.anna.make_room(bot, direct=True, encrypted=encrypted)
         stage.group = await cast.anna.make_room(bot, ben, encrypted=encrypted, name="Kitchen")
         cast.ben.join(stage.group)
-        await stage._settle()
+        await stage.settle()
         return stage
 
-    async def _settle(self) -> None:
+    async def settle(self) -> None:
         """Let the bot join once, so that rooms, devices and keys are there before a rule begins."""
         channel = self.channel(autoJoin="always")
         from channels.testing import RecordingSink
