@@ -98,8 +98,8 @@ class PageParts:
             self._hub.end()
 
     def publish(self, kind: str, data: Any = None) -> None:
-        """Tell open pages that something changed. Does nothing while there are none."""
-        if self._hub is not None and self._hub.watched:
+        """Tell open pages that something changed, and those that lost their connection for a while. Nothing while no page was used."""
+        if self._hub is not None:
             self._hub.publish(kind, data)
 
     def calls(self) -> dict[str, Call]:
@@ -145,8 +145,6 @@ class PageParts:
         return [one.facts for one in gone]
 
     def _tell(self, kind: str, data: Any) -> None:
-        if not self.hub.watched:
-            return
         if kind == "chat.said":
             from gateway.page.chat_history import told_line
 

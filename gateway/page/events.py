@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-KEPT: Final = 1000
+KEPT: Final = 500
 """Events that a connection can catch up with. One that missed more is told to load its facts again."""
 MOST_WAITING: Final = 2000
 """Events that wait for one slow reader; then its stream ends, and it begins anew."""

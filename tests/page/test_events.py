@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.page.events import KEPT, MOST, MOST_A_BROWSER, MOST_WAITING, RELOAD, EventHub, Stream, TooManyStreams
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from tests.page.conftest import PageVillage, ServedPage
@@ -81,8 +82,10 @@ async def test_a_lost_connection_catches_up_and_a_restart_says_to_ask_again(vill
             served.house.page.publish("jobs", {"n": 1})
             first = await anext(events)
             assert (first["kind"], first["data"]) == ("jobs", {"n": 1})
-            async with tab.events():  # somebody listens, so that it is kept
-                served.house.page.publish("jobs", {"n": 2})
+        async with asyncio.timeout(PATIENCE):
+            while served.house.page.hub.watched:  # noqa: ASYNC110  (nobody announces it)
+                await asyncio.sleep(0.01)
+        served.house.page.publish("jobs", {"n": 2})  # while nobody listens
         async with tab.events(first["id"]) as events:
             assert (await anext(events))["data"] == {"n": 2}
     async with village.page() as served:
