@@ -14,7 +14,7 @@ from channels.platform import Platform, SetupGuide
 from channels.protocol import Channel
 from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError, UsageError
-from gateway.setup.pasted import cleaned
+from gateway.setup.pasted import Pasted, cleaned
 from gateway.setup.screen import Screen
 from gateway.supervision.channel_probe import probe_channel
 from gateway.supervision.platforms import platforms
@@ -91,7 +91,7 @@ def _set_up(screen: Screen, platform: Platform, guide: SetupGuide, *, again: boo
             if again and not text.strip():
                 draft.drop(*places)
                 return None
-            pasted = cleaned(text, "token")
+            pasted = _as_typed(text) if key == "password" else cleaned(text, "token")
             if pasted.remark:
                 screen.tell(f"  {pasted.remark}")
             places.append(f"{section}.{key}")
@@ -117,6 +117,13 @@ def _said(screen: Screen, key: str) -> str:
     for name in re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", key).split("."):
         value = getattr(value, name, None)
     return "" if value is None else str(value)
+
+
+def _as_typed(text: str) -> Pasted:
+    """Return a password as it is: it may hold anything but line breaks. Raises UsageError for an empty one."""
+    if not text.strip():
+        raise UsageError("no password was given", hint="Type the password; it is not shown.")
+    return Pasted(text.strip("\r\n"))
 
 
 def _ask_plain(screen: Screen, platform: Platform, guide: SetupGuide) -> None:
