@@ -113,7 +113,10 @@ class PageParts:
         from gateway.base.structured_log import structlog
         from gateway.page.asset_files import AssetFiles
         from gateway.page.outside_changes import OutsideChanges
+        from gateway.page.withholding import WITHHELD, without_secrets
 
+        known = dict(calls())
+        known |= {name: without_secrets(known[name], self._deps.outgoing.text) for name in WITHHELD}
         self._changes = OutsideChanges(self.hub, self._outside())
         self.hub.opened = self._changes.begin
         routes = PageRoutes(
@@ -121,7 +124,7 @@ class PageParts:
             browsers=self.browsers,
             hub=self.hub,
             files=self.channel.files,
-            calls={**calls(), **ChatHandlers(self._agents, lambda: self.channel).calls()},
+            calls={**known, **ChatHandlers(self._agents, lambda: self.channel).calls()},
             told=self._told,
             changed=self.publish,
             log=structlog.get_logger("gateway.page"),

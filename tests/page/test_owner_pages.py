@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent.messages import ToolCall
 from gateway.page.calls import CALLS
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.page.conftest import ServedPage
+    from tests.page.conftest import PageVillage, ServedPage
 
 CHANGING = {
     "approvals.decide": {"name": "aaaaaaaa", "choice": "once", "source": "browser page"},
@@ -60,6 +61,24 @@ async def test_a_note_of_another_tab_and_a_rule_of_the_command_line_are_told(ser
         await asyncio.sleep(1)  # a look at the rules as they are
         await asyncio.to_thread(served.house.rules.stored.switch, "git", on=False)
         await next_of(events, "approvals")
+
+
+async def test_a_secret_in_a_command_is_withheld_as_in_a_chat(village: PageVillage) -> None:
+    secret = "sk-Zq81-known-to-this-machine"
+    async with village.page() as served:
+        tab, viewer = await served.tab(), await served.tab(viewer=True)
+        village.model.then([ToolCall(id="c1", name="exec", arguments={"command": f"touch {secret} && true"})])
+        village.model.then("done", "done")
+        async with tab.events() as events:
+            await asyncio.sleep(1)  # a look at what is open
+            await tab.call("chat.say", session="agent:main:main", text="do it", key="k" * 16)
+            await next_of(events, "approvals")
+        served.house.deps.outgoing.learn([secret])  # it became a secret of this machine after the question
+        found = (await viewer.call("approvals.list"))["approvals"]
+        shown = await viewer.call("approvals.show", name=found[0]["name"])
+        assert "&& true" in shown["command"]
+        assert secret not in str(shown)
+        assert secret not in str(found)
 
 
 async def test_errors_have_their_hint(served: ServedPage) -> None:
