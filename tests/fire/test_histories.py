@@ -39,7 +39,6 @@ from gateway.settings.root import Settings
 from tests.fire.loop import STEPS
 from tests.fire.paper import Line, Platform
 from tests.fire.scenarios import Verdict, judge_view
-from tests.properties import examples
 from tests.queueing.conftest import newest
 
 HISTORIES = int(os.environ.get("HOMEBODY_FIRE_HISTORIES", "10"))
@@ -277,7 +276,7 @@ class ForgottenSends(History):
 )
 def test_what_is_broken_on_purpose_is_found(broken: type[History], found: str) -> None:
     looking = settings(
-        max_examples=examples(60),
+        max_examples=60,  # it looks for a fault until it is found
         stateful_step_count=12,
         deadline=None,
         database=None,
