@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from tests.matrix.middleman import Middleman
     from tests.matrix.synapse import Synapse
 
-RULES = [rule for rule in CHECKS if rule.__name__ not in RealStage.lacks]
+LONG = ("goes_on_after_every_event",)
+"""Too long for a proof of minutes: thirty starts. The strict peer plays it."""
+RULES = [rule for rule in CHECKS if rule.__name__ not in (*RealStage.lacks, *LONG)]
 SEALED = {
     *(
         "receives_what_is_written",
@@ -32,7 +34,7 @@ SEALED = {
         "answers_in_the_thread",
     ),
     *("fetches_a_file_whole", "leaves_nothing_of_a_file_it_cannot_have", "sends_a_file_whole", "sends_a_doubtful_file_once"),
-    *("shows_buttons_and_tells_of_a_press", "tells_who_is_meant_in_a_group", "loses_nothing_that_an_outage_cut_off"),
+    *("shows_buttons_and_tells_of_a_press", "tells_who_is_meant_in_a_group"),
 }
 """The rules for which it matters whether a room is encrypted."""
 PLAYED = [(rule, False) for rule in RULES] + [(rule, True) for rule in RULES if rule.__name__ in SEALED]
