@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat setup install extras test thorough lint fire story page live matrix engines pythons bench bench-all bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
+.PHONY: chat setup install extras test thorough lint fire story page live matrix engines typed pythons bench bench-all bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -76,6 +76,9 @@ story: $(RUNTIME) $(TESTS) ## test the guarantees end to end, on the system cloc
 page: $(RUNTIME) $(TESTS) $(PAGE) ## test the page in a real browser (needs chromium), (ARGS="-k chat" for some, PICTURES=FOLDER for pictures)
 	@sh tests/page/browser/install >&2 </dev/null
 	@PAGE_TESTS=1 PAGE_PICTURES="$(PICTURES)" exec $(BIN)/pytest -n 2 tests/page/browser $(ARGS)
+
+typed: $(RUNTIME) $(TESTS) ## run the commands of README and docs/, each page in a home of its own (ARGS="docs/jobs.md" for one)
+	@exec $(BIN)/python -m tests.documented_commands $(ARGS)
 
 pythons: $(TESTS) $(LINT) ## try the built wheel on Python 3.11 to 3.14, and with uv tool and pipx (ARGS="3.13" for one)
 	@exec .ci/pythons $(ARGS)
