@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -22,17 +23,20 @@ from typing import Final
 
 from gateway.base.paths import Paths
 from gateway.base.state_lock import describe
+from tests import programs
 from tests.house.test_docs import READ_BY_OWNERS, ROOT, blocks, name_of
 
 HOMEBODY: Final = ROOT / ".venv/bin/homebody"
 LONGEST: Final = 60
 _COMMAND: Final = re.compile(r"(?:\$ )?((?:printf '[^']*' \| )?homebody .*)")
+_QUOTED: Final = re.compile(r"'[^']*'|#.*$")
+_FOR_A_SHELL: Final = re.compile(r"[|&;<>$~*`]|^(?!homebody )")
 _TOLD_BESIDE: Final = re.compile(r"(?<=\S) {3,}[^#].*$")
 """Words behind a command, in columns."""
 NOT_RUN: Final = {
     r"setup( model)?$": "asks in a terminal: tests/setup",
     r"git clone": "a clone: .ci/run, fresh_clone_chats",
-    r"chat( --resume.*| --agent.*| +#.*)?$": "needs a terminal: tests/service/test_windows.py",
+    r"^homebody chat( --resume.*| --agent.*| +#.*)?$": "needs a terminal: tests/service/test_windows.py",
     r"gateway$": "runs until it is stopped: tests/gateway",
     r"logs -f": "follows the log until it is stopped: tests/logs",
     r"mcp serve": "speaks MCP until its client leaves: tests/mcp",
@@ -76,7 +80,11 @@ BEFORE: Final = {
     "docs/memory.md": ["mkdir -p ~/homebody/memory && printf 'The boiler was serviced.\\n' > ~/homebody/memory/2026-03-02.md"],
     "docs/api.md": ["homebody agents add home"],
     "docs/confinement.md": ["homebody start"],
-    "docs/jobs.md": ["homebody start"],
+    "docs/jobs.md": [
+        "homebody config set agents.defaults.model offline/notebook",
+        "printf sk-ant-example | homebody models auth add anthropic",
+        "homebody start",
+    ],
 }
 """What a page takes for granted, made first. Pages that are not named begin with a message that was answered."""
 FRESH: Final = {"docs/migrating.md"}
@@ -121,10 +129,15 @@ class Person:
         }
 
     def run(self, line: str) -> subprocess.CompletedProcess[str]:
-        """Type a line. Its output goes into files, since a gateway in the background would keep a pipe open."""
-        command = ["bash", "-o", "pipefail", "-c", line]
-        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            done = subprocess.run(
+        """Type a line. What needs a shell has one; a plain command is a fork of a process that has imported the product."""
+        plain = not _FOR_A_SHELL.search(_QUOTED.sub("", line))
+        start = programs.run if plain else subprocess.run
+        command = [str(HOMEBODY), *shlex.split(line, comments=True)[1:]] if plain else ["bash", "-o", "pipefail", "-c", line]
+        with (
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as err,
+        ):  # a gateway in the background would keep a pipe open
+            done = start(
                 command,
                 env=self.env,
                 cwd=self.home,
@@ -136,7 +149,7 @@ class Person:
             )
             out.seek(0)
             err.seek(0)
-            return subprocess.CompletedProcess(command, done.returncode, out.read(), err.read())
+            return subprocess.CompletedProcess(command, done.returncode, out.read().decode(), err.read().decode())
 
     def leave(self) -> None:
         """End a gateway that was started."""
