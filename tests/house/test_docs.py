@@ -37,9 +37,14 @@ def blocks(text: str) -> list[str]:
     ]
 
 
+def texts(text: str) -> list[str]:
+    """Return what is marked as code within the text."""
+    return _INLINE.findall(_FENCED.sub("", text))
+
+
 def commands(text: str) -> list[str]:
     """Return each command of Homebody in a page, without what is piped into or out of it."""
-    lines = [line.strip().removeprefix("$ ") for line in blocks(text)] + _INLINE.findall(_FENCED.sub("", text))
+    lines = [line.strip().removeprefix("$ ") for line in blocks(text)] + texts(text)
     lines = [part for line in lines for part in re.split(r"\s(?:\||&&)\s", line)]
     found = []
     for line in lines:
