@@ -56,15 +56,9 @@ NOT_RUN: Final = {
     r"approvals (show|approve|deny) NAME": "needs a question of an agent: tests/approvals",
     r"approvals forget r1a2b3c4": "needs a rule of that id: tests/approvals",
     r"pairing approve": "needs somebody who asked: tests/gateway/test_pairing.py",
-    r"memory (diff|undo) 17": "needs 17 changes: tests/memory",
     r"mcp add (files --write|weather)": "needs a program at that place: tests/mcp",
     r"mcp add home --url": "another machine: tests/mcp",
     r"calendar (test|accounts|list)": "needs a calendar server: tests/calendar",
-    r"backup\.folder /mnt": "another disk",
-    r"route explain --channel slack": "needs Slack's settings: tests/gateway",
-    r"route explain --channel telegram": "needs Telegram's settings: tests/gateway",
-    r"memory search --queries": "needs a file of questions: tests/memory",
-    r"--signed": "shows a secret once, in a terminal: tests/hooks",
 }
 ENDS: Final = {
     r"doctor|security audit|status --deep": {0, 1},  # says what a bare machine lacks
@@ -87,7 +81,15 @@ BEFORE: Final = {
     "docs/recipes.md": ["homebody start"],
     "docs/webhooks.md": ["homebody start"],
     "docs/page.md": ["homebody start"],
-    "docs/memory.md": ["mkdir -p ~/homebody/memory && printf 'The boiler was serviced.\\n' > ~/homebody/memory/2026-03-02.md"],
+    "docs/memory.md": [
+        "printf 'The boiler was serviced.\\n' > ~/homebody/memory/2026-03-02.md",
+        "printf 'where is the key?\\n' > questions.txt",
+    ],
+    "docs/many-agents.md": [
+        "homebody config set channels.slack.botToken xoxb-1-2-example",
+        "homebody config set channels.slack.appToken xapp-1-2-example",
+        "homebody config set channels.telegram.botToken 123456:AAHexampleexampleexampleexample12345",
+    ],
     "docs/api.md": ["homebody agents add home"],
     "docs/confinement.md": ["homebody start"],
     "docs/reliability.md": ["homebody start"],
@@ -101,6 +103,8 @@ BEFORE: Final = {
 FRESH: Final = {"docs/migrating.md"}
 INSTEAD: Final = (
     (r"backup restore FILE", r"backup restore --into ~/restored $(ls -t ~/.homebody/backups/*.age | head -1)"),
+    (r"(memory (diff|undo)) 17", r"\1 2"),
+    (r"/mnt/other-disk", "~/other-disk"),
     (r"skills install PATH", r"skills install --yes PATH/tide"),
     (r"skills show NAME", "skills show day-plan"),
     (r"skills approve NAME", "skills approve tide"),
