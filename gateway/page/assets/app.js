@@ -1,6 +1,6 @@
 // The frame of the page: who is let in, where one is, the navigation, and the notifications of open questions.
 import { html, render, useState, useEffect, useRef } from "./vendor/preact-htm.js";
-import { me, enter, onLeft } from "./api.js";
+import { call, me, enter, onLeft } from "./api.js";
 import { beginLive, onLive, open, useConnection } from "./live.js";
 import { t, loadTexts, languages, currentLanguage, chooseLanguage } from "./texts.js";
 import { Button, ErrorNotice, Loading, Notice, Page, Select, Words } from "./ui.js";
@@ -8,6 +8,7 @@ import { Button, ErrorNotice, Loading, Notice, Page, Select, Words } from "./ui.
 // The pages in the order of the navigation: the files in pages/ of these names, which come as one module.
 const PAGES = ["chat", "memory", "approvals", "schedule", "context", "sessions", "costs", "health", "settings", "browsers"];
 const FIRST = PAGES[0];
+const toTitle = () => document.getElementById("title")?.focus();
 
 function routeOf(hash) {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
@@ -36,7 +37,7 @@ function Content({ route, facts }) {
   }, [route.page]);
   useEffect(() => {
     if (loaded.page !== route.page) return;
-    if (!first.current) document.getElementById("title")?.focus();
+    if (!first.current) toTitle();
     first.current = false;
   }, [loaded.page]);
   if (loaded.page !== route.page) return html`<${Loading} />`;
@@ -46,19 +47,31 @@ function Content({ route, facts }) {
 }
 
 function Navigation({ route, open, onClose }) {
+  const [answered, answer] = useState(false);
+  const canAsk = !answered && isSecureContext && window.Notification?.permission === "default";
   return html`<nav id="navigation" class=${open ? "open" : ""} aria-label=${t("shell.navigation")}>
     <ul>${PAGES.map((name) => html`<li key=${name}><a href=${`#/${name}`} aria-current=${route.page === name ? "page" : undefined} onClick=${onClose}>${t(`nav.${name}`)}</a></li>`)}</ul>
-    <div class="foot"><${Select} label=${t("shell.language")} value=${currentLanguage()} options=${Object.entries(languages())} onInput=${chooseLanguage} /></div>
+    <div class="foot">${canAsk && html`<${Button} onClick=${() => Notification.requestPermission().then(() => answer(true))}>${t("shell.notify")}<//>`}
+      <${Select} label=${t("shell.language")} value=${currentLanguage()} options=${Object.entries(languages())} onInput=${chooseLanguage} /></div>
   </nav>`;
 }
 
-// Notifications of questions that wait for a yes, where the browser allows them and nobody looks at the page.
+// Notifications of questions that wait for an answer, wherever they were asked, if the browser allows them and nobody looks at the page.
+const asked = new Set();
+
+function notify(id, text, place) {
+  if (asked.has(id) || !document.hidden || window.Notification?.permission !== "granted") return;
+  asked.add(id);
+  const shown = new Notification(t("shell.asked"), { body: String(text || "").slice(0, 200), tag: id });
+  shown.onclick = () => { window.focus(); location.hash = `#/${place}`; shown.close(); };
+}
+
 function useNotifications() {
   useEffect(() => onLive("chat.said", ({ data }) => {
-    if (!data?.item?.buttons?.length || !document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
-    const shown = new Notification(t("shell.asked"), { body: String(data.item.text || "").slice(0, 200), tag: data.item.id });
-    shown.onclick = () => { window.focus(); location.hash = `#/chat/${encodeURIComponent(data.session)}`; shown.close(); };
+    const buttons = data?.item?.buttons;
+    if (buttons?.length && !buttons[0].value.startsWith("/approve")) notify(data.item.id, data.item.text, `chat/${encodeURIComponent(data.session)}`);
   }), []);
+  useEffect(() => onLive("approvals", () => document.hidden && call("approvals.list").then((found) => found.approvals.forEach((one) => notify(one.name, one.summary, "approvals")), () => {})), []);
 }
 
 function App({ facts }) {
@@ -66,14 +79,15 @@ function App({ facts }) {
   const connection = useConnection();
   const [shown, show] = useState(false);
   const [gone, setGone] = useState(null);
+  const menu = useRef();
   useNotifications();
   useEffect(() => onLeft(setGone), []);
-  useEffect(() => { const close = (event) => event.key === "Escape" && show(false); addEventListener("keydown", close); return () => removeEventListener("keydown", close); }, []);
-  return html`<a class="skip" href="#title" onClick=${(event) => { event.preventDefault(); document.getElementById("title")?.focus(); }}>${t("shell.skip")}</a>
-    <header class="top"><button type="button" class="button menu" aria-expanded=${shown ? "true" : "false"} aria-controls="navigation" onClick=${() => show(!shown)}>${t("shell.menu")}</button>
+  useEffect(() => { const close = (event) => { if (event.key === "Escape" && shown) { show(false); menu.current.focus(); } }; addEventListener("keydown", close); return () => removeEventListener("keydown", close); }, [shown]);
+  return html`<a class="skip" href="#title" onClick=${(event) => { event.preventDefault(); toTitle(); }}>${t("shell.skip")}</a>
+    <header class="top"><button type="button" ref=${menu} class="button menu" aria-expanded=${shown ? "true" : "false"} aria-controls="navigation" onClick=${() => show(!shown)}>${t("shell.menu")}</button>
       <a class="brand" href="#/">Homebody</a>${facts.role === "viewer" && html`<span class="badge">${t("shell.viewer")}</span>`}
       <span class="state" role="status">${connection === "off" && !gone ? t("shell.disconnected") : ""}</span></header>
-    <div class="body"><${Navigation} route=${route} open=${shown} onClose=${() => show(false)} />
+    <div class="body"><${Navigation} route=${route} open=${shown} onClose=${() => { show(false); toTitle(); }} />
       <main>${gone && html`<${Notice} kind="error"><p>${t("shell.expired")}</p><p class="hint"><${Words} text=${t("shell.expiredHint")} /></p><${Button} onClick=${() => me().then(() => { setGone(null); open(); }, () => {})}>${t("shell.again")}<//><//>`}
         <${Content} route=${route} facts=${facts} /></main></div>`;
 }

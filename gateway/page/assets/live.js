@@ -1,12 +1,18 @@
-// One stream of server-sent events for this tab. It catches up after a loss; where it cannot, pages are told to ask again ("reload").
-// A tab in the background keeps none, except the one that holds the lock: it shows notifications.
+// The stream of server-sent events: one for all tabs of a browser, which opens few connections to an address. The tab that was looked at last
+// holds a lock and reads it, and hands each event to the others; it shows notifications while hidden. It catches up after a loss; where it
+// cannot, pages are told to ask again ("reload").
 import { useEffect, useState } from "./vendor/preact-htm.js";
 import { me } from "./api.js";
 
+const NAME = "homebody-live";
+const CLAIMED = "claimed";
 const listeners = new Set();
+let others = navigator.locks && window.BroadcastChannel ? new BroadcastChannel(NAME) : null;
 let source = null;
 let last = null;
 let keeper = false;
+let waiting = null;
+let stale = false;
 let state = "connecting";
 let again = 0;
 let begun = false;
@@ -14,7 +20,12 @@ let begun = false;
 function set(next) {
   if (state === next) return;
   state = next;
-  tell({ kind: "connection", data: next });
+  share({ kind: "connection", data: next });
+}
+
+function share(event) {
+  others?.postMessage(event);
+  tell(event);
 }
 
 function tell(event) {
@@ -23,43 +34,90 @@ function tell(event) {
   }
 }
 
-export function open() {
+// What the tab that reads the stream hands on. A hidden tab asks for everything when it is seen again.
+function heard({ data: event }) {
+  if (keeper) return;
+  last = event.id || last;
+  if (event.kind === "connection") {
+    state = event.data;
+    if (state === "off") me().catch(() => {});
+  } else if (document.hidden) { stale = true; return; }
+  tell(event);
+}
+
+function read() {
   clearTimeout(again);
   if (source || (document.hidden && !keeper)) return;
   source = new EventSource(`/page/events${last ? `?after=${encodeURIComponent(last)}` : ""}`);
   source.onopen = () => {
     set("on");
-    if (begun && !last) tell({ kind: "reload" });
+    if (!last) {
+      others?.postMessage({ kind: "reload" });
+      if (begun) tell({ kind: "reload" });
+    }
     begun = true;
   };
   source.onmessage = (message) => {
     last = message.lastEventId || last;
     let event;
     try { event = JSON.parse(message.data); } catch { return; }
-    tell({ id: last, ...event });
+    share({ id: last, ...event });
   };
   source.onerror = () => {
     close();
     set("off");
     // A cookie that holds no more is told by this request; anything else is tried again.
-    me().then(() => { again = setTimeout(open, 1000); }, (error) => { if (error.status !== 401) again = setTimeout(open, 2000); });
+    me().then(() => { again = setTimeout(read, 1000); }, (error) => { if (error.status !== 401) again = setTimeout(read, 2000); });
   };
 }
 
 function close() {
+  clearTimeout(again);
   source?.close();
   source = null;
 }
 
+function hold() {
+  waiting = null;
+  keeper = true;
+  read();
+  return new Promise(() => {});
+}
+
+function lost(why) {
+  if (why === CLAIMED) return;
+  keeper = false;
+  waiting = null;
+  if (why.name !== "AbortError") { others = null; read(); return; } // a browser that keeps nothing has no locks
+  close();
+  wait();
+}
+
+function wait() {
+  if (waiting || keeper) return;
+  begun = true;
+  waiting = new AbortController();
+  navigator.locks.request(NAME, { signal: waiting.signal }, hold).catch(lost);
+}
+
+export function open() {
+  if (!others || keeper) { read(); return; }
+  if (document.hidden) { wait(); return; }
+  waiting?.abort(CLAIMED);
+  navigator.locks.request(NAME, { steal: true }, hold).catch(lost);
+}
+
 export function beginLive() {
+  others?.addEventListener("message", heard);
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) open();
-    else if (!keeper) close();
+    if (document.hidden) { if (!others) close(); return; }
+    if (stale) tell({ kind: "reload" });
+    stale = false;
+    open();
   });
   addEventListener("online", open);
   addEventListener("pagehide", close);
   addEventListener("pageshow", open);
-  navigator.locks?.request("homebody-live", () => { keeper = true; open(); return new Promise(() => {}); }).catch(() => {});
   open();
 }
 
@@ -68,10 +126,6 @@ export function onLive(kind, fn) {
   const one = { kind, fn };
   listeners.add(one);
   return () => listeners.delete(one);
-}
-
-export function useLive(kind, fn) {
-  useEffect(() => onLive(kind, fn), [kind, fn]);
 }
 
 export function useConnection() {

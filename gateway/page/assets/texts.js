@@ -49,7 +49,7 @@ export const number = (value, options = {}) => format("NumberFormat", options).f
 export const money = (usd) => number(usd, { style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: Math.abs(usd) < 1 && usd !== 0 ? 4 : 2 });
 export const bytes = (size) => {
   const power = size > 0 ? Math.min(3, Math.floor(Math.log10(size) / 3)) : 0;
-  return number(size / 1000 ** power, { maximumFractionDigits: power ? 1 : 0, style: "unit", unit: ["byte", "kilobyte", "megabyte", "gigabyte"][power], unitDisplay: "short" });
+  return number(size / 1000 ** power, { maximumFractionDigits: power ? 1 : 0, style: "unit", unit: ["byte", "kilobyte", "megabyte", "gigabyte"][power], unitDisplay: power ? "short" : "long" });
 };
 export const day = (at) => format("DateTimeFormat", { weekday: "long", year: "numeric", month: "long", day: "numeric" }).format(new Date(at));
 export const time = (at) => format("DateTimeFormat", { hour: "2-digit", minute: "2-digit" }).format(new Date(at));

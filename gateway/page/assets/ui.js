@@ -3,7 +3,6 @@ import { html, h, useState, useEffect, useLayoutEffect, useRef, useCallback, use
 import { call } from "./api.js";
 import { onLive } from "./live.js";
 import { t, ago, moment, money } from "./texts.js";
-export { Markdown } from "./markdown.js";
 
 let numbers = 0;
 const useId = () => useMemo(() => `f${++numbers}`, []);
@@ -47,12 +46,13 @@ export function Select({ label, value, onInput, options, hidden, hint, ...more }
 // `columns`: {key, title, cell(row), number}. The first cell of a row is its header.
 export function Table({ columns, rows, empty, caption, rowKey }) {
   if (!rows?.length) return html`<${Empty}>${empty}<//>`;
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption || t("shell.table")}><table>
+  // On a small screen each row is a card with the title before each value; the roles keep it a table for screen readers.
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption || t("shell.table")}><table class="rows" role="table">
     ${caption && html`<caption class="unseen">${caption}</caption>`}
-    <thead><tr>${columns.map((one) => html`<th key=${one.key} scope="col" class=${one.number && "to-right"}>${one.title}</th>`)}</tr></thead>
-    <tbody>${rows.map((row, index) => html`<tr key=${rowKey ? rowKey(row) : index}>${columns.map((one, place) => {
+    <thead role="rowgroup"><tr role="row">${columns.map((one) => html`<th key=${one.key} scope="col" role="columnheader" class=${one.number && "to-right"}>${one.title}</th>`)}</tr></thead>
+    <tbody role="rowgroup">${rows.map((row, index) => html`<tr key=${rowKey ? rowKey(row) : index} role="row">${columns.map((one, place) => {
       const shown = one.cell ? one.cell(row) : row[one.key];
-      return place ? html`<td key=${one.key} class=${one.number && "to-right"} dir=${one.number ? undefined : "auto"}>${shown}</td>` : html`<th key=${one.key} scope="row" dir="auto">${shown}</th>`;
+      return place ? html`<td key=${one.key} role="cell" data-title=${one.title} class=${one.number && "to-right"}><div dir=${one.number ? undefined : "auto"}>${shown}</div></td>` : html`<th key=${one.key} scope="row" role="rowheader" dir="auto">${shown}</th>`;
     })}</tr>`)}</tbody></table></div>`;
 }
 
@@ -207,5 +207,71 @@ export function VirtualList({ items, keyOf, item, end, onStart, anchor, label, r
       </div>
     </div>${foot}
   </div>`;
+}
+// Makes elements of the tree that the gateway makes of Markdown. Names and attributes are those of this table and no others.
+const KNOWN = new Set("p blockquote ul ol li em strong s a code pre br hr table thead tbody tr th td".split(" "));
+const HEADS = { h1: "h3", h2: "h4", h3: "h5", h4: "h6", h5: "h6", h6: "h6" };
+const SAFE = /^(https?:\/\/|mailto:)/i;
+
+function element(node, index) {
+  if (typeof node === "string") return node;
+  if (!Array.isArray(node)) return null;
+  const [name, ...rest] = node;
+  const given = rest.length && rest[0] && typeof rest[0] === "object" && !Array.isArray(rest[0]) ? rest.shift() : {};
+  const tag = HEADS[name] || (KNOWN.has(name) ? name : "span");
+  const props = { key: index };
+  if (tag === "a") {
+    if (!SAFE.test(given.href || "")) return h("span", props, rest.map(element));
+    Object.assign(props, { href: given.href, target: "_blank", rel: "noopener noreferrer nofollow" });
+  }
+  if (tag === "ol" && Number.isInteger(given.start)) props.start = given.start;
+  if ((tag === "th" || tag === "td") && /^(left|right|center)$/.test(given.align || "")) props.class = `to-${given.align}`;
+  if (tag === "pre") return h("pre", { ...props, tabIndex: 0 }, h("code", null, rest.map(element)));
+  if (tag === "table") return h("div", { ...props, class: "scroll", tabIndex: 0 }, h("table", null, rest.map(element)));
+  return h(tag, props, rest.map(element));
+}
+
+export function Markdown({ tree }) {
+  return h("div", { class: "markdown", dir: "auto" }, (tree || []).map(element));
+}
+// Stacked bars in SVG. What they show stands in a table beside them, so that nobody needs to see them.
+const HEIGHT = 160;
+
+// `bars`: [{key, title, values: {kind: number}, href, marks: [kind]}]; `kinds`: [[kind, name]]; `lines`: [[value, class]]; `top`: the largest value.
+export function Bars({ bars, kinds, lines = [], top, label, chosen }) {
+  const sum = (one) => Object.values(one.values).reduce((all, value) => all + value, 0);
+  const most = top || Math.max(...bars.map(sum), 1e-9);
+  const step = Math.max(8, Math.min(40, 640 / (bars.length || 1)));
+  const width = Math.max(320, step * bars.length);
+  const y = (value) => HEIGHT - (Math.min(value, most) / most) * HEIGHT;
+  return html`<div class="chart" ref=${toEnd} role="region" tabindex="0" aria-label=${label}><svg viewBox=${`0 -12 ${width} ${HEIGHT + 14}`} width=${width} height=${HEIGHT + 14} preserveAspectRatio="none" role="img" aria-label=${label}>
+    ${lines.map(([value, name]) => value <= most && html`<line key=${name} class=${name} x1="0" x2=${width} y1=${y(value)} y2=${y(value)} />`)}
+    ${bars.map((one, index) => {
+      let below = 0;
+      return html`<g key=${one.key} class=${one.key === chosen ? "chosen" : ""} onClick=${one.href && (() => { location.hash = one.href; })}><title>${one.title}</title>
+        <rect class="hit" x=${index * step} y="-12" width=${step} height=${HEIGHT + 14} />
+        ${kinds.map(([kind]) => {
+          const value = one.values[kind] || 0;
+          if (value <= 0) return null;
+          const from = y(below + value), to = y(below);
+          below += value;
+          return html`<rect key=${kind} class=${`fill ${kindClass(kinds, kind)}`} x=${index * step + 1} y=${from} width=${step - 2} height=${Math.max(0.5, to - from)} />`;
+        })}
+        ${(one.marks || []).map((mark, n) => html`<path key=${mark + n} class=${`mark ${mark}`} d=${`M${index * step + n * 4} -12v${HEIGHT + 14}`} />`)}</g>`;
+    })}<line class="floor" x1="0" x2=${width} y1=${HEIGHT} y2=${HEIGHT} /></svg></div>
+    <ul class="legend">${kinds.map(([kind, name]) => html`<li key=${kind}><span class=${`swatch ${kindClass(kinds, kind)}`} aria-hidden="true"></span>${name}</li>`)}</ul>`;
+}
+
+// The latest bars are shown first where there is no room for all.
+const toEnd = (box) => { if (box && !box.dataset.shown) { box.dataset.shown = "1"; box.scrollLeft = box.scrollWidth; } };
+
+const kindClass = (kinds, kind) => `k${kinds.findIndex(([one]) => one === kind) % 8}`;
+
+// How much of a limit is used, as a bar with its figure beside it.
+export function Meter({ value, max, label, marks = [] }) {
+  const share = max ? Math.min(1, value / max) : 0;
+  return html`<svg class="meter" viewBox="0 0 200 10" preserveAspectRatio="none" role="img" aria-label=${label}>
+    <rect class="track" width="200" height="10" rx="3" /><rect class=${share >= 0.8 ? "used much" : "used"} width=${share * 200} height="10" rx="3" />
+    ${marks.map((mark) => html`<path key=${mark} class="at" d=${`M${Math.min(1, mark / (max || 1)) * 200} 0v10`} />`)}</svg>`;
 }
 export { html, h, useState, useEffect, useRef, useCallback, useMemo };

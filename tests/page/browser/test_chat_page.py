@@ -315,3 +315,26 @@ async def test_the_page_goes_on_when_the_gateway_was_restarted_under_it(village:
         await tab.page.get_by_role("button", name="Send").click()
         await tab.page.locator(".bubble.theirs", has_text="After.").wait_for()
         assert await tab.page.locator(".bubble").count() == 4
+
+
+async def test_ten_tabs_of_one_browser_share_a_stream(village: PageVillage, visit: Visit) -> None:
+    """A browser opens six connections to an address: a stream in each tab would leave none for anything else."""
+    village.model.then("Hello to all.", "Still there.")
+    async with village.page() as served:
+        tab = await visit(served)
+        tabs = [tab.page]
+        for _ in range(9):
+            page = await tab.context.new_page()
+            page.on("console", lambda message: tab.lines.append(f"{message.type}: {message.text}"))
+            await page.goto(f"{served.base}/#/chat")
+            await page.get_by_label("Message", exact=True).wait_for()
+            tabs.append(page)
+        await tabs[0].get_by_label("Message", exact=True).fill("hi")
+        await tabs[0].get_by_label("Message", exact=True).press("Enter")
+        for page in tabs:
+            await page.locator(".bubble.theirs", has_text="Hello to all.").wait_for()
+        await tabs.pop().close()  # the one that reads the stream
+        await tabs[3].get_by_label("Message", exact=True).fill("and now?")
+        await tabs[3].get_by_label("Message", exact=True).press("Enter")
+        for page in tabs:
+            await page.locator(".bubble.theirs", has_text="Still there.").wait_for()

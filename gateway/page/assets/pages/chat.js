@@ -96,7 +96,7 @@ const Icon = ({ path }) => html`<svg class="icon" viewBox="0 0 24 24" aria-hidde
 
 function Tool({ item }) {
   const failed = item.result?.error;
-  return html`<details class="tool"><summary>${failed ? "✗" : item.result ? "✓" : "…"} <span class="mono">${item.name}</span>${failed && html` <${Badge} kind="bad">${t("chat.failed")}<//>`}<span class="soft glimpse" dir="auto">${(item.text || "").replace(/\s+/g, " ").slice(0, 120)}</span></summary>
+  return html`<details class="tool"><summary>${failed ? "✗" : item.result ? "✓" : "…"} <span class="mono whole">${item.name}</span>${failed && html` <${Badge} kind="bad">${t("chat.failed")}<//>`}<span class="soft glimpse" dir="auto">${(item.text || "").replace(/\s+/g, " ").slice(0, 120)}</span></summary>
     <h3>${t("chat.given")}</h3><pre tabindex="0" dir="auto"><code>${item.text}</code></pre>
     ${item.result && html`<h3>${t("chat.result")}</h3><pre tabindex="0" dir="auto"><code>${item.result.text}</code></pre>${item.result.more && html`<p class="hint">${t("chat.more", { n: item.result.more })}</p>`}`}</details>`;
 }
@@ -252,11 +252,8 @@ export default function Chat({ route, role, agents, me }) {
     drawn.current.set(one, { first, shown });
     return shown;
   };
-  const canAsk = "Notification" in window && Notification.permission === "default" && isSecureContext;
-  const [asked, setAsked] = useState(false);
   const actions = html`<${Select} label=${t("chat.session")} hidden value=${session} options=${options} onInput=${(key) => { location.hash = `#/chat/${encodeURIComponent(key)}`; }} />
-    ${role === "owner" && html`<${Button} onClick=${() => setDialog("new")} label=${t("chat.new")}>${t("chat.newShort")}<//>`}<${Button} onClick=${() => setSearching(!searching)}>${t("chat.search")}<//>
-    ${canAsk && !asked && html`<${Button} onClick=${() => { setAsked(true); Notification.requestPermission(); }}>${t("chat.notify")}<//>`}`;
+    ${role === "owner" && html`<${Button} onClick=${() => setDialog("new")} label=${t("chat.new")}>${t("chat.newShort")}<//>`}<${Button} onClick=${() => setSearching(!searching)}>${t("chat.search")}<//>`;
   return html`<div class="chat"><${Page} title=${t("nav.chat")} actions=${actions} wide>
     ${searching && html`<${Search} session=${session} onFound=${jump} onClose=${() => setSearching(false)} />`}
     <${ErrorNotice} error=${talk.failure?.status === 401 ? null : talk.failure} retry=${talk.failure && talk.reload} /><h2 class="unseen">${t("chat.conversation")}</h2>

@@ -1,8 +1,7 @@
 // Context: what fills the window now and filled it before, the prompt of each call, and what the next memory flush would keep.
-import { Badge, Button, Empty, ErrorNotice, html, Loading, Money, Notice, Page, Select, Table, Tabs, useCall, useState, When } from "../ui.js";
+import { Bars, Meter, Badge, Button, Empty, ErrorNotice, html, Loading, Money, Notice, Page, Select, Table, Tabs, useCall, useState, When } from "../ui.js";
 import { call } from "../api.js";
 import { moment, number, t, time } from "../texts.js";
-import { Bars, Meter } from "../charts.js";
 
 const KINDS = ["instructions and tools", "summary", "people", "answers", "tool results"];
 const kindName = (kind) => t(`context.kind.${kind.replaceAll(" ", "-")}`);

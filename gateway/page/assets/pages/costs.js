@@ -1,8 +1,7 @@
 // Costs: by day, agent, model and origin; today's budgets, and raising one; what a longer cache would save.
-import { Badge, Button, Dialog, Diff, Empty, ErrorNotice, Field, html, Loading, Money, Notice, Page, Select, Table, useCall, useState } from "../ui.js";
+import { Bars, Meter, Badge, Button, Dialog, Diff, Empty, ErrorNotice, Field, html, Loading, Money, Notice, Page, Select, Table, useCall, useState } from "../ui.js";
 import { call } from "../api.js";
 import { money, number, t } from "../texts.js";
-import { Bars, Meter } from "../charts.js";
 
 const percent = (share) => number(share, { style: "percent", maximumFractionDigits: 0 });
 const amount = (value, unit) => (unit === "usd" ? money(value) : t("context.tokensN", { n: value }));
