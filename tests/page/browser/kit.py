@@ -99,14 +99,19 @@ class BrowserTab:
         return [line for line in self.lines if not any(part in line for part in self.expected)]
 
 
+def chromium() -> str:
+    """Return where the browser is."""
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    assert path is not None, "chromium is not installed"
+    return path
+
+
 @pytest.fixture
 async def screen() -> AsyncIterator[Browser]:
     """A browser without a screen, for one test."""
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    assert path is not None, "chromium is not installed"
     async with async_playwright() as driver:
         flags = ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
-        browser = await driver.chromium.launch(executable_path=path, args=flags)
+        browser = await driver.chromium.launch(executable_path=chromium(), args=flags)
         try:
             yield browser
         finally:
@@ -146,4 +151,4 @@ async def visit(screen: Browser) -> AsyncIterator[Callable[..., Awaitable[Browse
         assert lines == [], lines
 
 
-__all__ = ["LOOKS", "BrowserTab", "PageVillage", "screen", "visit"]
+__all__ = ["LOOKS", "BrowserTab", "PageVillage", "chromium", "screen", "visit"]

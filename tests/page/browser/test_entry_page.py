@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.async_api import async_playwright
 
-from tests.page.browser.kit import LOOKS
+from tests.page.browser.kit import LOOKS, chromium
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from tests.page.browser.kit import BrowserTab
     from tests.page.conftest import PageVillage
@@ -78,11 +82,72 @@ async def test_the_page_speaks_german_and_remembers_the_choice(village: PageVill
 
 
 async def test_the_first_paint_is_quick(village: PageVillage, visit: Visit) -> None:
-    """On loopback, once it was loaded before, as people have it: the bar of 300 ms, measured by the browser."""
+    """On loopback, as the browser measures it, once files are kept: 300 ms, and more on a machine that has other work."""
     async with village.page() as served:
         tab = await visit(served)
-        await tab.page.reload()
-        await tab.page.locator("#navigation").wait_for()
-        paint = await tab.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
-        print(f"first contentful paint: {paint:.0f} ms")  # noqa: T201
-        assert paint is not None
+        paints = []
+        for _ in range(5):
+            await tab.page.reload()
+            await tab.page.locator("#navigation").wait_for()
+            shown = await tab.page.wait_for_function(
+                "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+            )
+            paints.append(await shown.json_value())
+        crowd = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+        told = ", ".join(f"{paint:.0f}" for paint in sorted(paints))
+        print(f"first contentful paint: {told} ms, with {crowd:.1f} programs to a processor")  # noqa: T201
+        assert min(paints) <= 300 * crowd
+
+
+async def test_a_browser_loads_less_than_sixty_kilobytes(village: PageVillage, visit: Visit) -> None:
+    """Every page is opened, so that nothing more is to come; German texts are the longer ones."""
+    async with village.page() as served:
+        tab = await visit(served, locale="de-DE")
+        for name in ("chat", "settings", "context"):
+            await tab.go(name)
+        sizes = await tab.page.evaluate(
+            "() => [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+            ".filter(one => one.name.includes('/static/') || one.entryType === 'navigation').map(one => [one.name, one.encodedBodySize])"
+        )
+        loaded = {name.rpartition("/")[2]: size for name, size in sizes}
+        print(f"{sum(loaded.values())} bytes: {loaded}")  # noqa: T201
+        assert loaded["texts-de.json"] > 0
+        assert loaded["pages.js"] > 0
+        assert sum(loaded.values()) <= 60_000
+
+
+async def test_a_browser_that_keeps_no_cookies_is_told_what_to_do(village: PageVillage, tmp_path: Path) -> None:
+    """Chromium's own setting, which also takes the page's storage away."""
+    profile = tmp_path / "profile/Default"
+    profile.mkdir(parents=True)
+    refused = {"profile": {"default_content_setting_values": {"cookies": 2}}}
+    (profile / "Preferences").write_text(json.dumps(refused))
+    async with village.page() as served, async_playwright() as driver:
+        made = await served.house.page.open()
+        context = await driver.chromium.launch_persistent_context(
+            profile.parent, executable_path=chromium(), args=["--no-sandbox"], locale="en-GB", **LOOKS["phone-light"]
+        )
+        try:
+            page = await context.new_page()
+            wrong: list[str] = []
+            page.on("pageerror", lambda error: wrong.append(str(error)))
+            await page.goto(f"{served.base}/enter#{made['code']}")
+            await page.get_by_role("heading", name="This browser keeps no cookies").wait_for()
+            assert "Allow cookies for it" in await page.inner_text("main")
+            assert wrong == []
+        finally:
+            await context.close()
+
+
+@pytest.mark.parametrize(("wish", "seconds"), [("reduce", "0s"), ("no-preference", "0.12s")])
+async def test_nothing_moves_for_those_who_want_less_motion(
+    village: PageVillage, visit: Visit, wish: str, seconds: str
+) -> None:
+    async with village.page() as served:
+        tab = await visit(served, reduced_motion=wish)
+        await tab.go("browsers")
+        found = await tab.page.eval_on_selector_all(
+            "*",
+            "all => [...new Set(all.flatMap(one => [getComputedStyle(one).transitionDuration, getComputedStyle(one).animationDuration]))]",
+        )
+        assert set(found) - {"0s"} == {seconds} - {"0s"}
