@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat setup install extras test thorough lint fire story page live matrix engines typed pythons bench bench-all bench-memory bench-cost bench-heartbeat docs site pictures lock clean help again
+.PHONY: chat setup install extras test thorough lint fire story page live matrix engines typed pythons bench bench-all bench-memory bench-cost bench-heartbeat docs site pictures page-pictures lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -112,6 +112,10 @@ site: $(RUNTIME) $(SITE) ## build the documents as a site in site/
 
 pictures: $(RUNTIME) $(SITE) ## draw docs/pictures anew: the first conversation, and the parts of the code
 	@$(BIN)/python docs/pictures/record.py
+
+page-pictures: $(RUNTIME) $(TESTS) $(PAGE) ## draw the pictures of the page in docs/pictures anew (needs chromium)
+	@sh tests/page/browser/install >&2 </dev/null
+	@$(BIN)/python docs/pictures/page_pictures.py
 
 bench-cost: $(RUNTIME) $(TESTS) ## measure what a week and a month of conversation cost (docs/cost.md)
 	@PYTHONPATH=. $(BIN)/python benchmarks/cost.py $(ARGS)

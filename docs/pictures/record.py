@@ -219,7 +219,7 @@ def main() -> None:
     (HERE / "parts.svg").write_text(parts(), encoding="utf-8")
     (HERE / "first-conversation.svg").write_text(conversation(), encoding="utf-8")
     for path in sorted(HERE.glob("*.svg")):
-        print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes", file=sys.stderr)  # noqa: T201
+        print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes", file=sys.stderr)
 
 
 if __name__ == "__main__":

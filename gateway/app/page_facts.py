@@ -35,7 +35,12 @@ def outside_facts(
         stores = [one.memory.history.versions for one in agents.values() if isinstance(one.memory, WorkspaceMemory)]
         return await asyncio.to_thread(lambda: tuple(one.size for one in stores))
 
-    return {"approvals": approvals, "jobs": jobs, "settings": settings, "memory": memory}
+    async def sessions() -> Hashable:
+        return frozenset(
+            (one.key, one.session, one.spoken, one.turns) for agent in agents.values() for one in agent.store.all()
+        )
+
+    return {"approvals": approvals, "jobs": jobs, "settings": settings, "memory": memory, "sessions": sessions}
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -140,7 +140,7 @@ def _parts(act: Act) -> list[str]:
         return []
     shown = [f"{number}. {_code(_one_line(part))}" for number, part in enumerate(parts[:_MOST_PARTS], 1)]
     more = [f"… and {len(parts) - _MOST_PARTS} more"] if len(parts) > _MOST_PARTS else []
-    return ["Its parts:", *shown, *more]
+    return ["Its parts:", *shown, *more, ""]  # what follows a list without a line between stands in its last item
 
 
 def _target(act: Act) -> list[str]:

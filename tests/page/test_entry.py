@@ -298,3 +298,22 @@ async def test_the_own_scripts_are_loaded_and_no_other_site_may_load_them(served
         ({"sec-fetch-site": "cross-site"}, 403),
     ):
         assert (await tab.client.get(path, headers=headers)).status_code == status, headers
+
+
+async def test_a_page_that_is_left_in_the_midst_of_a_request_is_no_fault(
+    served: ServedPage, caplog: pytest.LogCaptureFixture
+) -> None:
+    tab = await served.tab()
+    cookie = tab.client.cookies[f"homebody-{served.port}"]
+    head = (
+        f"POST /page/call/chat.sessions HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nCookie: homebody-{served.port}={cookie}\r\n"
+        f"Origin: {served.base}\r\nX-Homebody-Csrf: {tab.csrf}\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n"
+    )
+    _, writer = await asyncio.open_connection("127.0.0.1", served.port)
+    writer.write(head.encode() + b"{")
+    await writer.drain()
+    await asyncio.sleep(0.3)
+    writer.close()
+    await tab.call("chat.sessions")
+    await asyncio.sleep(0.3)
+    assert [record for record in caplog.records if record.exc_info or record.levelname == "ERROR"] == []

@@ -23,6 +23,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from channels.errors import ChannelError
@@ -105,9 +106,10 @@ class PageRoutes:
             return await self._read(request, path)
         if method != "POST":
             raise Refusal(405, "not-allowed", f"{method} is not used here", "Use GET or POST.", {"allow": "GET, POST"})
-        if path == "/enter":
-            return await self._enter(request)
-        return await self._change(request, path)
+        try:
+            return await (self._enter(request) if path == "/enter" else self._change(request, path))
+        except ClientDisconnect:  # a page that was left or reloaded in the midst of its request
+            return Response(status_code=499)
 
     async def _read(self, request: Request, path: str) -> Response:
         browser, cookie = await self._browser(request)

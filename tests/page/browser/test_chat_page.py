@@ -20,6 +20,7 @@ from gateway.base.clock import SystemClock
 from tests.page.browser.kit import GATEWAY_GONE, LOOKS
 from tests.page.conftest import PageVillage
 from tests.page.hostile_texts import TEXTS
+from tests.page.world import fill
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -291,7 +292,7 @@ async def test_words_are_found_and_a_new_conversation_is_begun(village: PageVill
         await tab.check("chat-search")
         await tab.page.locator(".plainlist button").click()
         await tab.page.get_by_role("button", name="Close").click()
-        await tab.page.get_by_role("button", name="New conversation").click()
+        await tab.page.get_by_role("button", name="New: Conversation").click()
         await tab.page.get_by_label("Name").fill("Trip to Rome")
         await tab.check("chat-new")
         await tab.page.get_by_role("button", name="Begin").click()
@@ -360,3 +361,13 @@ async def test_ten_tabs_of_one_browser_share_a_stream(village: PageVillage, visi
         await tabs[3].get_by_label("Message", exact=True).press("Enter")
         for page in tabs:
             await page.locator(".bubble.theirs", has_text="Still there.").wait_for()
+
+
+async def test_a_turn_that_was_asked_for_elsewhere_is_seen(village: PageVillage, visit: Visit) -> None:
+    async with village.page() as served:
+        tab = await visit(served)
+        await tab.go("chat", title="Chat")
+        await tab.page.get_by_text("Nothing was said here yet").wait_for()
+        await tab.page.wait_for_timeout(1200)  # the gateway has looked once what there is
+        await fill(served.house)
+        await tab.page.locator(".bubble", has_text="Noted for later.").first.wait_for()

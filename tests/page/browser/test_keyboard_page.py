@@ -79,7 +79,7 @@ async def test_a_person_writes_answers_and_edits_by_keyboard_alone(village: Page
         assert await focused(tab) == "Menu"
 
         # So is a dialog, which keeps the focus while it is open.
-        await reach(tab, tab.page.get_by_role("button", name="New conversation"))
+        await reach(tab, tab.page.get_by_role("button", name="New: Conversation"))
         await keys.press("Enter")
         await tab.page.get_by_role("dialog").wait_for()
         for _ in range(8):
@@ -89,7 +89,7 @@ async def test_a_person_writes_answers_and_edits_by_keyboard_alone(village: Page
             await keys.press("Tab")
         await keys.press("Escape")
         await tab.page.get_by_role("dialog").wait_for(state="detached")
-        assert await focused(tab) == "New conversation"
+        assert await focused(tab) == "New: Conversation"
 
         # A message is written and sent, and the question that comes of it is answered.
         await reach(tab, tab.page.get_by_label("Message", exact=True))

@@ -81,6 +81,8 @@ function useConversation(session) {
     else if (kind === "chat.done") setTimeout(reload, 250);
     else if (kind === "chat.idle") setTimeout(reload, 1500); // what was shown of the turn stays until its answer comes
   }), [session, reload]);
+  // A turn that was asked for elsewhere: in a terminal, a chat, or by a job.
+  useEffect(() => onLive("sessions", ({ kind }) => kind === "sessions" && reload()), [reload]);
   return { ...state, live, failure, fail, reload, more };
 }
 
@@ -253,14 +255,14 @@ export default function Chat({ route, role, agents, me }) {
     return shown;
   };
   const actions = html`<${Select} label=${t("chat.session")} hidden value=${session} options=${options} onInput=${(key) => { location.hash = `#/chat/${encodeURIComponent(key)}`; }} />
-    ${role === "owner" && html`<${Button} onClick=${() => setDialog("new")} label=${t("chat.new")}>${t("chat.newShort")}<//>`}<${Button} onClick=${() => setSearching(!searching)}>${t("chat.search")}<//>`;
+    ${role === "owner" && html`<${Button} onClick=${() => setDialog("new")} label=${`${t("chat.newShort")}: ${t("chat.session")}`}>${t("chat.newShort")}<//>`}<${Button} onClick=${() => setSearching(!searching)}>${t("chat.search")}<//>`;
   return html`<div class="chat"><${Page} title=${t("nav.chat")} actions=${actions} wide>
     ${searching && html`<${Search} session=${session} onFound=${jump} onClose=${() => setSearching(false)} />`}
     <${ErrorNotice} error=${talk.failure?.status === 401 ? null : talk.failure} retry=${talk.failure && talk.reload} /><h2 class="unseen">${t("chat.conversation")}</h2>
     ${talk.loading ? html`<${Loading} />` : talk.items.length || talk.live ? html`<${VirtualList} key=${session} items=${talk.items} keyOf=${(one) => one.id} end onStart=${talk.more} anchor=${anchor} label=${t("chat.conversation")}
       item=${draw}
       foot=${talk.live && html`<${Growing} live=${talk.live} role=${role} onStop=${stop} />`} />` : html`<p class="empty first">${t("chat.empty")}</p>`}
-    <p class="unseen" role="status" aria-live="polite">${told.slice(0, 500)}</p>
+    <p class="unseen" role="status" aria-live="polite">${told.replace(/[*_`#|]+/g, "").slice(0, 500)}</p>
     ${role === "owner" ? html`<${Composer} session=${session} onFail=${talk.fail} />` : html`<${Notice}>${t("chat.viewer")}<//>`}
     ${dialog === "new" && html`<${NewSession} agents=${agents} onClose=${() => { setDialog(""); again(); }} />`}<//></div>`;
 }
