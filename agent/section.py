@@ -1,4 +1,8 @@
-"""The base of the agent's settings sections."""
+"""The base of the agent's settings sections.
+
+Where a section is another one's default, it is made by ``model_construct``: a call would build a schema for each section alone,
+in addition to the one of the root, with each start of the program.
+"""
 
 from __future__ import annotations
 

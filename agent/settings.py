@@ -104,7 +104,7 @@ class CompactionSettings(Section):
     """How many of the newest turns stay word for word at least, where they fit."""
     timeout_seconds: Annotated[float, Field(gt=0)] = 180.0
     """Longest wait for one answer to a flush or summary request, in seconds."""
-    memory_flush: MemoryFlushSettings = MemoryFlushSettings()
+    memory_flush: MemoryFlushSettings = MemoryFlushSettings.model_construct()
     """The memory flush before compaction."""
 
 
@@ -152,11 +152,11 @@ class PruningSettings(Section):
     """Share of the window from which on results are cleared, oldest first."""
     min_prunable_tool_chars: Annotated[int, Field(ge=0)] = 50_000
     """Results are only cleared when they have at least this many characters together."""
-    soft_trim: SoftTrimSettings = SoftTrimSettings()
+    soft_trim: SoftTrimSettings = SoftTrimSettings.model_construct()
     """Showing the beginning and the end of a long tool result."""
-    hard_clear: HardClearSettings = HardClearSettings()
+    hard_clear: HardClearSettings = HardClearSettings.model_construct()
     """Showing a placeholder in the place of a tool result."""
-    tools: PrunedToolsSettings = PrunedToolsSettings()
+    tools: PrunedToolsSettings = PrunedToolsSettings.model_construct()
     """Whose results may be pruned."""
 
     def is_on(self, model: str) -> bool:
@@ -232,21 +232,21 @@ class AgentSettings(Section):
     """Longest answer of one model call, in tokens (never more than the model allows or the reserve leaves)."""
     prompt_mode: Literal["full", "minimal", "none"] = "full"
     """How much of our own instructions the model is given: all, the tool rules only, or none."""
-    compaction: CompactionSettings = CompactionSettings()
+    compaction: CompactionSettings = CompactionSettings.model_construct()
     """Compaction and the memory flush."""
-    context_pruning: PruningSettings = PruningSettings()
+    context_pruning: PruningSettings = PruningSettings.model_construct()
     """Cache-TTL pruning of old tool results."""
     cache_retention: Literal["auto", "5m", "1h"] = "auto"
     """How long a provider is asked to keep the prompt (Anthropic): ``auto`` takes what is likely to cost less at the session's rhythm."""
-    sandbox: SandboxSettings = SandboxSettings()
+    sandbox: SandboxSettings = SandboxSettings.model_construct()
     """What the agent may do to its surroundings."""
     max_concurrent: Annotated[int, Field(ge=1, le=1000)] = Field(default=32, json_schema_extra={"reload": "restart"})
     """How many turns of all sessions run at once; within a session it is always one. Turns mostly wait for a provider."""
-    startup_context: StartupContextSettings = StartupContextSettings()
+    startup_context: StartupContextSettings = StartupContextSettings.model_construct()
     """Notes given at the start of a session."""
-    tools: ToolsSettings = ToolsSettings()
+    tools: ToolsSettings = ToolsSettings.model_construct()
     """Which tools the agent has."""
-    limits: LimitSettings = LimitSettings()
+    limits: LimitSettings = LimitSettings.model_construct()
     """Limits on a single turn."""
 
 

@@ -100,7 +100,7 @@ class ExecSettings(Section):
     """How commands are confined: by the strongest means that works here (``auto``), by one alone, or not at all; what is not confined is always asked about (docs/confinement.md)."""  # noqa: E501
     read_paths: tuple[str, ...] = ()
     """Further files and folders that commands may read, as full paths or below ``~``, such as `/opt` and `~/.pyenv`; those of `pathPrepend` are readable anyway."""  # noqa: E501
-    limits: ExecLimits = ExecLimits()
+    limits: ExecLimits = ExecLimits.model_construct()
     """What a command may use."""
     max_jobs: Annotated[int, Field(ge=1, le=200)] = 16
     """How many commands of one agent may run at once."""
@@ -109,7 +109,7 @@ class ExecSettings(Section):
 class GlobalToolsSettings(ToolRules):
     """Which tools there are for all agents. An agent's own rules can only narrow them."""
 
-    exec: ExecSettings = ExecSettings()
+    exec: ExecSettings = ExecSettings.model_construct()
     """How commands run."""
 
     by_provider: dict[str, ToolRules] = Field(default_factory=dict)

@@ -23,13 +23,13 @@ BUILT_IN: Final[tuple[Platform, ...]] = (TELEGRAM, DISCORD, SLACK, MATRIX, EMAIL
 class PlatformSettings(Section):
     """The sections of the platforms, each under the platform's name."""
 
-    telegram: TelegramSettings = TelegramSettings()
+    telegram: TelegramSettings = TelegramSettings.model_construct()
     """Telegram."""
-    discord: DiscordSettings = DiscordSettings()
+    discord: DiscordSettings = DiscordSettings.model_construct()
     """Discord."""
-    slack: SlackSettings = SlackSettings()
+    slack: SlackSettings = SlackSettings.model_construct()
     """Slack."""
-    matrix: MatrixSettings = MatrixSettings()
+    matrix: MatrixSettings = MatrixSettings.model_construct()
     """Matrix."""
-    email: EmailSettings = EmailSettings()
+    email: EmailSettings = EmailSettings.model_construct()
     """Email."""

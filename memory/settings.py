@@ -50,7 +50,7 @@ class RemoteSettings(_Section):
     dimensions: Annotated[int, Field(ge=1, le=8192)] | None = None
     """Length of the requested vectors, if the model supports several; unset means the model's own (OpenAI) or 768 (Gemini)."""
 
-    batch: BatchSettings = BatchSettings()
+    batch: BatchSettings = BatchSettings.model_construct()
     """Batch jobs for large backfills."""
 
 
@@ -82,10 +82,10 @@ class EmbeddingSettings(_Section):
     fallback: Literal["openai", "gemini", "local", "none"] = "none"
     """The provider that takes over, once, when the first one fails."""
 
-    remote: RemoteSettings = RemoteSettings()
+    remote: RemoteSettings = RemoteSettings.model_construct()
     """The embedding service on the network."""
 
-    local: LocalSettings = LocalSettings()
+    local: LocalSettings = LocalSettings.model_construct()
     """The embedding model inside the gateway."""
 
 
@@ -115,7 +115,7 @@ class StoreSettings(_Section):
     path: str | None = None
     """File of the index, with {agentId} for the agent's id; unset means memory/{agentId}.sqlite in the state folder."""
 
-    vector: VectorStoreSettings = VectorStoreSettings()
+    vector: VectorStoreSettings = VectorStoreSettings.model_construct()
     """How vectors are held."""
 
 
@@ -157,7 +157,7 @@ class SyncSettings(_Section):
     interval_minutes: Annotated[float, Field(ge=0)] = 0
     """Look for changes every this many minutes; 0 turns it off."""
 
-    sessions: SessionSyncSettings = SessionSyncSettings()
+    sessions: SessionSyncSettings = SessionSyncSettings.model_construct()
     """When transcripts are indexed again."""
 
 
@@ -217,10 +217,10 @@ class QuerySettings(_Section):
     ranking: Literal["fused", "reference"] = "fused"
     """How keyword and vector scores are combined; "reference" is the formula of earlier agents."""
 
-    hybrid: HybridSettings = HybridSettings()
+    hybrid: HybridSettings = HybridSettings.model_construct()
     """Weights of the reference ranking."""
 
-    fused: FusedSettings = FusedSettings()
+    fused: FusedSettings = FusedSettings.model_construct()
     """Weights of the fused ranking."""
 
 
@@ -246,22 +246,22 @@ class MemorySettings(EmbeddingSettings):
     extra_paths: tuple[str, ...] = ()
     """Further Markdown files and folders, absolute or relative to the workspace."""
 
-    experimental: ExperimentalSettings = ExperimentalSettings()
+    experimental: ExperimentalSettings = ExperimentalSettings.model_construct()
     """Settings that are off by default."""
 
-    store: StoreSettings = StoreSettings()
+    store: StoreSettings = StoreSettings.model_construct()
     """Where the index is stored."""
 
-    chunking: ChunkingSettings = ChunkingSettings()
+    chunking: ChunkingSettings = ChunkingSettings.model_construct()
     """The size of chunks."""
 
-    sync: SyncSettings = SyncSettings()
+    sync: SyncSettings = SyncSettings.model_construct()
     """When the index is updated."""
 
-    query: QuerySettings = QuerySettings()
+    query: QuerySettings = QuerySettings.model_construct()
     """How results are ranked and returned."""
 
-    cache: CacheSettings = CacheSettings()
+    cache: CacheSettings = CacheSettings.model_construct()
     """The embedding cache."""
 
     @property

@@ -115,7 +115,7 @@ class DiscordAccount(AccountSection):
     """The REST address; give that of a proxy or of a compatible server to use it in place of Discord's."""
     gateway_url: Root | None = None
     """The address of the gateway (wss://...), for a proxy or a compatible server; Discord's own when not set."""
-    dm: DiscordDirect = DiscordDirect()
+    dm: DiscordDirect = DiscordDirect.model_construct()
     """Private messages."""
     group_policy: GroupPolicy = "allowlist"
     """Which servers the agent reads: those in `guilds`, all that it was added to, or none."""
@@ -134,7 +134,7 @@ class DiscordAccount(AccountSection):
     media_max_mb: Annotated[float, Field(gt=0, le=500)] | None = None
     """The largest file that is taken or sent, in MB (1,048,576 bytes). When it is not set, files are taken as
     `messages.attachments.maxBytes` says, and sent up to 10 MB, which is what Discord takes from a bot; on a boosted server it is more."""
-    commands: DiscordCommands = DiscordCommands()
+    commands: DiscordCommands = DiscordCommands.model_construct()
     """The menu of commands."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     """How long one request to Discord may take."""

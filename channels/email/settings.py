@@ -60,7 +60,7 @@ class EmailAccount(AccountSection):
     """Addresses of the people who may write without pairing, once your server vouches for them; the first is the owner."""
     folder: str = Field(default="INBOX", min_length=1)
     """The folder that is read."""
-    folders: MailFolders = MailFolders()
+    folders: MailFolders = MailFolders.model_construct()
     """Folders by their use, where the server's own answer is wrong or missing."""
     save_sent: Literal["auto", "always", "never"] = "auto"
     """Who puts answers into the folder of sent mail: ``always``: Homebody; ``never``: the server does; ``auto``: the first mail that is sent shows whether the server does."""  # noqa: E501

@@ -96,7 +96,7 @@ class MatrixAccount(AccountSection):
     """The name of the device, as other people see it, when it signs in by password."""
     encryption: bool = True
     """Whether encrypted rooms are read and written (needs the extra `matrix`). Off: they are left alone, with a line in the log."""
-    dm: MatrixDirect = MatrixDirect()
+    dm: MatrixDirect = MatrixDirect.model_construct()
     """Private messages."""
     group_policy: GroupPolicy = "allowlist"
     """Which rooms of several people the agent reads: those in `groups`, all that it is in, or none."""

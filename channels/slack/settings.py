@@ -114,7 +114,7 @@ class SlackAccount(AccountSection):
     """The Web API's address; give that of a proxy or of a compatible server to use it in place of Slack's."""
     mode: Literal["socket", "http"] = "socket"
     """How events come in: over a connection that this gateway opens, so that no address of it is public, or as requests of Slack."""
-    dm: SlackDirect = SlackDirect()
+    dm: SlackDirect = SlackDirect.model_construct()
     """Private messages."""
     group_policy: GroupPolicy = "allowlist"
     """Which channels the agent reads: those in `channels`, all that it was added to, or none."""
@@ -126,7 +126,7 @@ class SlackAccount(AccountSection):
     """What becomes a thread in channels: nothing but threads, the first piece of an answer, or every message with its answers."""
     reaction_notifications: Reactions = "own"
     """Which emoji of people the agent hears of: none, those under its own messages, or all that Slack tells of."""
-    slash_command: SlackCommand = SlackCommand()
+    slash_command: SlackCommand = SlackCommand.model_construct()
     """The slash command."""
     markup: Literal["markdown", "mrkdwn"] = "markdown"
     """What text is sent as: Markdown, which Slack shows with tables and headings, or Slack's own older notation."""

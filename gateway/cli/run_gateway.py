@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 STOP_SECONDS = 60.0
 """What a service manager is asked to wait for the end."""
+_OFTEN_COLLECTED = (700, 10, 10)
+"""Thresholds of the collector, as Python 3.11 sets them: a process that stays for months is to be small."""
 
 
 @click.command()
@@ -38,6 +41,7 @@ def gateway(invocation: Invocation, restart_on_stall: bool, background: bool) ->
     from gateway.config.settings_file import load_or_last_known_good
 
     keep_heap_small()
+    gc.set_threshold(*_OFTEN_COLLECTED)
     invocation.paths.prepare()
     invocation.loaded, notice = load_or_last_known_good(invocation.paths, os.environ)
     warn(invocation.loaded)

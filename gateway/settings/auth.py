@@ -53,5 +53,5 @@ class AuthSettings(Section):
     """Facts about keys by id, such as `anthropic:home`; the keys themselves are in auth-profiles.json."""
     order: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Ids of the keys to use, by provider, in this order. Unset: all keys, distributed over the sessions."""
-    cooldowns: CooldownSettings = CooldownSettings()
+    cooldowns: CooldownSettings = CooldownSettings.model_construct()
     """How long a rejected key is not used."""

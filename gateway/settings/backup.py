@@ -56,7 +56,7 @@ class BackupSettings(Section):
     """When the gateway makes one, in the owner's time zone: `03:30` for every day, `sun 03:30` for once a week, or `off`."""
     folder: str = ""
     """Folder for the copies, best on another disk. Unset: `backups` in the home folder (~/.homebody)."""
-    keep: KeepSettings = KeepSettings()
+    keep: KeepSettings = KeepSettings.model_construct()
     """How many copies are kept."""
     command: str = ""
     """Shell command that takes a new copy away, such as `rclone copy "$BACKUP" nas:homebody`; `$BACKUP` is the file."""

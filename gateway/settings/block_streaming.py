@@ -54,9 +54,9 @@ class BlockStreaming(Section):
     block_streaming_break: Literal["text_end", "message_end"] | None = None
     """When blocks are sent: ``text_end``, as soon as their text is written, or ``message_end``, when an answer is finished and tools
     run. Unset: ``message_end`` if only ``messages.blockStreaming`` enables blocks, otherwise ``text_end``."""
-    block_streaming_chunk: BlockChunking = BlockChunking()
+    block_streaming_chunk: BlockChunking = BlockChunking.model_construct()
     """Length of blocks, and where they end."""
-    block_streaming_coalesce: BlockCoalescing = BlockCoalescing()
+    block_streaming_coalesce: BlockCoalescing = BlockCoalescing.model_construct()
     """How blocks are merged before they are sent."""
 
 

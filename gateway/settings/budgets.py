@@ -39,13 +39,13 @@ class BudgetSettings(Section):
 
     enabled: bool = True
     """Block model calls that could exceed a budget."""
-    day: DayPurse = DayPurse()
+    day: DayPurse = DayPurse.model_construct()
     """Daily budget of all agents together."""
-    agent: PurseSettings = PurseSettings()
+    agent: PurseSettings = PurseSettings.model_construct()
     """Daily budget of each agent."""
-    session: PurseSettings = PurseSettings()
+    session: PurseSettings = PurseSettings.model_construct()
     """Daily budget of each session."""
-    background: BackgroundPurse = BackgroundPurse()
+    background: BackgroundPurse = BackgroundPurse.model_construct()
     """Daily budget of memory flushes, summaries, embeddings and other background work."""
     warn_at: float = Field(default=0.8, gt=0, le=1)
     """The used share of a budget (0 to 1) at which the owner is warned, once a day."""

@@ -74,5 +74,5 @@ class HeartbeatSettings(Section):
 class WithHeartbeat(Section):
     """Settings of agents that have heartbeats."""
 
-    heartbeat: HeartbeatSettings = Field(default=HeartbeatSettings(), json_schema_extra={"reload": "hot"})
+    heartbeat: HeartbeatSettings = Field(default=HeartbeatSettings.model_construct(), json_schema_extra={"reload": "hot"})
     """Checks at regular intervals by the list in HEARTBEAT.md."""

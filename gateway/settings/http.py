@@ -117,19 +117,19 @@ class GatewaySettings(Section):
     allowed_origins: tuple[Annotated[str, AfterValidator(_origin)], ...] = ()
     """Web origins that may call the API from a browser, such as `https://home.example`. Default: none."""
 
-    auth: GatewayAuth = Field(default=GatewayAuth(), json_schema_extra=_HOT)
+    auth: GatewayAuth = Field(default=GatewayAuth.model_construct(), json_schema_extra=_HOT)
     """Authentication of HTTP requests."""
 
-    openai: OpenAiApiSettings = Field(default=OpenAiApiSettings(), json_schema_extra=_HOT)
+    openai: OpenAiApiSettings = Field(default=OpenAiApiSettings.model_construct(), json_schema_extra=_HOT)
     """The API for programs that speak OpenAI's chat completions."""
 
-    page: PageSettings = Field(default=PageSettings(), json_schema_extra=_HOT)
+    page: PageSettings = Field(default=PageSettings.model_construct(), json_schema_extra=_HOT)
     """The page in the browser."""
 
-    metrics: MetricsSettings = Field(default=MetricsSettings(), json_schema_extra=_HOT)
+    metrics: MetricsSettings = Field(default=MetricsSettings.model_construct(), json_schema_extra=_HOT)
     """Measurements for Prometheus."""
 
-    tracing: TracingSettings = TracingSettings()
+    tracing: TracingSettings = TracingSettings.model_construct()
     """Traces for OpenTelemetry."""
 
     @property

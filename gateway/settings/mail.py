@@ -32,7 +32,7 @@ class MailAccount(Section):
     """The address that mail is sent from, such as `Ann Lee <ann@example.org>`. Unset: `user`, which must be an address then."""
     own_addresses: tuple[Annotated[str, AfterValidator(mail_address)], ...] = ()
     """Further addresses of this mailbox; a reply to all leaves them out."""
-    folders: MailFolders = MailFolders()
+    folders: MailFolders = MailFolders.model_construct()
     """Folders by their use, where the server's own answer is wrong or missing."""
     save_sent: Literal["auto", "always", "never"] = "auto"
     """Who puts sent mail into the folder of sent mail: ``always``: Homebody; ``never``: the server does; ``auto``: Homebody where the server did not within a few seconds."""  # noqa: E501

@@ -49,7 +49,7 @@ class AudioSettings(Section):
 class MediaSettings(Section):
     """What people send besides text."""
 
-    audio: AudioSettings = AudioSettings()
+    audio: AudioSettings = AudioSettings.model_construct()
     """Voice messages and audio files as text."""
 
 

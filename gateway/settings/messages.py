@@ -114,15 +114,15 @@ class GroupChatSettings(CallSettings):
 class MessagesSettings(Section):
     """Messages on all channels."""
 
-    queue: QueueSettings = QueueSettings()
+    queue: QueueSettings = QueueSettings.model_construct()
     """Messages that arrive while their session is busy."""
-    attachments: AttachmentSettings = AttachmentSettings()
+    attachments: AttachmentSettings = AttachmentSettings.model_construct()
     """Files received with messages, and files that an agent sends."""
-    block_streaming: BlockSettings = BlockSettings()
+    block_streaming: BlockSettings = BlockSettings.model_construct()
     """Sending text between tool calls as separate messages."""
-    inbound: InboundSettings = InboundSettings()
+    inbound: InboundSettings = InboundSettings.model_construct()
     """Messages that one person sends in quick succession."""
-    group_chat: GroupChatSettings = GroupChatSettings()
+    group_chat: GroupChatSettings = GroupChatSettings.model_construct()
     """Mentions in groups, and the history of messages without a mention."""
     group_commands: dict[str, Literal["owner", "members"]] = Field(default_factory=dict)
     """Ids of people who may use commands that change a group's conversation (/new, /stop, /model, /pin and such), by `platform:group id`, `platform` or `*`. Default: only the owner."""  # noqa: E501
@@ -134,7 +134,7 @@ class MessagesSettings(Section):
     """Remove the emoji when the message is answered."""
     reactions: Reactions = "context"
     """What happens when somebody reacts with an emoji: it is ignored, added to the next message, or answered."""
-    tts: TtsSettings = TtsSettings()
+    tts: TtsSettings = TtsSettings.model_construct()
     """Answers as voice messages."""
     bots_in_a_row: Annotated[int, Field(ge=0, le=1000)] = 4
     """Maximum number of consecutive messages from bots in a conversation, on channels that accept bots, until a person writes again."""

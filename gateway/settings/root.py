@@ -64,9 +64,9 @@ class LoggingSettings(Section):
 class AgentDefaults(AgentSettings, BlockStreaming, UnaskedSettings, WithHeartbeat, WithSkills):
     """Defaults for all agents."""
 
-    memory_search: MemorySettings = MemorySettings()
+    memory_search: MemorySettings = MemorySettings.model_construct()
     """Search in the agent's memory."""
-    subagents: SubAgentSettings = SubAgentSettings()
+    subagents: SubAgentSettings = SubAgentSettings.model_construct()
     """Limits of the sub-agents that it starts."""
 
 
@@ -79,7 +79,7 @@ class AgentEntry(AgentDefaults):
     """The agent's display name. Default: the id."""
     default: bool = False
     """Whether this is the default agent. If none is, the first of the list is."""
-    group_chat: CallSettings = CallSettings()
+    group_chat: CallSettings = CallSettings.model_construct()
     """How this agent is mentioned in groups."""
 
 
@@ -89,7 +89,7 @@ _HOT: dict[str, Any] = {"reload": "hot"}
 class AgentsSettings(Section):
     """The agents."""
 
-    defaults: AgentDefaults = AgentDefaults()
+    defaults: AgentDefaults = AgentDefaults.model_construct()
     """Defaults for all agents."""
     list: tuple[AgentEntry, ...] = ()
     """The agents. Default: one agent with the id ``main``."""
@@ -105,7 +105,7 @@ class SlotsSettings(Section):
 class PluginsSettings(Section):
     """Exchangeable parts."""
 
-    slots: SlotsSettings = SlotsSettings()
+    slots: SlotsSettings = SlotsSettings.model_construct()
     """The plugin for each slot."""
     memory: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Settings of memories from other packages, by name; see their documentation."""
@@ -191,45 +191,45 @@ class ChannelsSettings(PlatformSettings):
 class Settings(Section):
     """All settings. With an empty file, all defaults apply."""
 
-    agents: AgentsSettings = Field(default=AgentsSettings(), json_schema_extra=_HOT)
+    agents: AgentsSettings = Field(default=AgentsSettings.model_construct(), json_schema_extra=_HOT)
     """The agents."""
-    models: ModelsSettings = Field(default=ModelsSettings(), json_schema_extra=_HOT)
+    models: ModelsSettings = Field(default=ModelsSettings.model_construct(), json_schema_extra=_HOT)
     """Providers of language models, in addition to those found in the environment."""
-    auth: AuthSettings = Field(default=AuthSettings(), json_schema_extra=_HOT)
+    auth: AuthSettings = Field(default=AuthSettings.model_construct(), json_schema_extra=_HOT)
     """Saved keys of model providers."""
-    session: SessionSettings = Field(default=SessionSettings(), json_schema_extra=_HOT)
+    session: SessionSettings = Field(default=SessionSettings.model_construct(), json_schema_extra=_HOT)
     """Session scope and reset rules."""
-    hooks: HooksSettings = Field(default=HooksSettings(), json_schema_extra=_HOT)
+    hooks: HooksSettings = Field(default=HooksSettings.model_construct(), json_schema_extra=_HOT)
     """Actions on events."""
-    channels: ChannelsSettings = Field(default=ChannelsSettings(), json_schema_extra=_HOT)
+    channels: ChannelsSettings = Field(default=ChannelsSettings.model_construct(), json_schema_extra=_HOT)
     """Chat platforms."""
     bindings: tuple[Binding, ...] = Field(default=(), json_schema_extra=_HOT)
     """Routing rules: which agent answers which conversation. The most specific rule applies; without one, the default agent answers."""
     broadcast: Broadcast = Field(default_factory=dict, json_schema_extra=_HOT)
     """Conversations that several agents answer, each in its own session: ``telegram:-100123: [main, work]``. Precedes ``bindings``."""
-    messages: MessagesSettings = Field(default=MessagesSettings(), json_schema_extra=_HOT)
+    messages: MessagesSettings = Field(default=MessagesSettings.model_construct(), json_schema_extra=_HOT)
     """Handling of messages on all channels."""
-    gateway: GatewaySettings = GatewaySettings()
+    gateway: GatewaySettings = GatewaySettings.model_construct()
     """The HTTP API."""
-    tools: AllToolsSettings = Field(default=AllToolsSettings(), json_schema_extra=_HOT)
+    tools: AllToolsSettings = Field(default=AllToolsSettings.model_construct(), json_schema_extra=_HOT)
     """Tools that agents may use; an agent's own settings can only restrict them further."""
-    mail: MailSettings = Field(default=MailSettings(), json_schema_extra=_HOT)
+    mail: MailSettings = Field(default=MailSettings.model_construct(), json_schema_extra=_HOT)
     """Mailboxes that agents read and send from."""
-    calendar: CalendarSettings = Field(default=CalendarSettings(), json_schema_extra=_HOT)
+    calendar: CalendarSettings = Field(default=CalendarSettings.model_construct(), json_schema_extra=_HOT)
     """Calendars and address books that agents read and change."""
-    skills: SkillsSettings = Field(default=SkillsSettings(), json_schema_extra=_HOT)
+    skills: SkillsSettings = Field(default=SkillsSettings.model_construct(), json_schema_extra=_HOT)
     """Skills: instructions for one kind of work, which agents read when they need them."""
-    approvals: ApprovalsSettings = Field(default=ApprovalsSettings(), json_schema_extra=_HOT)
+    approvals: ApprovalsSettings = Field(default=ApprovalsSettings.model_construct(), json_schema_extra=_HOT)
     """What agents may do without asking."""
-    mcp: McpSettings = Field(default=McpSettings(), json_schema_extra=_HOT)
+    mcp: McpSettings = Field(default=McpSettings.model_construct(), json_schema_extra=_HOT)
     """Servers of the Model Context Protocol, whose tools agents may use (docs/mcp.md)."""
-    budgets: BudgetSettings = Field(default=BudgetSettings(), json_schema_extra=_HOT)
+    budgets: BudgetSettings = Field(default=BudgetSettings.model_construct(), json_schema_extra=_HOT)
     """Daily limits on model costs."""
-    backup: BackupSettings = Field(default=BackupSettings(), json_schema_extra=_HOT)
+    backup: BackupSettings = Field(default=BackupSettings.model_construct(), json_schema_extra=_HOT)
     """Copies of everything in one file, and when they are made (docs/backup.md)."""
-    plugins: PluginsSettings = Field(default=PluginsSettings(), json_schema_extra=_HOT)
+    plugins: PluginsSettings = Field(default=PluginsSettings.model_construct(), json_schema_extra=_HOT)
     """Exchangeable parts."""
-    logging: LoggingSettings = LoggingSettings()
+    logging: LoggingSettings = LoggingSettings.model_construct()
     """Log levels and the log file."""
 
     _profile: str = PrivateAttr(default="")

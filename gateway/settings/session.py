@@ -64,7 +64,7 @@ class SessionMemorySettings(Section):
 class HookEntriesSettings(Section):
     """The built-in hooks."""
 
-    session_memory: Annotated[SessionMemorySettings, Field(alias="session-memory")] = SessionMemorySettings()
+    session_memory: Annotated[SessionMemorySettings, Field(alias="session-memory")] = SessionMemorySettings.model_construct()
     """The note with the last messages of each session, for memory search."""
 
 
@@ -73,14 +73,14 @@ class InternalHooksSettings(Section):
 
     enabled: bool = True
     """Run the built-in hooks."""
-    entries: HookEntriesSettings = HookEntriesSettings()
+    entries: HookEntriesSettings = HookEntriesSettings.model_construct()
     """The settings of each hook."""
 
 
 class HooksSettings(Section):
     """Actions on events."""
 
-    internal: InternalHooksSettings = InternalHooksSettings()
+    internal: InternalHooksSettings = InternalHooksSettings.model_construct()
     """The built-in hooks."""
 
 
@@ -91,9 +91,9 @@ class SessionSettings(Section):
     """``main``: all private chats with the owner are one session. ``per-peer``: one session per person. ``per-channel-peer``: one per person and channel."""  # noqa: E501
     identity_links: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """People by name, each with their ids as ``channel:id``. With a ``dmScope`` other than ``main``, their channels share a session."""
-    reset: ResetSettings = ResetSettings()
+    reset: ResetSettings = ResetSettings.model_construct()
     """When sessions are reset."""
-    reset_by_type: ResetByTypeSettings = ResetByTypeSettings()
+    reset_by_type: ResetByTypeSettings = ResetByTypeSettings.model_construct()
     """Reset rules by kind of conversation."""
     reset_by_channel: dict[str, ResetSettings] = Field(default_factory=dict)
     """Reset rules by channel (``telegram``); they take precedence over those by kind. Settings not given are taken from ``reset``."""
@@ -101,7 +101,7 @@ class SessionSettings(Section):
     """Older form of ``reset: {mode: idle, idleMinutes: ...}``; ignored if ``reset`` is given."""
     reset_triggers: tuple[str, ...] = ("/new", "/reset")
     """Messages that start a new conversation; a model may follow, as with ``/new``."""
-    maintenance: MaintenanceSettings = MaintenanceSettings()
+    maintenance: MaintenanceSettings = MaintenanceSettings.model_construct()
     """Archiving of ended sessions."""
 
     def rule(self, key: str, address: str = "") -> ResetSettings:

@@ -44,7 +44,7 @@ class SkillFolders(Section):
 class SkillsSettings(Section):
     """Skills: instructions for one kind of work, which an agent reads when it needs them."""
 
-    load: SkillFolders = SkillFolders()
+    load: SkillFolders = SkillFolders.model_construct()
     """Where skills are looked for besides the usual folders."""
     allow_bundled: tuple[str, ...] | None = None
     """Names of those skills of Homebody itself that agents are given. Unset: all."""

@@ -69,16 +69,16 @@ class SearchSettings(Section):
 class WebSettings(Section):
     """Reading web pages and searching the web."""
 
-    fetch: FetchSettings = FetchSettings()
+    fetch: FetchSettings = FetchSettings.model_construct()
     """The tool web_fetch."""
-    search: SearchSettings = SearchSettings()
+    search: SearchSettings = SearchSettings.model_construct()
     """The tool web_search."""
 
 
 class AllToolsSettings(GlobalToolsSettings):
     """The tools of all agents."""
 
-    web: WebSettings = WebSettings()
+    web: WebSettings = WebSettings.model_construct()
     """Reading web pages and searching the web."""
-    media: MediaSettings = MediaSettings()
+    media: MediaSettings = MediaSettings.model_construct()
     """What people send besides text."""
