@@ -49,14 +49,13 @@ def chunk(lines: Sequence[str], *, tokens: int, overlap: int, template: frozense
     if not any(said):
         return []
     headings = _headings(lines, said)
+    silent = [not tells and not (line == "" or line.isspace()) for line, tells in zip(lines, said, strict=True)]
     chunks: list[Chunk] = []
     for first, last, part, text in _pieces(lines, tokens, overlap):
         if not any(said[first : last + 1]):
             continue
-        silent = any(
-            line.strip() and not tells for line, tells in zip(lines[first : last + 1], said[first : last + 1], strict=True)
-        )
-        words = "\n".join(lines[n] for n in range(first, last + 1) if said[n]) if silent and not part else ""
+        whole = not part and any(silent[first : last + 1])
+        words = "\n".join(lines[n] for n in range(first, last + 1) if said[n]) if whole else ""
         chunks.append(Chunk(first + 1, last + 1, text, headings[first], part, words))
     return chunks
 

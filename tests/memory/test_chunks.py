@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,3 +82,11 @@ def test_lines_are_counted_as_editors_do() -> None:
 def test_a_long_line_is_not_cut_within_a_word(words: list[str], sizes: tuple[int, int]) -> None:
     for piece in chunk([" ".join(words)], tokens=sizes[0], overlap=sizes[1]):
         assert set(piece.text.split()) <= set(words)
+
+
+def test_one_line_of_megabytes_that_ends_with_a_blank_is_cut_in_seconds() -> None:
+    line = "<b>line</b> äöü 漢字 " * 250_000
+    began = time.process_time()
+    found = chunk([line], tokens=400, overlap=80)
+    assert time.process_time() - began < 10  # a minute and more when each piece looks at the whole line
+    assert len(found) > 1_000
