@@ -255,6 +255,8 @@ async def test_a_webhook_call_arrives_over_http_and_a_forged_one_does_not(villag
                 lambda: house.settings.current.gateway,
                 api=house.api,
                 metrics=house.metrics,
+                page=house.page,
+                calls=house.calls,
                 learn=house.deps.learn,
                 status=house.status.status,
                 channels=house.channel_supervisor,

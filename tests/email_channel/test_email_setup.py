@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from tests.email_channel.email_stage import AGENT, ANNA, SIGNER, EmailStage
 from tests.email_channel.test_email_in_house import mails_to, until
 from tests.mail.dovecot import PASSWORD
-from tests.setup.test_wizard import Home, answered, home, window
+from tests.setup.conftest import home, window
+from tests.setup.person import Home, answered
 from tests.stories.terminal import ENTER, Terminal
 
 if TYPE_CHECKING:

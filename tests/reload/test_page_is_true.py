@@ -38,6 +38,8 @@ NEEDED: dict[str, dict[str, Any]] = {
     "agents.defaults.imageModel": {"primary": "a/b"},
     "approvals.rules[]": {"decision": "ask"},
     "agents.defaults.quietHours": {"start": "22:00", "end": "07:00"},
+    "channels.email.imap": {"host": "imap.example.org"},
+    "channels.email.smtp": {"host": "smtp.example.org"},
     "agents.defaults.heartbeat.activeHours": {"start": "08:00", "end": "22:00"},
 }
 """What else a section must say before anything can be said there."""
@@ -67,6 +69,7 @@ TRIED: dict[str, tuple[Any, ...]] = {
         [{"id": "x"}],
         ["age1x"],
         [{"decision": "deny"}],
+        ["agent@example.org"],
         BINDINGS,
     ),
     "table": (
@@ -83,7 +86,7 @@ TRIED: dict[str, tuple[Any, ...]] = {
         {"x": {"url": "https://dav.example/", "user": "anna", "password": "x"}},
         {"x": {"imap": {"host": "b.example"}, "user": "a@b.example", "password": "x"}},
     ),
-    "section": ({"kind": "group", "id": "2"}, {"start": "21:00", "end": "06:00"}),
+    "section": ({"kind": "group", "id": "2"}, {"start": "21:00", "end": "06:00"}, {"host": "b.example"}),
     "text": (
         "x",
         "y/z",
@@ -97,6 +100,8 @@ TRIED: dict[str, tuple[Any, ...]] = {
         "20:00",
         "10:00-11:00",
         "de",
+        "agent@example.org",
+        "@agent:example.org",
     ),
 }
 """Values by what the page calls them: the first that may stand there, and is a change, is the one."""
@@ -178,6 +183,7 @@ HOLDS: dict[str, Look] = {
         "sun 03:30",
     ),
     "gateway.openai": ({"gateway": {"openai": {"enabled": True}}}, lambda h: h.api.enabled, False, True),
+    "gateway.page": ({"gateway": {"page": {"enabled": True}}}, lambda h: h.page.enabled, False, True),
     "gateway.metrics": ({"gateway": {"metrics": {"enabled": True}}}, lambda h: h.metrics.enabled, False, True),
     "bindings": ({"bindings": [{"agentId": "main", "match": {"channel": "x"}}]}, lambda h: len(h.router.weighed(PLACE)), 0, 1),
     "broadcast": (
@@ -282,7 +288,8 @@ HOLDS: dict[str, Look] = {
 
 def test_no_kind_of_section_that_holds_at_once_is_left_out() -> None:
     hot = {f"{section}.{key}".lstrip(".") for section, key, _, column in rows() if column == "hot"}
-    alike = ("channels.discord", "channels.slack", "channels.plugins")  # as Telegram; the tests of platforms look closer
+    platforms = [f"channels.{name}" for name in ("discord", "slack", "matrix", "email", "plugins")]
+    alike = platforms  # as Telegram; the tests of platforms look closer
     assert not [key for key in hot if not key.startswith((*HOLDS, *alike))]
 
 

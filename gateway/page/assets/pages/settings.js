@@ -104,7 +104,7 @@ function Key({ one, now, typed, change, problem, role }) {
   const unset = t("settings.unset");
   return html`<div class="key">${one.kind === "choice" || one.kind === "switch"
       ? html`<${Select} ...${shared} hint=${error || help} aria-invalid=${error ? "true" : undefined} onInput=${put} options=${[["", unset], ...(one.kind === "switch" ? [["true", t("settings.yes")], ["false", t("settings.no")]] : one.choices.map((name) => [name, name]))]} />`
-      : html`<${Field} ...${shared} error=${error} onInput=${put} rows=${one.kind === "values" && value.length > 60 ? 3 : undefined} class=${one.kind === "secret" ? "secret" : undefined} autocomplete="off"
+      : html`<${Field} ...${shared} error=${error} onInput=${put} rows=${one.kind === "values" && value.length > 60 ? 3 : undefined} spellcheck=${one.kind === "secret" ? "false" : undefined} class=${one.kind === "secret" ? "secret" : undefined} autocomplete="off"
           inputmode=${one.kind === "whole" ? "numeric" : one.kind === "number" ? "decimal" : undefined} spellcheck="false" placeholder=${one.hidden ? "••••••••" : one.default} />`}
     <p class="marks"><${Badge} kind=${one.reload === "hot" ? "good" : ""}>${one.reload === "hot" ? t("settings.now") : t("settings.restart")}<//>${typed && html` <${Badge} kind="warn">${now === null ? t("settings.willUnset") : t("settings.edited")}<//>`}
       ${one.set && !typed && html` <${Badge}>${t("settings.set")}<//>`}
