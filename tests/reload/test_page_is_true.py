@@ -183,7 +183,7 @@ HOLDS: dict[str, Look] = {
         "sun 03:30",
     ),
     "gateway.openai": ({"gateway": {"openai": {"enabled": True}}}, lambda h: h.api.enabled, False, True),
-    "gateway.page": ({"gateway": {"page": {"enabled": True}}}, lambda h: h.page.enabled, False, True),
+    "gateway.page": ({"gateway": {"page": {"enabled": False}}}, lambda h: h.settings.current.gateway.serves_page, True, False),
     "gateway.metrics": ({"gateway": {"metrics": {"enabled": True}}}, lambda h: h.metrics.enabled, False, True),
     "bindings": ({"bindings": [{"agentId": "main", "match": {"channel": "x"}}]}, lambda h: len(h.router.weighed(PLACE)), 0, 1),
     "broadcast": (
