@@ -191,7 +191,8 @@ class GatewayClient(discord.Client):
         while not self.is_closed():
             before, resume = self._frames, True
             try:
-                self.ws = await asyncio.wait_for(DiscordWebSocket.from_client(self, **given), CONNECT_SECONDS)
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    self.ws = await DiscordWebSocket.from_client(self, **given)
                 while True:
                     await self.ws.poll_event()
             except ReconnectWebSocket as asked:

@@ -124,7 +124,8 @@ class Receiver:
         self._closed = True
         self._hang_up()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.to_thread(self._thread.shutdown), CLOSING_SECONDS)
+            async with asyncio.timeout(CLOSING_SECONDS):
+                await asyncio.to_thread(self._thread.shutdown)
 
     def _hang_up(self) -> None:
         """Close the connection, and end what waits for it in the thread."""

@@ -161,8 +161,9 @@ async def running(
     finally:
         ready.cancel()
         task.cancel()
-        await asyncio.gather(task, ready, return_exceptions=True)
+        _, going_on = await asyncio.wait([task, ready], timeout=peer.patience)
         await channel.close()
+        expect(not going_on, "the channel's run ends when it is cancelled")
 
 
 def extra(channel: Channel, name: str) -> Callable[..., Awaitable[Any]]:

@@ -96,7 +96,7 @@ async def tells_that_it_is_alive(peer: Peer) -> None:
 
 async def ends_when_asked(peer: Peer) -> None:
     """``run`` ends when it is cancelled, and nothing is received afterwards."""
-    async with asyncio.timeout(peer.patience), running(peer) as run:
+    async with running(peer) as run:
         await run.place(peer)
     await peer.say("is anybody there?")
     await asyncio.sleep(AFTERWARDS)

@@ -259,7 +259,8 @@ class WebChannel:
         if self._sink is None:
             self._sink = asyncio.get_running_loop().create_future()
         try:
-            sink = await asyncio.wait_for(asyncio.shield(self._sink), STARTING_SECONDS)
+            async with asyncio.timeout(STARTING_SECONDS):
+                sink = await asyncio.shield(self._sink)
         except TimeoutError:
             raise ChannelError("the gateway is not ready", hint="Send it again in a moment.") from None
         try:

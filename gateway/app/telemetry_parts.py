@@ -89,7 +89,8 @@ class TelemetryParts:
         if self._spans is not None:
             self._deps.telemetry.spans = None
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.to_thread(self._spans.close), CLOSING_SECONDS)
+                async with asyncio.timeout(CLOSING_SECONDS):
+                    await asyncio.to_thread(self._spans.close)
 
     async def standing(self) -> Standing:
         """Return what is so now."""

@@ -214,17 +214,23 @@ class Queue:
         self._connection = connection
         self.now = connection.now()
         self._due: list[OutboxRow] = []
+        self._late = False
+        """Whether a chunk that has expired stands before one of these: what looks for due chunks takes it out of the way."""
 
     def add(self, db: apsw.Connection, chunks: Sequence[NewOutbound], *, turn: str | None = None) -> list[tuple[int, str]]:
         """Queue chunks at the end of their conversations; return the ids and keys of those that may be sent now."""
         rows = enqueue(db, chunks, now=self.now, token=self._connection.new_id, turn=turn)
         places = dict.fromkeys(clean(current_chat(db, chunk.conversation).address) for chunk in chunks)
-        self._due = [due for place in places if (due := _due_in(db, place, self.now)) is not None]
+        heads = [head for place in places if (head := _head(db, place, self.now)) is not None]
+        self._due = [row for row, due in heads if due]
+        self._late = any(row.state != "sending" and row.expires <= self.now for row, _ in heads)
         return rows
 
     def tell(self) -> None:
         """Call the listeners, once the transaction is stored."""
-        if self._due:
+        if self._late:
+            self._connection.notify_outbound()
+        elif self._due:
             self._connection.notify_outbound(self._due)
 
 
@@ -247,6 +253,12 @@ def _due(db: apsw.Connection, accounts: Collection[str], limit: int, now: dateti
 
 
 def _due_in(db: apsw.Connection, conversation: str, now: datetime) -> OutboxRow | None:
+    head = _head(db, conversation, now)
+    return head[0] if head is not None and head[1] else None
+
+
+def _head(db: apsw.Connection, conversation: str, now: datetime) -> tuple[OutboxRow, bool] | None:
+    """Return the first chunk that a conversation has yet to get, and whether it is due."""
     query = (
         f"SELECT {_COLUMNS}, {_MAY_GO} AND expires > :now AND state <> 'sending' FROM outbox "
         f"WHERE epoch = {_EPOCH} AND conversation = :conversation AND state IN ('ready', 'sending', 'ambiguous') AND {_NOT_QUIET} "
@@ -254,7 +266,7 @@ def _due_in(db: apsw.Connection, conversation: str, now: datetime) -> OutboxRow 
     )
     values = {"conversation": conversation, "now": stamp(now), "far": stamp(now + LONGEST_WAIT)}
     found = db.execute(query, values).fetchone()
-    return _row(found[:-1]) if found and found[-1] else None
+    return (_row(found[:-1]), bool(found[-1])) if found else None
 
 
 def _expire(db: apsw.Connection, now: datetime, token: Callable[[], str]) -> list[str]:

@@ -168,7 +168,8 @@ class Delivery:
     async def drain(self, seconds: float) -> None:
         """Send due chunks for at most ``seconds``, then end ``run``. An interrupted send has an unknown outcome."""
         try:
-            await asyncio.wait_for(self.settled(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.settled()
         except TimeoutError:
             log.warning("%d messages were still being sent at the end", len(self._busy))
         self._closing = True

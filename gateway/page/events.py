@@ -48,7 +48,8 @@ class Stream:
             if self.ended:
                 return None
             self.news.clear()
-            await asyncio.wait_for(self.news.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.news.wait()
         return self.waiting.popleft()
 
     def end(self) -> None:

@@ -188,7 +188,8 @@ async def _run(plan: Confined | None, argv: Sequence[str], given: dict[str, Any]
             os.close(number)
     try:
         await asyncio.to_thread(_write, writing, json.dumps(plan.to_json()).encode() if plan else b"")
-        out, err = await asyncio.wait_for(process.communicate(), _LONGEST)
+        async with asyncio.timeout(_LONGEST):
+            out, err = await process.communicate()
     except TimeoutError:
         process.kill()
         await process.wait()

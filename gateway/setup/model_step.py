@@ -131,7 +131,8 @@ async def _why_no_model(screen: Screen, address: str) -> HomebodyError:
     try:
         place = await model_probe.placed(draft.settings, f"{_SERVER_NAME}/model", draft.settings.default_agent, draft.profiles)
         key = place.keys[0] if place else None
-        failure = (await asyncio.wait_for(model_probe.ask(place, key), _REASON_SECONDS))[1] if place and key else None
+        async with asyncio.timeout(_REASON_SECONDS):
+            failure = (await model_probe.ask(place, key))[1] if place and key else None
     except (AgentError, TimeoutError):
         key = failure = None
     if failure and failure.kind == "auth":
@@ -161,7 +162,8 @@ _SMALLEST_WINDOW = 8192
 async def _tried(screen: Screen, name: str) -> dict[str, Any]:
     draft = screen.draft
     try:
-        return await asyncio.wait_for(model_probe.probed(draft.settings, name, None, draft.profiles), TRIAL_SECONDS)
+        async with asyncio.timeout(TRIAL_SECONDS):
+            return await model_probe.probed(draft.settings, name, None, draft.profiles)
     except TimeoutError as error:
         hint = "Try again, since a local model may have to be loaded first, or choose another."
         raise HomebodyError(f"{name} did not answer within {TRIAL_SECONDS:.0f} seconds", hint=hint) from error

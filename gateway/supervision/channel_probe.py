@@ -17,7 +17,8 @@ async def probe_channel(channel: Channel) -> dict[str, Any]:
     if ask is None:
         return {"ok": None, "error": "this channel cannot be tested"}
     try:
-        return {"ok": True, "name": await asyncio.wait_for(ask(), PROBE_SECONDS)}
+        async with asyncio.timeout(PROBE_SECONDS):
+            return {"ok": True, "name": await ask()}
     except ChannelError as error:
         return {"ok": False, "error": str(error), "mend": error.hint}
     except TimeoutError:

@@ -161,7 +161,7 @@ class PaperChannel:
         self.flaw = paper.flaw
         self.password = password
 
-    async def run(self, door: Any) -> None:
+    async def listen(self, door: Any) -> None:
         if self.password != PASSWORD and self.flaw == "says nothing of a wrong password":
             return
         if self.password != PASSWORD and self.flaw != "tries a wrong password for ever":
@@ -177,6 +177,14 @@ class PaperChannel:
         else:
             await self.read(door, read)
         await asyncio.Event().wait()
+
+    async def run(self, door: Any) -> None:
+        try:
+            await self.listen(door)
+        except asyncio.CancelledError:
+            if self.flaw != "does not hear that it is to end":
+                raise
+            await asyncio.Event().wait()
 
     async def read(self, door: Any, read: int) -> None:  # noqa: C901 - one flaw a line
         for _ in range(500) if self.flaw == "goes on after its end" else itertools.count():

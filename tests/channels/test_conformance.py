@@ -59,6 +59,7 @@ async def test_a_channel_of_paper_keeps_every_rule() -> None:
         ("stays broken", "survives_a_broken_connection"),
         ("never tells that it lives", "tells_that_it_is_alive"),
         ("goes on after its end", "ends_when_asked"),
+        ("does not hear that it is to end", "ends_when_asked"),
         ("numbers nothing", "sends_in_order"),
         ("shows nothing", "shows_typing"),
         ("takes a refusal for passing", "knows_a_refusal"),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from channels.common.backoff import LONGEST, Backoff
 from channels.common.log import NoLog
+from channels.discord.gateway_client import GatewayClient
+from channels.discord.settings import DiscordSettings
 from channels.errors import ChannelBroken
 from tests.channels.discord_line import ANNA, Line
-from tests.peers.discord import DiscordPeer
+from tests.patience import PATIENCE
+from tests.peers.discord import TOKEN, DiscordPeer
 from tests.peers.hasty import FastClock
 
 if TYPE_CHECKING:
@@ -73,6 +76,30 @@ async def test_a_connection_that_went_silent_is_given_up_and_resumed(peer: Disco
         await line.door.until(lambda: "unheard" in line.door.texts)
     assert line.door.texts == ["before", "unheard"]
     assert peer.identified == 1
+
+
+async def test_a_connection_that_is_made_as_it_is_ended_is_not_kept(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    greeted = asyncio.Event()
+
+    def heard(_: str, content: dict[str, Any], __: int) -> None:
+        """End it between the library's answer to the greeting and the next step of who waits for that."""
+        if "heartbeat_interval" in content:
+            listening.cancel()
+            greeted.set()
+
+    account = DiscordSettings.model_validate({"token": TOKEN, "apiRoot": peer.root, "gatewayUrl": peer.gateway})
+    link = GatewayClient(
+        account.account("default"), heard, clock=line.clock, backoff=Backoff(line.clock, lambda: 1.0, NoLog(), "default")
+    )
+    await link.sign_in()
+    listening = asyncio.ensure_future(link.listen())
+    try:
+        await greeted.wait()
+        assert await asyncio.wait([listening], timeout=PATIENCE) == ({listening}, set())
+        assert listening.cancelled()
+    finally:
+        await link.close()
 
 
 async def test_a_quiet_connection_stays_and_is_known_to_be_alive(peer: DiscordPeer) -> None:

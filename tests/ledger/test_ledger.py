@@ -9,7 +9,7 @@ import tempfile
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import apsw
 import pytest
@@ -353,6 +353,19 @@ async def test_listeners_hear_of_new_outbound(tmp_path: Path, clock: ManualClock
         assert heard == []
         await ledger.outbox.enqueue([chunk("x")])
         assert heard == [1]
+
+
+async def test_listeners_are_to_look_where_what_has_expired_stands_before_a_new_chunk(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        heard: list[Any] = []
+        ledger.outbox.on_outbound(heard.append)
+        await ledger.outbox.enqueue([chunk("late", ttl=timedelta(minutes=1))])
+        clock.move(timedelta(minutes=2).total_seconds())
+        await ledger.outbox.enqueue([chunk("next")])
+        assert [None if due is None else [one.text for one in due] for due in heard] == [["late"], None]
+        assert (await ledger.outbox.poll([ACCOUNT])).expired == 1
 
 
 async def test_payloads_are_cleared_but_keys_are_remembered(tmp_path: Path, clock: ManualClock) -> None:

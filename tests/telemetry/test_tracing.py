@@ -81,7 +81,7 @@ def traced(url: str | None) -> dict[str, Any]:
 async def test_a_turn_is_one_trace_of_ids_and_numbers(tmp_path: Path) -> None:
     with collector() as received:
         village = ApiVillage(tmp_path, gateway=traced(received.url))
-        village.model.then([ToolCall(id="c1", name="read", arguments={"path": "secret-plan.md"})], "The answer is 42.")
+        village.model.then([ToolCall(id="c1", name="read", arguments={"path": "secret-plan.md"})], "The answer is marmalade.")
         async with village.served() as served:
             await served.phone.say("What is the secret question?")
             await served.phone.until(lambda: served.phone.texts("anna"))
@@ -107,7 +107,7 @@ async def test_a_turn_is_one_trace_of_ids_and_numbers(tmp_path: Path) -> None:
         names = {one.key: one.value.string_value for one in received.requests[0].resource_spans[0].resource.attributes}
         assert names["service.name"] == "homebody"
         everything = b"".join(one.SerializeToString() for one in received.requests)
-        for text in (b"secret", b"plan", b"42", b"question"):
+        for text in (b"secret", b"plan", b"marmalade", b"question"):
             assert text not in everything
 
 
