@@ -14,12 +14,12 @@ from gateway.ledger.values import clean, instant, listed, read_conversation, sta
 if TYPE_CHECKING:
     import apsw
 
-_COLUMNS = (
+COLUMNS = (
     "id, round, turn, session, transcript, agent, target, call, payload, fingerprint, state, reason, always, decided_by, "
     "asked_at, expires, decided_at"
 )
 _ASK = f"""
-INSERT INTO approval ({_COLUMNS})
+INSERT INTO approval ({COLUMNS})
 VALUES (:id, :round, :turn, :session, :transcript, :agent, :target, :call, :payload, :fingerprint, 'pending', NULL, 0, NULL,
         :asked_at, :expires, NULL)
 ON CONFLICT (id) DO UPDATE SET round = excluded.round, turn = excluded.turn, session = excluded.session,
@@ -45,19 +45,19 @@ class SqliteApprovals:
         return await self._connection.run(lambda db: _get(db, clean(approval)))
 
     async def of_turn(self, turn: str) -> list[Approval]:
-        query = f"SELECT {_COLUMNS} FROM approval WHERE turn = ? ORDER BY asked_at, rowid"
-        return await self._connection.run(lambda db: [_read(found) for found in db.execute(query, (turn,))])
+        query = f"SELECT {COLUMNS} FROM approval WHERE turn = ? ORDER BY asked_at, rowid"
+        return await self._connection.run(lambda db: [read_approval(found) for found in db.execute(query, (turn,))])
 
     async def latest(self, states: Collection[ApprovalState], *, limit: int = 100) -> list[Approval]:
         wanted = "state IN (SELECT value FROM json_each(?))"
-        query = f"SELECT {_COLUMNS} FROM approval WHERE {wanted} ORDER BY asked_at DESC, rowid DESC LIMIT ?"
+        query = f"SELECT {COLUMNS} FROM approval WHERE {wanted} ORDER BY asked_at DESC, rowid DESC LIMIT ?"
         found = await self._connection.run(lambda db: db.execute(query, (listed(states), limit)).fetchall())
-        return [_read(one) for one in reversed(found)]
+        return [read_approval(one) for one in reversed(found)]
 
     async def overdue(self) -> list[Approval]:
-        query = f"SELECT {_COLUMNS} FROM approval WHERE state = 'pending' AND expires <= ? ORDER BY expires, rowid"
+        query = f"SELECT {COLUMNS} FROM approval WHERE state = 'pending' AND expires <= ? ORDER BY expires, rowid"
         now = stamp(self._connection.now())
-        return await self._connection.run(lambda db: [_read(found) for found in db.execute(query, (now,))])
+        return await self._connection.run(lambda db: [read_approval(found) for found in db.execute(query, (now,))])
 
     async def decide(
         self,
@@ -141,11 +141,12 @@ def close_questions(db: apsw.Connection, turn: str, reason: str, now: datetime) 
 
 
 def _get(db: apsw.Connection, approval: str) -> Approval | None:
-    found: Any = db.execute(f"SELECT {_COLUMNS} FROM approval WHERE id = ?", (approval,)).fetchone()
-    return None if found is None else _read(found)
+    found: Any = db.execute(f"SELECT {COLUMNS} FROM approval WHERE id = ?", (approval,)).fetchone()
+    return None if found is None else read_approval(found)
 
 
-def _read(found: Any) -> Approval:
+def read_approval(found: Any) -> Approval:
+    """Read a question, selected as ``COLUMNS``."""
     approval, number, turn, session, transcript, agent, target, call, payload, fingerprint = found[:10]
     state, reason, always, decided_by, asked_at, expires, decided_at = found[10:]
     return Approval(

@@ -26,7 +26,7 @@ NOWHERE: Final = "none"
 PER_MINUTE: Final = 60
 BURST: Final = 20
 
-_COLUMNS = "id, name, agent, state, token_hash, secret, rules, created_at, changed_at"
+COLUMNS = "id, name, agent, state, token_hash, secret, rules, created_at, changed_at"
 _LATEST_CALLS: Final = 20
 
 
@@ -122,11 +122,11 @@ class SqliteHooks:
         self._connection = connection
 
     async def all(self) -> list[Hook]:
-        query = f"SELECT {_COLUMNS} FROM hook ORDER BY name"
-        return await self._connection.run(lambda db: [_read(found) for found in db.execute(query)])
+        query = f"SELECT {COLUMNS} FROM hook ORDER BY name"
+        return await self._connection.run(lambda db: [read_hook(found) for found in db.execute(query)])
 
     async def add(self, hook: Hook) -> bool:
-        query = f"INSERT INTO hook ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        query = f"INSERT INTO hook ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
         return await self._connection.run(lambda db: _changed(db, query, _values(hook)))
 
     async def change(self, hook: Hook) -> bool:
@@ -215,7 +215,8 @@ def _values(hook: Hook) -> tuple[Any, ...]:
     )
 
 
-def _read(found: Any) -> Hook:
+def read_hook(found: Any) -> Hook:
+    """Read a hook, selected as ``COLUMNS``."""
     identity, name, agent, state, token_hash, secret, rules, created_at, changed_at = found
     return Hook(
         id=identity,

@@ -372,14 +372,15 @@ def read_details(details: str) -> dict[str, Any]:
 
 
 def _find(db: apsw.Connection, wanted: str, values: Any) -> list[Job]:
-    return [_read(found) for found in db.execute(f"SELECT {COLUMNS} FROM job WHERE {wanted}", values)]
+    return [read_job(found) for found in db.execute(f"SELECT {COLUMNS} FROM job WHERE {wanted}", values)]
 
 
 def _one(db: apsw.Connection, job: str) -> Job:
     return _find(db, "id = ?", (job,))[0]
 
 
-def _read(found: Sequence[Any]) -> Job:
+def read_job(found: Sequence[Any]) -> Job:
+    """Read a job, selected as ``COLUMNS``."""
     plain = dict(zip(_PLAIN, found, strict=False))
     details, reckoned_in, *times = found[len(_PLAIN) :]
     at = {name: None if value is None else instant(value) for name, value in zip(_TIMES, times, strict=True)}

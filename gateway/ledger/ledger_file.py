@@ -16,7 +16,8 @@ import apsw
 from gateway.base.atomic_file import sync, write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.ledger.backup import copies_of
-from gateway.ledger.schema import APPLICATION_ID, STEPS, intended_shape, migrate, shape
+from gateway.ledger.open_rows import read_through
+from gateway.ledger.schema import APPLICATION_ID, STEPS, migrate
 from gateway.ledger.thread import storage_error
 from gateway.ledger.wal import Mark, Marking, missing
 
@@ -29,34 +30,6 @@ _LOG, _IN_USE = "-wal", "-open"
 """The write-ahead log, and the mark that exists from opening the file until it is closed in order."""
 _SIDE_FILES = (_LOG, "-shm", "-journal", _IN_USE)
 _OURS_ALONE = 0o600
-_AT_ONCE = (
-    "SELECT * FROM inbox WHERE state IN ('waiting', 'claimed')",
-    "SELECT * FROM outbox WHERE state IN ('ready', 'sending', 'ambiguous')",
-    "SELECT * FROM turn WHERE state IN ('running', 'suspended')",
-    "SELECT * FROM approval WHERE state = 'pending'",
-    "SELECT * FROM approved",
-    "SELECT * FROM cursor",
-    "SELECT * FROM moved",
-    "SELECT * FROM hook",
-    "SELECT * FROM subagent WHERE state = 'open'",
-    "SELECT * FROM job",
-)
-_OPEN_BY_INDEX = (
-    ("inbox", "inbox_waiting", "state = 'waiting'"),
-    ("outbox", "outbox_open", "state IN ('ready', 'sending', 'ambiguous')"),
-    ("turn", "turn_running", "state = 'running'"),
-    ("turn", "turn_suspended", "state = 'suspended'"),
-    ("approval", "approval_pending", "state = 'pending'"),
-    ("subagent", "subagent_open", "state = 'open'"),
-    ("job", "job_due", "state = 'active'"),
-)
-"""Tables, the index by which open rows are found, and the condition for such rows."""
-_CLAIMED_BY_NOBODY = """
-SELECT 1 FROM inbox WHERE state = 'claimed' AND (turn IS NULL OR turn NOT IN (SELECT id FROM turn WHERE state IN ('running', 'suspended')))
-"""
-_WAITS_FOR_NOTHING = """
-SELECT 1 FROM turn WHERE state = 'suspended' AND id NOT IN (SELECT turn FROM approval WHERE state = 'pending' AND turn IS NOT NULL)
-"""
 _DISK_REFUSES = (apsw.FullError, apsw.IOError, apsw.BusyError, apsw.NoMemError)
 
 
@@ -117,7 +90,7 @@ def examined(path: Path) -> Condition:
             if version > len(STEPS):
                 return Condition(f"it is of version {version}, and this homebody knows {len(STEPS)} at most")
             if version == len(STEPS):
-                _read_through(db)
+                read_through(db)
         finally:
             db.close()
     except (apsw.Error, OSError) as error:
@@ -230,7 +203,7 @@ def _open(path: Path, epoch: str, marked: str | None) -> apsw.Connection:
         migrate(db, epoch, str(path))
         db.pragma("foreign_keys", "ON")
         db.execute("UPDATE outbox SET state = 'ambiguous', doubts = doubts + 1 WHERE state = 'sending'")
-        _read_through(db)
+        read_through(db)
     except BaseException:  # also when interrupted: an open connection would hold the file
         db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # the log is evidence, and nothing is written into what is damaged
         db.close()
@@ -252,42 +225,19 @@ def _copy_before_migration(db: apsw.Connection, path: Path) -> None:
 
 
 def _check(db: apsw.Connection, marked: str | None) -> None:
-    """Raise CorruptError or NotADBError for a file that is damaged or another program's. A file without tables is new."""
+    """Raise CorruptError or NotADBError for a file that is damaged or another program's. A file without tables is new.
+
+    The quick check would not do: it passes over an index that does not fit its table. Each change of such a row fails, at every start anew,
+    and a message that a unique index does not know is answered twice.
+    """
     ours = int(db.pragma("application_id") or 0) == APPLICATION_ID
     if not ours and db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
         raise apsw.NotADBError("it is another program's database")
-    finding = db.pragma("quick_check", 1)
+    finding = db.pragma("integrity_check", 1)
     if finding != "ok":
         raise apsw.CorruptError(str(finding))
     if marked is not None and not db.execute("SELECT 1 FROM meta WHERE name = 'log' AND value = ?", (marked,)).fetchone():
         raise apsw.CorruptError("its write-ahead log is gone")
-
-
-def _read_through(db: apsw.Connection) -> None:
-    """Read the rows that the gateway is about to work on. Raises CorruptError.
-
-    SQLite's quick check notices neither another name of a column, nor invalid UTF-8, nor an index that lacks a row of its table: such a
-    message would never be answered.
-    """
-    if shape(db) != intended_shape():
-        raise apsw.CorruptError("its tables are not those of a ledger")
-    try:
-        for query in _AT_ONCE:
-            for _ in db.execute(query):
-                pass
-    except UnicodeDecodeError as error:
-        raise apsw.CorruptError("a text in it is none") from error
-    for table, index, condition in _OPEN_BY_INDEX:
-        found = [
-            sorted(row for (row,) in db.execute(f"SELECT rowid FROM {table} {how} WHERE {condition}"))
-            for how in ("NOT INDEXED", f"INDEXED BY {index}")
-        ]
-        if found[0] != found[1]:
-            raise apsw.CorruptError(f"the index {index} does not fit its table")
-    if db.execute(_CLAIMED_BY_NOBODY).fetchone():
-        raise apsw.CorruptError("a message in it is being answered by no turn")
-    if db.execute(_WAITS_FOR_NOTHING).fetchone():
-        raise apsw.CorruptError("a suspended turn in it waits for no question")
 
 
 def _set_aside(path: Path, now: datetime) -> Path:

@@ -28,9 +28,7 @@ from gateway.ledger.values import (
 if TYPE_CHECKING:
     import apsw
 
-_COLUMNS = (
-    "id, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras, missed"
-)
+COLUMNS = "id, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras, missed"
 FORGOTTEN = "forgotten by the owner"
 """The reason of a chunk that was given up and whose text the owner has cleared."""
 _EPOCH = "(SELECT value FROM meta WHERE name = 'epoch')"
@@ -91,7 +89,7 @@ class SqliteOutbox:
     async def sending(self, row: int) -> OutboxRow:
         def work(db: apsw.Connection) -> OutboxRow:
             _step(db, row, "state = 'sending', attempt = attempt + 1", {}, come_from=("ready", "ambiguous"))
-            return _row(db.execute(f"SELECT {_COLUMNS} FROM outbox WHERE id = ?", (row,)).fetchone())
+            return read_row(db.execute(f"SELECT {COLUMNS} FROM outbox WHERE id = ?", (row,)).fetchone())
 
         return await self._connection.run(work)
 
@@ -183,9 +181,9 @@ class SqliteOutbox:
         return await self._connection.run(lambda db: revive_expired(db, address, now), self._connection.notify_outbound)
 
     async def latest(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:
-        query = f"SELECT {_COLUMNS} FROM outbox WHERE state IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?"
+        query = f"SELECT {COLUMNS} FROM outbox WHERE state IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?"
         found = await self._connection.run(lambda db: db.execute(query, (listed(states), limit)).fetchall())
-        return [_row(one) for one in reversed(found)]
+        return [read_row(one) for one in reversed(found)]
 
     async def find_sent(self, conversation: str, platform_id: str) -> tuple[str, ChatAddress] | None:
         query = f"SELECT text, target FROM outbox WHERE platform_id = :id AND {WITHIN} ORDER BY id DESC LIMIT 1"
@@ -244,11 +242,11 @@ def enqueue(
 
 def _due(db: apsw.Connection, accounts: Collection[str], limit: int, now: datetime) -> list[OutboxRow]:
     query = (
-        f"SELECT {_COLUMNS} FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous') "
+        f"SELECT {COLUMNS} FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous') "
         f"AND {_MAY_GO} AND expires > :now ORDER BY id LIMIT :limit"
     )
     values = {"now": stamp(now), "far": stamp(now + LONGEST_WAIT), "limit": limit}
-    found = [_row(one) for account in accounts for one in db.execute(query, values | {"accounts": listed([account])})]
+    found = [read_row(one) for account in accounts for one in db.execute(query, values | {"accounts": listed([account])})]
     return sorted(found, key=lambda row: row.id)
 
 
@@ -260,13 +258,13 @@ def _due_in(db: apsw.Connection, conversation: str, now: datetime) -> OutboxRow 
 def _head(db: apsw.Connection, conversation: str, now: datetime) -> tuple[OutboxRow, bool] | None:
     """Return the first chunk that a conversation has yet to get, and whether it is due."""
     query = (
-        f"SELECT {_COLUMNS}, {_MAY_GO} AND expires > :now AND state <> 'sending' FROM outbox "
+        f"SELECT {COLUMNS}, {_MAY_GO} AND expires > :now AND state <> 'sending' FROM outbox "
         f"WHERE epoch = {_EPOCH} AND conversation = :conversation AND state IN ('ready', 'sending', 'ambiguous') AND {_NOT_QUIET} "
         "ORDER BY place, id LIMIT 1"
     )
     values = {"conversation": conversation, "now": stamp(now), "far": stamp(now + LONGEST_WAIT)}
     found = db.execute(query, values).fetchone()
-    return (_row(found[:-1]), bool(found[-1])) if found else None
+    return (read_row(found[:-1]), bool(found[-1])) if found else None
 
 
 def _expire(db: apsw.Connection, now: datetime, token: Callable[[], str]) -> list[str]:
@@ -310,7 +308,8 @@ def _step(
         raise InvalidTransition(f"the message to send is not {' or '.join(come_from)}", where=f"outbox {row}")
 
 
-def _row(found: Any) -> OutboxRow:
+def read_row(found: Any) -> OutboxRow:
+    """Read a row of the outbox, selected as ``COLUMNS``."""
     row, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras, missed = (
         found
     )

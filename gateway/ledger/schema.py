@@ -348,7 +348,7 @@ def shape(db: apsw.Connection) -> frozenset[tuple[object, ...]]:
     """Return all columns of all tables and indexes, without the text of their definitions, which differs between versions of SQLite."""
     tables = """
         SELECT t.name, c.name, c.type, c."notnull", c.pk FROM pragma_table_list AS t, pragma_table_xinfo(t.name) AS c
-        WHERE t.schema = 'main' AND t.name NOT LIKE 'sqlite_%'
+        WHERE t.schema = 'main' AND (t.name NOT LIKE 'sqlite_%' OR t.name = 'sqlite_sequence')
     """
     indexes = """
         SELECT s.tbl_name, s.name, i.seqno, i.name FROM sqlite_schema AS s, pragma_index_xinfo(s.name) AS i

@@ -143,7 +143,7 @@ class SubAgentLedger(Protocol):
 
 
 _NEW: Final = "id, name, agent, session, parent, request, depth, label, payload, usd"
-_ROW: Final = f"{_NEW}, state, reason, messages, created_at, ended_at, archived"
+COLUMNS: Final = f"{_NEW}, state, reason, messages, created_at, ended_at, archived"
 _INSERT: Final = (
     f"INSERT INTO subagent ({_NEW}, state, messages, created_at, archived) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', 1, ?, 0)"
@@ -154,11 +154,11 @@ WITH RECURSIVE below (id, level) AS (
     UNION ALL
     SELECT child.id, level + 1 FROM below JOIN subagent AS above USING (id) JOIN subagent AS child ON child.parent = above.session
 )
-SELECT {_ROW} FROM below JOIN subagent USING (id) ORDER BY level, created_at, subagent.rowid
+SELECT {COLUMNS} FROM below JOIN subagent USING (id) ORDER BY level, created_at, subagent.rowid
 """
-_ALL: Final = f"SELECT {_ROW} FROM subagent ORDER BY depth, created_at, rowid"
+_ALL: Final = f"SELECT {COLUMNS} FROM subagent ORDER BY depth, created_at, rowid"
 _ABANDONED: Final = f"""
-SELECT {_ROW.replace("reason", "(SELECT reason FROM inbox WHERE account = 'agent' AND session = one.session ORDER BY id DESC LIMIT 1)")}
+SELECT {COLUMNS.replace("reason", "(SELECT reason FROM inbox WHERE account = 'agent' AND session = one.session ORDER BY id DESC LIMIT 1)")}
 FROM subagent AS one WHERE state = 'open'
 AND NOT EXISTS (SELECT 1 FROM inbox WHERE account = 'agent' AND session = one.session AND inbox.state IN ('waiting', 'claimed'))
 AND NOT EXISTS (SELECT 1 FROM subagent AS child WHERE child.parent = one.session AND child.state = 'open')
@@ -266,22 +266,22 @@ class SqliteSubAgents:
 
     async def all(self, *, ended_since: datetime | None = None) -> list[SubAgent]:
         since = None if ended_since is None else stamp(ended_since)
-        query = f"SELECT {_ROW} FROM subagent WHERE state = 'open' OR ended_at >= ? ORDER BY created_at, rowid"
-        return await self._connection.run(lambda db: [_read(found) for found in db.execute(query, (since,))])
+        query = f"SELECT {COLUMNS} FROM subagent WHERE state = 'open' OR ended_at >= ? ORDER BY created_at, rowid"
+        return await self._connection.run(lambda db: [read_subagent(found) for found in db.execute(query, (since,))])
 
     async def below(self, session: str) -> list[SubAgent]:
         return await self._connection.run(lambda db: [one for one in _below(db, session) if not one.archived])
 
     async def abandoned(self) -> list[SubAgent]:
-        return await self._connection.run(lambda db: [_read(found) for found in db.execute(_ABANDONED)])
+        return await self._connection.run(lambda db: [read_subagent(found) for found in db.execute(_ABANDONED)])
 
     async def archive(self, agent: str, ended_before: datetime) -> list[SubAgent]:
         query = (
             "UPDATE subagent SET archived = 1 WHERE state <> 'open' AND NOT archived AND agent = ? AND ended_at < ? "
-            f"RETURNING {_ROW}"
+            f"RETURNING {COLUMNS}"
         )
         values = (clean(agent), stamp(ended_before))
-        return await self._connection.run(lambda db: [_read(found) for found in db.execute(query, values).fetchall()])
+        return await self._connection.run(lambda db: [read_subagent(found) for found in db.execute(query, values).fetchall()])
 
 
 def end_subagent(
@@ -306,8 +306,8 @@ def end_subagent(
 
 
 def _one(db: apsw.Connection, column: str, value: str) -> SubAgent | None:
-    found = db.execute(f"SELECT {_ROW} FROM subagent WHERE {column} = ?", (clean(value),)).fetchone()
-    return None if found is None else _read(found)
+    found = db.execute(f"SELECT {COLUMNS} FROM subagent WHERE {column} = ?", (clean(value),)).fetchone()
+    return None if found is None else read_subagent(found)
 
 
 def _count(db: apsw.Connection, condition: str, value: str) -> int:
@@ -320,7 +320,7 @@ def _selected(db: apsw.Connection, below: str | None, only: Sequence[str]) -> li
     if below is not None:
         return _below(db, below)
     if not only:
-        return [_read(found) for found in db.execute(_ALL)]
+        return [read_subagent(found) for found in db.execute(_ALL)]
     tops = [one for name in only if (one := _one(db, "id", name)) is not None]
     found = {one.id: one for top in tops for one in (top, *_below(db, top.session))}
     return sorted(found.values(), key=lambda one: one.depth)
@@ -328,10 +328,11 @@ def _selected(db: apsw.Connection, below: str | None, only: Sequence[str]) -> li
 
 def _below(db: apsw.Connection, session: str) -> list[SubAgent]:
     """Return the sub-agents below a session, parents before their children."""
-    return [_read(found) for found in db.execute(_BELOW, {"session": clean(session)})]
+    return [read_subagent(found) for found in db.execute(_BELOW, {"session": clean(session)})]
 
 
-def _read(found: Any) -> SubAgent:
+def read_subagent(found: Any) -> SubAgent:
+    """Read a sub-agent, selected as ``COLUMNS``."""
     *same, state, reason, messages, created_at, ended_at, archived = found
     names = NewSubAgent.__slots__
     return SubAgent(

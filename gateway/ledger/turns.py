@@ -20,7 +20,7 @@ from gateway.ledger.values import clean, instant, listed, stamp
 if TYPE_CHECKING:
     import apsw
 
-_TURN = """
+TURN = """
 SELECT id, session, agent, state, attempt, started_at,
        (SELECT json_group_array(row) FROM (SELECT inbox.id AS row FROM inbox WHERE inbox.turn = turn.id ORDER BY inbox.id)),
        (SELECT json_group_array(inbox.id) FROM inbox WHERE inbox.turn = turn.id AND inbox.edited),
@@ -90,8 +90,8 @@ class SqliteTurns:
         await self._connection.run(work)
 
     async def unfinished(self) -> list[Turn]:
-        query = f"{_TURN} WHERE state = 'running' ORDER BY suspended_at IS NOT NULL, started_at, rowid"
-        return await self._connection.run(lambda db: [_read_turn(found) for found in db.execute(query)])
+        query = f"{TURN} WHERE state = 'running' ORDER BY suspended_at IS NOT NULL, started_at, rowid"
+        return await self._connection.run(lambda db: [read_turn(found) for found in db.execute(query)])
 
     async def retry(self, turn: str) -> Turn:
         def work(db: apsw.Connection) -> Turn:
@@ -115,8 +115,8 @@ class SqliteTurns:
 
     async def get(self, turn: str) -> Turn | None:
         def work(db: apsw.Connection) -> Turn | None:
-            found = db.execute(f"{_TURN} WHERE id = ?", (turn,)).fetchone()
-            return None if found is None else _read_turn(found)
+            found = db.execute(f"{TURN} WHERE id = ?", (turn,)).fetchone()
+            return None if found is None else read_turn(found)
 
         return await self._connection.run(work)
 
@@ -215,10 +215,11 @@ def _must_have_changed(db: apsw.Connection, turn: str) -> None:
 
 
 def _turn(db: apsw.Connection, turn: str) -> Turn:
-    return _read_turn(db.execute(f"{_TURN} WHERE id = ?", (turn,)).fetchone())
+    return read_turn(db.execute(f"{TURN} WHERE id = ?", (turn,)).fetchone())
 
 
-def _read_turn(found: Any) -> Turn:
+def read_turn(found: Any) -> Turn:
+    """Read a turn, selected by ``TURN``."""
     turn, session, agent, state, attempt, started_at, inbox, edited, waited = found
     return Turn(
         id=turn,

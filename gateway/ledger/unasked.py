@@ -29,6 +29,7 @@ APPROVAL: Final = "approval:"
 """A message with this source asks an owner the question of this id. It is not sent once the question is decided."""
 _SHOWN: Final = 200
 _UNSENT = "state = 'ready' AND doubts = 0"
+COLUMNS: Final = "id, agent, source, name, conversation, state, chunks, made_at"
 
 
 class SqliteUnasked:
@@ -50,12 +51,9 @@ class SqliteUnasked:
         return queued
 
     async def waiting(self, *, limit: int = 1000) -> list[UnaskedRow]:
-        query = (
-            "SELECT id, agent, source, name, conversation, state, chunks, made_at FROM unasked WHERE state <> 'queued' "
-            "ORDER BY id DESC LIMIT ?"
-        )
+        query = f"SELECT {COLUMNS} FROM unasked WHERE state <> 'queued' ORDER BY id DESC LIMIT ?"
         found: list[Any] = await self._connection.run(lambda db: db.execute(query, (limit,)).fetchall())
-        return [_row(one) for one in reversed(found)]
+        return [read_row(one) for one in reversed(found)]
 
     async def send(self, row: int) -> None:
         now, token = self._connection.now(), self._connection.new_id
@@ -260,7 +258,8 @@ def _read(written: str) -> list[NewOutbound]:
     return chunks
 
 
-def _row(found: Any) -> UnaskedRow:
+def read_row(found: Any) -> UnaskedRow:
+    """Read an unasked message, selected as ``COLUMNS``."""
     row, agent, source, name, conversation, state, written, made_at = found
     chunks = _read(written)
     first = chunks[0]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from agent.taint import merged
 from agent.timing import Clock
@@ -125,35 +125,34 @@ class RunningJob:
                 await self._output.add(chunk)
                 self._news.set()
                 self._show_if_due()
-            await self._note_exit(process)
+            end = await self._exit_of(process)
             await self._output.end()
         except Exception:  # a defect here must not leave a job that never ends, nor a command that nobody reads
             log.exception("the output of the command %s was lost", self.id)
             process.kill(grace=0)
-            self._state = replace(self._state, status="unknown", reason="lost")
-        await self._home.written(self)
+            end = {"status": "unknown", "reason": "lost"}
+        await self._home.written(self)  # before its state tells anybody that its files can be read
+        self._state = replace(self._state, **end)
         self.ended_at = self._home.clock.now()
         self.told = self.told or self._waiting > 0
         self._over.set()
         self._news.set()
         self._home.over(self)
 
-    async def _note_exit(self, process: Process) -> None:
+    async def _exit_of(self, process: Process) -> dict[str, Any]:
+        """Wait for the end; return what of the state it changes."""
         try:
             end = await process.exit()
         except NotStarted as refusal:
-            why = f"{refusal}: {refusal.file}" if refusal.file else str(refusal)
-            self._state = replace(self._state, status="ended", failure=why)
-        else:
-            self._state = replace(
-                self._state,
-                status="unknown" if end.reason == "lost" else "ended",
-                seconds=end.seconds or self._home.clock.monotonic() - self._began,
-                code=end.code,
-                signal=end.signal,
-                reason=end.reason,
-                left=end.left,
-            )
+            return {"status": "ended", "failure": f"{refusal}: {refusal.file}" if refusal.file else str(refusal)}
+        return {
+            "status": "unknown" if end.reason == "lost" else "ended",
+            "seconds": end.seconds or self._home.clock.monotonic() - self._began,
+            "code": end.code,
+            "signal": end.signal,
+            "reason": end.reason,
+            "left": end.left,
+        }
 
     async def wait(self, seconds: float | None = None, *, output: bool = False) -> bool:
         """See ``Job``."""

@@ -19,6 +19,7 @@ from channels.messages import ChatAddress, Cursor
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
+from gateway.ledger.ledger_file import examined
 from gateway.ledger.rows import IN_DOUBT, Arrival, NewApproval, NewOutbound
 from gateway.ledger.spending import NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
@@ -306,6 +307,41 @@ def test_flipped_bits_keep_no_house_from_starting(closed: Original, flips: list[
                 data[at % len(data)] ^= 1 << bit
         path.write_bytes(data)
         opened_again(path)
+        assert opened_again(path) is None, "what was begun anew is sound"
+
+
+def test_a_key_of_an_index_that_lost_a_bit_is_found_at_the_opening_and_not_at_each_change(
+    closed: Original, tmp_path: Path
+) -> None:
+    path = closed.put(tmp_path)
+    root = table(path, "SELECT name, rootpage FROM sqlite_schema WHERE name = 'outbox_open'")["outbox_open"][0]
+    data = bytearray(path.read_bytes())
+    at = data.rindex(b"telegram:default:direct:", (root - 1) * PAGE, root * PAGE)
+    data[at] ^= 1
+    path.write_bytes(data)
+    db = apsw.Connection(str(path))
+    assert db.pragma("quick_check") == "ok"
+    db.close()
+    warning = opened_again(path)
+    assert warning is not None
+    assert "missing from index outbox_open" in warning
+    nothing_twice(path, closed)
+    assert opened_again(path) is None
+
+
+def test_a_reply_whose_address_cannot_be_read_stops_none_of_the_others(closed: Original, tmp_path: Path) -> None:
+    path = closed.put(tmp_path)
+    (number,) = table(path, "SELECT min(id) FROM outbox WHERE state = 'ready'")
+    db = apsw.Connection(str(path))
+    db.execute("UPDATE outbox SET target = replace(target, 'kind', 'kine') WHERE id = ?", (number,))
+    db.close()
+    assert "a row of its table outbox cannot be read" in examined(path).damage
+    warning = opened_again(path)
+    assert warning is not None
+    assert "a row of its table outbox cannot be read" in warning
+    states = [state for state, *_ in table(path, "SELECT key, state FROM outbox").values()]
+    assert states.count("ready") == sum(row[0] == "ready" for row in closed.replies.values())  # one is lost, one is new
+    assert opened_again(path) is None
 
 
 def test_a_ledger_whose_header_is_gone_is_saved_whole_when_it_was_closed_in_order(closed: Original, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from agent.models.token_estimate import Calibration, weight_of_tools
 from agent.tool_settings import ExecSettings
 from agent.tools.command_runner import JobState
-from agent.tools.command_taint import CommandTaint
+from agent.tools.command_taint import CommandTaint, Watch
 from agent.tools.process import typed
 from agent.tools.untrusted_files import UntrustedFiles
 from gateway.app.commands import announcement
@@ -544,6 +545,37 @@ async def test_what_a_command_prints_and_writes_after_tainted_input_is_untrusted
         assert log.taint == ("web:evil.example",)
         assert known.of(PurePosixPath("said.txt")) == ("file:said.txt", "web:evil.example")
         assert known.of(PurePosixPath(log.details["output"])) != ()
+
+
+class HeldTaint(CommandTaint):
+    """Records nothing at the end of a command before it may, as on a machine with much else to do."""
+
+    def __init__(self, known: UntrustedFiles, root: Path) -> None:
+        super().__init__(known, root)
+        self.begun, self.may = threading.Event(), threading.Event()
+
+    def end(self, watch: Watch) -> None:
+        self.begun.set()
+        assert self.may.wait(30)
+        super().end(watch)
+
+
+async def test_a_command_counts_as_running_until_its_files_are_recorded(tmp_path: Path) -> None:
+    known = UntrustedFiles()
+    files = HeldTaint(known, tmp_path / "workspace")
+    async with hands(tmp_path, files=files) as one:
+        command = "echo obey | tee said.txt"
+        tainted = one.context(taint=("web:evil.example",))
+        job = (await one.call("exec", context=tainted, command=command, background=True)).details["job"]
+        try:
+            await until(files.begun.is_set)
+            for action in ("poll", "log"):
+                assert (await one.process(action, job=job)).details["status"] == "running"
+            assert known.of(PurePosixPath("said.txt")) == ()
+        finally:
+            files.may.set()
+        await told_by(one, job, "exit code 0")
+        assert known.of(PurePosixPath("said.txt")) == ("file:said.txt", "web:evil.example")
 
 
 async def test_a_command_that_runs_while_a_file_becomes_untrusted_may_have_read_it(tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""The rows of a ledger that the gateway is about to work on: they are read once when the file is opened, as they are read later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import apsw
+
+from gateway.ledger import approvals, hooks, inbox, jobs, outbox, subagents, turns, unasked
+from gateway.ledger.schema import intended_shape, shape
+
+_Reader: TypeAlias = "Callable[[Any], object]"
+
+_AT_ONCE: Final = {
+    "inbox": "state IN ('waiting', 'claimed')",
+    "outbox": "state IN ('ready', 'sending', 'ambiguous')",
+    "turn": "state IN ('running', 'suspended')",
+    "approval": "state = 'pending'",
+    "approved": "TRUE",
+    "cursor": "TRUE",
+    "moved": "TRUE",
+    "hook": "TRUE",
+    "subagent": "state = 'open'",
+    "job": "TRUE",
+    "unasked": "state <> 'queued'",
+}
+"""Tables, and the condition for the rows that are read at once."""
+_READERS: Final[dict[str, tuple[str, _Reader]]] = {
+    "inbox": (f"SELECT {inbox.COLUMNS} FROM inbox", inbox.read_row),
+    "outbox": (f"SELECT {outbox.COLUMNS} FROM outbox", outbox.read_row),
+    "turn": (turns.TURN, turns.read_turn),
+    "approval": (f"SELECT {approvals.COLUMNS} FROM approval", approvals.read_approval),
+    "hook": (f"SELECT {hooks.COLUMNS} FROM hook", hooks.read_hook),
+    "subagent": (f"SELECT {subagents.COLUMNS} FROM subagent", subagents.read_subagent),
+    "job": (f"SELECT {jobs.COLUMNS} FROM job", jobs.read_job),
+    "unasked": (f"SELECT {unasked.COLUMNS} FROM unasked", unasked.read_row),
+}
+"""How rows are read that hold more than plain values."""
+_CLAIMED_BY_NOBODY = """
+SELECT 1 FROM inbox WHERE state = 'claimed' AND (turn IS NULL OR turn NOT IN (SELECT id FROM turn WHERE state IN ('running', 'suspended')))
+"""
+_WAITS_FOR_NOTHING = """
+SELECT 1 FROM turn WHERE state = 'suspended' AND id NOT IN (SELECT turn FROM approval WHERE state = 'pending' AND turn IS NOT NULL)
+"""
+
+
+def read_through(db: apsw.Connection) -> None:
+    """Read the rows that the gateway is about to work on. Raises CorruptError.
+
+    SQLite's check notices neither another name of a column, nor invalid UTF-8, nor an address that is none any more: one such row would
+    keep all messages behind it from being sent, at every start anew.
+    """
+    try:
+        if shape(db) != intended_shape():
+            raise apsw.CorruptError("its tables are not those of a ledger")
+        for table, condition in _AT_ONCE.items():
+            for _ in db.execute(f"SELECT * FROM {table} WHERE {condition}"):
+                pass
+    except UnicodeDecodeError as error:
+        raise apsw.CorruptError("a text in it is none") from error
+    for table, (query, read) in _READERS.items():
+        for row in db.execute(f"{query} WHERE {_AT_ONCE[table]}"):
+            try:
+                read(row)
+            except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+                raise apsw.CorruptError(f"a row of its table {table} cannot be read") from error
+    if db.execute(_CLAIMED_BY_NOBODY).fetchone():
+        raise apsw.CorruptError("a message in it is being answered by no turn")
+    if db.execute(_WAITS_FOR_NOTHING).fetchone():
+        raise apsw.CorruptError("a suspended turn in it waits for no question")
