@@ -38,13 +38,18 @@ class History:
 def read_history(
     path: Path | None, said: Sequence[Mapping[str, Any]], started: datetime | None, before: int | None, limit: int
 ) -> History:
-    """Return the last items before a byte of a transcript, and what the channel keeps of the same time. Blocking."""
+    """Return the last items before a byte of a transcript, and what the channel keeps of the same time. Blocking.
+
+    What it keeps of a turn belongs to the transcript that has the turn, whenever it was; the rest to the conversation that was open
+    then, which ``started`` is the beginning of: it may be one that was restored, and another one may lie between.
+    """
     found, rest = _tail(path, before, limit) if path is not None else ([], None)
-    since = found[0][1].at if found and rest is not None else started
-    until = None if before is None or not found else found[-1][1].at
-    own = [line for line in said if _within(line, since, until)]
-    typed = {line["uid"] for line in said if line.get("who") == "user"}
-    sent = {line["uid"] for line in said if line.get("who") == "agent" and line.get("text") and not line.get("buttons")}
+    since = max(found[0][1].at, started or found[0][1].at) if found and rest is not None else started
+    until = None if path is None or before is None else _instant(path, before)
+    here = {name for _, entry in found for name in _names(entry.id)}
+    own = [line for line in said if line.get("uid") in here or _within(line, since, until)]
+    typed = {line["uid"] for line in own if line.get("who") == "user"}
+    sent = {line["uid"] for line in own if line.get("who") == "agent" and line.get("text") and not line.get("buttons")}
     items = [item for place, entry in found for item in _items(place, entry, typed, sent)]
     pressed = {line["target"]: line["label"] for line in said if line.get("who") == "press"}
     items += [_own_item(line, pressed) for line in own if line.get("who") != "press"]
@@ -115,6 +120,26 @@ def _decoded(line: bytes) -> Entry | None:
         return None
 
 
+def _instant(path: Path, place: int) -> datetime | None:
+    """Return the time of the entry that begins at a byte."""
+    try:
+        with path.open("rb") as file:
+            file.seek(place)
+            entry = _decoded(file.readline())
+    except FileNotFoundError:
+        return None
+    return entry.at if entry is not None else None
+
+
+def _names(entry: str) -> tuple[str, str]:
+    """Return the name of the turn that an entry is of, which is that of its first message, and that of the message that the entry is.
+
+    Further messages of a turn are stored as ``TURN~MESSAGE:0``.
+    """
+    turn, _, message = entry.rpartition(":")[0].partition("~")
+    return turn, message or turn
+
+
 def _within(line: Mapping[str, Any], since: datetime | None, until: datetime | None) -> bool:
     try:
         at = datetime.fromisoformat(str(line.get("at")))
@@ -125,15 +150,15 @@ def _within(line: Mapping[str, Any], since: datetime | None, until: datetime | N
 
 def _items(place: int, entry: Entry, typed: set[str], sent: set[str]) -> Iterator[dict[str, Any]]:
     base = {"id": entry.id, "o": place, "at": entry.at.isoformat()}
-    uid = entry.id.rpartition(":")[0]
+    turn, written = _names(entry.id)
     match entry.body:
         case Said(message=UserMessage() as message):
-            if message.runtime or uid in typed:
+            if message.runtime or written in typed:
                 return
             whose = {"from": message.automation or message.sender} if message.automation or message.sender else {}
             yield base | {"who": "user", "text": message.text[:SHOWN_CHARS]} | whose
         case Said(message=AssistantMessage() as message):
-            yield from _answered(base, message, hidden=uid in sent)
+            yield from _answered(base, message, hidden=turn in sent)
         case Said(message=ToolMessage() as message):
             result = {"call": message.call_id, "name": message.name, "error": message.is_error}
             cut = {"more": len(message.text) - RESULT_CHARS} if len(message.text) > RESULT_CHARS else {}

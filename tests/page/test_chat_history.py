@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agent.models.scripted import Stall
 from agent.transcript.entries import Entry, Opened, Said, encode
 from gateway.page.chat_history import read_history, search_history
 from tests.openai_api.conftest import until
+from tests.page.conftest import PageVillage
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from tests.page.conftest import PageVillage, Tab
+    from tests.page.conftest import Tab
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SESSION = "agent:main:main"
@@ -58,6 +60,28 @@ def test_the_parts_of_a_conversation_are_the_whole(
         if before is None:
             break
     assert [text[:100] for text in found] == [text[:100] for text in texts]
+
+
+@given(limit=st.integers(1, 9), turns=st.integers(1, 8))
+def test_what_was_said_between_two_parts_is_in_one_of_them(
+    tmp_path_factory: pytest.TempPathFactory, limit: int, turns: int
+) -> None:
+    path = tmp_path_factory.mktemp("history") / "s.jsonl"
+    written(path, ["said", "answered"] * turns)
+    kept = []
+    for number in range(turns):
+        at = NOON + timedelta(seconds=2 * number + 0.5)  # before the entry of the same message, and after the answer before
+        kept.append({"who": "user", "key": f"in:{number}", "uid": f"t{number}", "text": "said", "at": at.isoformat()})
+        kept.append({"who": "agent", "key": f"out:{number}", "uid": "command", "text": "/status says", "at": at.isoformat()})
+    found: dict[str, str] = {}
+    before: int | None = None
+    while True:
+        part = read_history(path, kept, NOON, before, limit)
+        found |= {item["id"]: item["who"] for item in part.items}
+        before = part.before
+        if before is None:
+            break
+    assert sorted(found) == sorted([line["key"] for line in kept] + [f"t{number}:1" for number in range(turns)])
 
 
 def test_a_session_of_fifty_thousand_messages_is_opened_at_its_end_at_once(tmp_path: Path) -> None:
@@ -152,3 +176,51 @@ async def test_sessions_are_apart_and_those_of_no_agent_do_not_exist(village: Pa
         for key in ("", "short", "x" * 65, "../../etc/passwd", "a b c d e f"):
             answer = await tab.post("/page/call/chat.say", {"session": SESSION, "text": "x", "key": key})
             assert answer.status_code == 400, key
+
+
+async def test_messages_that_are_answered_together_are_shown_once(tmp_path: Path) -> None:
+    going = asyncio.Event()
+    village = PageVillage(tmp_path, messages={"queue": {"mode": "collect", "debounceMs": 0}})
+    village.model.then([Stall(going), TextDelta("First.")], "All three.")
+    async with village.page() as served:
+        tab = await served.tab()
+        await said(tab, "go")
+        await until(lambda: len(village.model.requests) == 1)
+        for number in range(3):
+            await said(tab, "same words", key=f"while-it-runs-{number}")
+        going.set()
+        wanted = [("user", "go"), *[("user", "same words")] * 3, ("agent", "First."), ("agent", "All three.")]
+        await eventually(lambda: texts_of(tab), lambda found: ("agent", "All three.") in found)
+        await asyncio.sleep(0.3)
+        assert sorted(await texts_of(tab)) == sorted(wanted)
+        assert len(village.model.requests) == 2
+
+
+async def test_a_restored_conversation_is_shown_and_the_other_one_is_not(village: PageVillage) -> None:
+    answers = {"Which pot?": "The blue one.", "Which cup?": "The red one.", "And?": "Back again."}
+    village.model.reply_with(
+        lambda asked: next((said for words, said in answers.items() if asked.messages[-1].text.endswith(words)), "NO_REPLY")
+    )
+    async with village.page() as served:
+        tab = await served.tab()
+        await said(tab, "Which pot?")
+        former = [("user", "Which pot?"), ("agent", "The blue one.")]
+        await eventually(lambda: texts_of(tab), lambda found: found == former)
+        first = (await tab.call("chat.history", session=SESSION))["session"]
+        await said(tab, "/new", key="another-key-1")
+        await eventually(lambda: tab.call("chat.history", session=SESSION), lambda found: found["session"] != first)
+        await eventually(lambda: texts_of(tab), lambda found: found and found[-1][0] == "agent")
+        assert former[0] not in await texts_of(tab)
+        await said(tab, "Which cup?", key="another-key-2")
+        other = [("user", "Which cup?"), ("agent", "The red one.")]
+        await eventually(lambda: texts_of(tab), lambda found: found[-2:] == other)
+        async with tab.events() as events, asyncio.timeout(PATIENCE):
+            await tab.call("sessions.undo", key=SESSION)
+            while (await anext(events))["kind"] != "sessions":
+                pass
+        assert await texts_of(tab) == former
+        await said(tab, "And?", key="another-key-3")
+        more = [*former, ("user", "And?"), ("agent", "Back again.")]
+        await eventually(lambda: texts_of(tab), lambda found: found == more)
+        await tab.call("sessions.undo", key=SESSION)
+        assert await texts_of(tab) == other

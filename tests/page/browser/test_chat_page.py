@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.async_api import expect
 
 from agent.events import TextDelta
 from agent.messages import ToolCall
@@ -24,6 +25,7 @@ from tests.page.world import fill
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from tests.page.browser.kit import BrowserTab
 
@@ -371,3 +373,41 @@ async def test_a_turn_that_was_asked_for_elsewhere_is_seen(village: PageVillage,
         await tab.page.wait_for_timeout(1200)  # the gateway has looked once what there is
         await fill(served.house)
         await tab.page.locator(".bubble", has_text="Noted for later.").first.wait_for()
+
+
+async def test_messages_written_while_a_turn_runs_are_shown_once(tmp_path: Path, visit: Visit) -> None:
+    going = asyncio.Event()
+    village = PageVillage(tmp_path, messages={"queue": {"mode": "collect", "debounceMs": 0}})
+    village.model.then([Stall(going), TextDelta("First.")], "All of them.")
+    async with village.page() as served:
+        tab = await visit(served)
+        await tab.go("chat", title="Chat")
+        box = tab.page.get_by_label("Message", exact=True)
+        for words in ("begin", "also 1", "also 2", "also 3"):
+            await box.fill(words)
+            await box.press("Enter")
+            await tab.page.locator(".bubble.mine", has_text=words).wait_for()
+            await expect(box).to_have_value("")
+        going.set()
+        await tab.page.locator(".bubble.theirs", has_text="All of them.").wait_for()
+        await tab.page.wait_for_timeout(2500)  # the page has asked again after the end of the turn
+        assert sorted(await tab.page.locator(".bubble.mine .said").all_inner_texts()) == ["also 1", "also 2", "also 3", "begin"]
+        assert await tab.page.locator(".bubble.theirs").count() == 2
+
+
+async def test_an_open_chat_follows_when_its_former_conversation_is_restored(village: PageVillage, visit: Visit) -> None:
+    village.model.reply_with(lambda asked: "NO_REPLY" if "pot" not in asked.messages[-1].text else "The blue one.")
+    async with village.page() as served:
+        tab = await visit(served)
+        await tab.go("chat", title="Chat")
+        box = tab.page.get_by_label("Message", exact=True)
+        await box.fill("Which pot?")
+        await box.press("Enter")
+        await tab.page.locator(".bubble.theirs", has_text="The blue one.").wait_for()
+        await box.fill("/new")
+        await box.press("Enter")
+        await tab.page.locator(".bubble.theirs", has_text="The blue one.").wait_for(state="detached")
+        other = await served.tab()
+        await other.call("sessions.undo", key="agent:main:main")
+        await tab.page.locator(".bubble.theirs", has_text="The blue one.").wait_for()
+        assert await tab.page.locator(".bubble").count() == 2

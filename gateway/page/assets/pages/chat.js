@@ -15,7 +15,8 @@ function arranged(items) {
   // What was sent or typed here stands for what the transcript has of the same turn, whichever comes first.
   const sent = new Set(items.filter((one) => one.uid && one.who === "agent" && one.text && !one.buttons).map((one) => one.uid));
   const typed = new Set(items.filter((one) => one.uid && one.who === "user").map((one) => one.uid));
-  const doubled = (one) => !one.uid && (one.who === "agent" ? sent : one.who === "user" ? typed : new Set()).has(one.id.slice(0, one.id.lastIndexOf(":")));
+  // Further messages of one turn are TURN~MESSAGE:0 in the transcript.
+  const doubled = (one) => !one.uid && (one.who === "agent" ? sent : one.who === "user" ? typed : new Set()).has(one.id.slice(one.id.indexOf("~") + 1, one.id.lastIndexOf(":")));
   for (const one of items.filter((found) => !doubled(found))) {
     if (one.who === "tool") calls.set(one.call, one);
     if (one.who === "result" && calls.has(one.call)) {
