@@ -135,6 +135,17 @@ def test_a_browser_is_named_in_two_words(agent: str, name: str) -> None:
     assert browser_name(agent) == name
 
 
+@pytest.mark.sec(1)
+async def test_the_page_may_talk_to_its_own_gateway_alone(served: ServedPage) -> None:
+    tab = await served.tab()
+    for path in ("/", "/enter"):
+        answer = await tab.client.get(path)
+        rules = dict(rule.strip().partition(" ")[::2] for rule in answer.headers["content-security-policy"].split(";"))
+        assert (rules["default-src"], rules["connect-src"], rules["form-action"]) == ("'none'", "'self'", "'self'")
+        assert (rules["base-uri"], rules["frame-ancestors"]) == ("'none'", "'none'")
+        assert answer.headers["referrer-policy"] == "no-referrer"
+
+
 @pytest.mark.sec(18)
 async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(served: ServedPage) -> None:
     tab = served.stranger()

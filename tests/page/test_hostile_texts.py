@@ -65,6 +65,7 @@ def test_there_are_enough_of_them() -> None:
 
 
 @pytest.mark.sec(19)
+@pytest.mark.sec(46)
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_a_text_becomes_text_and_harmless_elements(text: str) -> None:
     tree = tree_of(text)

@@ -17,7 +17,7 @@ SECTIONS: Final = {
 }
 
 ROWS: Final = {
-    1: "A web page cannot be given another gateway's address by a link and send its token there",
+    1: "The page in the browser talks to the gateway that it came from and no other, whatever a link says",
     2: "Loopback is no proof of identity: status needs the token there too, and a forwarding header from an unknown proxy is refused",
     3: "Forwarding headers cannot be forged: only the hop of a known proxy counts",
     4: "Over TCP webhooks alone change anything and, where it is on, the API of programs: admin calls are on a unix socket",
@@ -81,9 +81,7 @@ ROWS: Final = {
 }
 
 NOT_APPLICABLE: Final = {
-    1: "there is no web page",
     7: "credentials are made on the machine alone",
-    46: "there is no web page",
     60: "there are no plug-ins, hooks or skills in workspaces",
     62: "there are no tool servers",
 }
