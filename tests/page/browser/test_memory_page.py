@@ -75,6 +75,29 @@ async def test_two_tabs_edit_one_note_and_nothing_typed_is_lost(village: PageVil
         assert (await other.call("memory.read", agent="main", path=NOTE))["text"] == "theirs\n"
 
 
+async def test_two_tabs_of_one_browser_keep_what_each_has_typed(village: PageVillage, visit: Visit) -> None:
+    async with village.page() as served:
+        tab = await visit(served)
+        await tab.go(f"memory/file?path={NOTE}", title="Memory")
+        text = tab.page.get_by_label("Text")
+        await text.fill("typed in the first\n")
+        second = await tab.context.new_page()
+        await second.goto(f"{served.base}/#/memory/file?path={NOTE}")
+        beside = second.get_by_label("Text")
+        await beside.wait_for()
+        assert await beside.input_value() == "typed in the first\n"
+        await beside.fill("typed in the second\n")
+        await second.get_by_role("button", name="Save", exact=True).click()
+        await second.get_by_text("Saved.").wait_for()
+        await tab.page.get_by_text("changed elsewhere").wait_for()
+        await tab.page.reload()
+        await tab.page.get_by_text("changed elsewhere").wait_for()
+        assert await text.input_value() == "typed in the first\n"
+        await second.reload()
+        await beside.wait_for()
+        assert await beside.input_value() == "typed in the second\n"
+
+
 async def test_an_expired_cookie_loses_nothing_that_was_typed(village: PageVillage, visit: Visit) -> None:
     async with village.page() as served:
         tab = await visit(served)
@@ -87,6 +110,7 @@ async def test_an_expired_cookie_loses_nothing_that_was_typed(village: PageVilla
         made = await served.house.page.open()
         await tab.page.goto(f"{served.base}/enter#{made['code']}")
         await tab.page.wait_for_url(f"{served.base}/")
+        await tab.page.locator("#navigation").wait_for(state="attached")
         await tab.go(f"memory/file?path={NOTE}", title="Memory")
         assert await tab.page.get_by_label("Text").input_value() == "typed for an hour\n"
         await tab.page.get_by_role("button", name="Save", exact=True).click()

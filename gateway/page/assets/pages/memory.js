@@ -55,12 +55,24 @@ function NewNote({ agent, close }) {
     <form onSubmit=${go}><${Field} label=${t("memory.path")} hint=${t("memory.pathHelp")} value=${path} onInput=${change} required /></form><//>`;
 }
 
-// What was typed and not saved, by file: it outlives a lost connection, an expired cookie and a reload of the page.
+// What was typed and not saved, by file: it outlives a lost connection, an expired cookie and a reload of the page. Each tab has its own,
+// and a new one takes what was typed last.
 const drafts = {
   key: (agent, path) => `homebody.kept.note.${agent}:${path}`,
-  get(agent, path) { try { return JSON.parse(localStorage.getItem(this.key(agent, path))); } catch { return null; } },
+  get(agent, path) {
+    const key = this.key(agent, path);
+    try {
+      const found = sessionStorage.getItem(key) ?? localStorage.getItem(key);
+      if (found) sessionStorage.setItem(key, found);
+      return JSON.parse(found);
+    } catch { return null; }
+  },
   put(agent, path, value) {
-    try { value ? localStorage.setItem(this.key(agent, path), JSON.stringify(value)) : localStorage.removeItem(this.key(agent, path)); } catch { /* it is in the page still */ }
+    const key = this.key(agent, path);
+    try {
+      const stores = value || localStorage.getItem(key) === sessionStorage.getItem(key) ? [sessionStorage, localStorage] : [sessionStorage];
+      for (const store of stores) value ? store.setItem(key, JSON.stringify(value)) : store.removeItem(key);
+    } catch { /* it is in the page still */ }
   },
 };
 
