@@ -147,6 +147,36 @@ def people(listed: list[str] | None) -> tuple[str, ...] | None:
     return None if listed is None else tuple(listed)
 
 
+class PlaceRule(Protocol):
+    """What the settings say of one room or channel that lies in no server."""
+
+    @property
+    def allow(self) -> bool: ...  # noqa: D102
+    @property
+    def require_mention(self) -> bool: ...  # noqa: D102
+    @property
+    def users(self) -> list[str] | None: ...  # noqa: D102
+    @property
+    def tools(self) -> GroupTools | None: ...  # noqa: D102
+
+
+def place_rules(listed: Mapping[str, PlaceRule], *, policy: str, tools_key: str) -> dict[str, GroupRule]:
+    """Return the rules of rooms or channels that lie in no server, by their ids. ``policy`` is the account's ``groupPolicy``."""
+    rules = {
+        place: GroupRule(
+            allow=rule.allow,
+            require_mention=rule.require_mention,
+            users=people(rule.users),
+            tools=tool_rules(rule.tools),
+            tools_key=tools_key,
+        )
+        for place, rule in (listed.items() if policy != "disabled" else ())
+    }
+    if policy == "open":
+        rules.setdefault(ANYBODY, GroupRule())
+    return rules
+
+
 def tool_rules(*given: GroupTools | None) -> tuple[GroupTools, ...]:
     """Return those sections on tools that are set."""
     return tuple(one for one in given if one is not None)

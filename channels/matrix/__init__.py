@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from channels.common.log import Log
 from channels.matrix.settings import PERSON, ROOM, MatrixSettings
-from channels.platform import ANYBODY, DeviceTools, GroupRule, Platform, Policy, SetupGuide, people, tool_rules
+from channels.platform import ANYBODY, DeviceTools, Platform, Policy, SetupGuide, place_rules
 from channels.protocol import Channel, Clock
 
 if TYPE_CHECKING:
@@ -23,19 +23,7 @@ def make(settings: MatrixSettings, *, account: str, clock: Clock, log: Log, stat
 
 def policy(account: MatrixAccount) -> Policy:
     """Return who may speak to a Matrix account."""
-    named = account.groups if account.group_policy != "disabled" else {}
-    rules = {
-        room: GroupRule(
-            allow=rule.allow,
-            require_mention=rule.require_mention,
-            users=people(rule.users),
-            tools=tool_rules(rule.tools),
-            tools_key="channels.matrix.groups",
-        )
-        for room, rule in named.items()
-    }
-    if account.group_policy == "open":
-        rules.setdefault(ANYBODY, GroupRule())
+    rules = place_rules(account.groups, policy=account.group_policy, tools_key="channels.matrix.groups")
     dm_policy = account.dm.policy if account.dm.enabled else "disabled"
     return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules={ANYBODY: rules}, bots=account.allow_bots)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from channels.common.log import Log
-from channels.platform import ANYBODY, GroupRule, Platform, Policy, SetupGuide, people, tool_rules
+from channels.platform import ANYBODY, Platform, Policy, SetupGuide, place_rules
 from channels.protocol import Channel, Clock
 from channels.slack.settings import SlackSettings
 
@@ -22,19 +22,7 @@ def make(settings: SlackSettings, *, account: str, clock: Clock, log: Log) -> Ch
 
 def policy(account: SlackAccount) -> Policy:
     """Return who may speak to a Slack app."""
-    named = account.channels if account.group_policy != "disabled" else {}
-    rules = {
-        channel: GroupRule(
-            allow=rule.allow,
-            require_mention=rule.require_mention,
-            users=people(rule.users),
-            tools=tool_rules(rule.tools),
-            tools_key="channels.slack.channels",
-        )
-        for channel, rule in named.items()
-    }
-    if account.group_policy == "open":
-        rules.setdefault(ANYBODY, GroupRule())
+    rules = place_rules(account.channels, policy=account.group_policy, tools_key="channels.slack.channels")
     dm_policy = account.dm.policy if account.dm.enabled else "disabled"
     bots = account.allow_bots or any(rule.allow_bots for rule in account.channels.values())
     return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules={ANYBODY: rules}, bots=bots)
