@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from channels.common.accepting import accept_or_tell
 from channels.errors import ChannelError, NotSent
 from channels.live import Activity, Done, LiveEvent, Note
 from channels.messages import API, Attachment, ChatAddress, Inbound, Outbound, Sender, Sent
@@ -123,13 +124,7 @@ class ApiChannel:
         if attachments:
             self._files.add(question.key)
         sink = await self.sink()
-        try:
-            await sink.accept([self._inbound(question, attachments)])
-        except ChannelError:
-            raise
-        except Exception as error:  # whatever kept the gateway from storing it, the program must be told
-            raise ChannelError(str(error) or type(error).__name__, hint=str(getattr(error, "hint", ""))) from error
-        sink.alive()
+        await accept_or_tell(sink, self._inbound(question, attachments))
         sink.ready()
 
     async def collected(self, turn: str) -> None:

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from channels.errors import ChannelError, LinkLost
+from channels.common.accepting import accept_or_tell
+from channels.errors import LinkLost
 from channels.live import Delta, LiveEvent, Reply
 from channels.messages import ChatAddress, Inbound, Sender
 from channels.terminal.local_files import attachment_of
@@ -53,13 +54,7 @@ class ClientConnection:
             hints=dict(hints or {}),
         )
         sink = await self._channel.sink()
-        try:
-            await sink.accept([inbound])
-        except ChannelError:
-            raise
-        except Exception as error:  # whatever kept the gateway from storing it, the person must be told
-            raise ChannelError(str(error) or type(error).__name__, hint=str(getattr(error, "hint", ""))) from error
-        sink.alive()
+        await accept_or_tell(sink, inbound)
 
     async def stop(self) -> None:
         """Stop the running turn."""

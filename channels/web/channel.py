@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from channels.common.accepting import accept_or_tell
 from channels.common.chunking import as_written
 from channels.errors import ChannelError, Uncertain
 from channels.live import Activity, Done, LiveEvent, Note, Rejected
@@ -263,13 +264,7 @@ class WebChannel:
                 sink = await asyncio.shield(self._sink)
         except TimeoutError:
             raise ChannelError("the gateway is not ready", hint="Send it again in a moment.") from None
-        try:
-            await sink.accept([inbound])
-        except ChannelError:
-            raise
-        except Exception as error:  # whatever kept the gateway from storing it, the person must be told
-            raise ChannelError(str(error) or type(error).__name__, hint=str(getattr(error, "hint", ""))) from error
-        sink.alive()
+        await accept_or_tell(sink, inbound)
 
 
 def place_of(session: str) -> ChatAddress:
