@@ -13,6 +13,7 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from gateway.base.atomic_file import stamp_of
 from gateway.base.errors import HomebodyError, StorageFailed
 
 log = logging.getLogger(__name__)
@@ -138,7 +139,7 @@ class GatewayToken:
         given = self._given()
         if given is None:
             self._token = await asyncio.to_thread(token_from_file, self._file)
-            self._stamp = self._present()
+            self._stamp = stamp_of(self._file)
         else:
             token_from_settings(given)
 
@@ -147,7 +148,7 @@ class GatewayToken:
         token = self._given()
         if token is not None:
             return same(offered, token.strip())
-        if self._stamp is None or self._present() != self._stamp:
+        if self._stamp is None or stamp_of(self._file) != self._stamp:
             await self._read_again()
         return self._token is not None and same(offered, self._token)
 
@@ -160,14 +161,7 @@ class GatewayToken:
         else:
             self._learn([self._token])
             log.info("the gateway's token was read again, because %s changed", self._file.name)
-        self._stamp = self._present()
-
-    def _present(self) -> tuple[int, int, int] | None:
-        try:
-            found = self._file.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        self._stamp = stamp_of(self._file)
 
 
 class FixedToken:

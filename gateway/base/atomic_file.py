@@ -28,6 +28,15 @@ def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
         sync(path.parent)
 
 
+def stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes whenever a file is replaced or written; None where there is none, or it cannot be looked at."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 def write_synced(path: Path, data: bytes) -> None:
     """Write a file with mode 0600 and sync it. A link is not followed. Raises OSError."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from gateway.base.atomic_file import write_atomically
+from gateway.base.atomic_file import stamp_of, write_atomically
 from gateway.base.errors import StorageFailed, UsageError
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class ClientTokens:
 
     def find(self, offered: bytes) -> ClientToken | None:
         """Return the token that ``offered`` is, or None. It is looked up by its hash, so timing tells nothing of it."""
-        stamp = self._present()
+        stamp = stamp_of(self.path)
         if stamp != self._stamp:
             found = self._read(strict=False) if stamp else {}
             self._by_hash, self._stamp = {one.hash: one for one in found.values()}, stamp
@@ -138,13 +138,6 @@ class ClientTokens:
                 raise StorageFailed("the tokens of the API cannot be read", where=str(self.path), hint=hint) from error
             log.warning("%s cannot be read: no token of the API holds (homebody api tokens list)", self.path)
             return {}
-
-    def _present(self) -> tuple[int, int, int] | None:
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def hash_of(secret: bytes) -> str:

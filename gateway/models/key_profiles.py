@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 from agent.models.catalog.known_models import SAME_PROVIDER
 from agent.models.catalog.provider_keys import Key, KeySource
-from gateway.base.atomic_file import write_atomically
+from gateway.base.atomic_file import stamp_of, write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.base.paths import Paths
 from gateway.settings.auth import AuthSettings, Mode
@@ -68,11 +68,7 @@ class ProfileFile:
 
     def stamp(self) -> tuple[int, int, int] | None:
         """Return what changes when the file does; None where there is none."""
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return stamp_of(self.path)
 
     def _load(self) -> dict[str, Profile]:
         try:

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from gateway.base.atomic_file import write_atomically
+from gateway.base.atomic_file import stamp_of, write_atomically
 from gateway.base.errors import StorageFailed, UsageError
 
 log = logging.getLogger(__name__)
@@ -120,12 +120,19 @@ class Browsers:
 
     def find(self, cookie: str) -> Browser | None:
         """Return the browser with that cookie, or None. It is looked up by its hash, so timing tells nothing of it."""
-        stamp = self._present()
+        stamp = stamp_of(self.path)
         if stamp != self._stamp:
             self._by_hash = {one.hash: one for one in (self._read(strict=False).browsers if stamp else ())}
             self._stamp = stamp
         found = self._by_hash.get(_hash(cookie)) if cookie else None
         return found if found is not None and _time(found.expires) > self._now() else None
+
+    def seen(self, cookie: str) -> Browser | None:
+        """Return the browser with that cookie, as ``find`` does, and note that it is in use."""
+        found = self.find(cookie)
+        if found is not None:
+            self.used(found)
+        return found
 
     def used(self, browser: Browser) -> None:
         """Note that a browser is in use, if that was not noted lately. What cannot be written is noted another time."""
@@ -184,13 +191,6 @@ class Browsers:
                 raise StorageFailed("the list of browsers cannot be read", where=str(self.path), hint=hint) from error
             log.warning("%s cannot be read: no browser is let in (homebody browsers list)", self.path)
             return _Stored()
-
-    def _present(self) -> tuple[int, int, int] | None:
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def csrf_of(cookie: str) -> str:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from gateway.base.atomic_file import write_atomically
+from gateway.base.atomic_file import stamp_of, write_atomically
 from gateway.base.errors import StorageFailed
 
 log = logging.getLogger(__name__)
@@ -46,11 +46,7 @@ class SkillTrust:
 
     def stamp(self) -> tuple[int, int, int] | None:
         """Return what changes whenever the record does; None where there is none."""
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return stamp_of(self.path)
 
     def approve(self, name: str, digest: str) -> None:
         """Approve one content of a name. Raises StorageFailed."""

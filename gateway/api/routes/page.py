@@ -137,10 +137,9 @@ class PageRoutes:
     async def _browser(self, request: Request) -> tuple[Browser, str]:
         """Return who asks. Raises Refusal for nobody who was let in."""
         cookie = request.cookies.get(cookie_name(request), "")
-        found = await asyncio.to_thread(self._browsers.find, cookie) if cookie else None
+        found = await asyncio.to_thread(self._browsers.seen, cookie) if cookie else None
         if found is None:
             raise Refusal(401, "not-let-in", "this browser was not let in, or not any more", _ENTER)
-        await asyncio.to_thread(self._browsers.used, found)
         return found, cookie
 
     async def _enter(self, request: Request) -> Response:
