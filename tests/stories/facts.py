@@ -205,4 +205,4 @@ async def _heard(bots: BotApi, number: int) -> None:
     await until(lambda: any(f"heard {number:03}" in one.text for one in bots.shown[-6:]), 45, 0.03)
 
 
-STORIES = {"facts": Story(facts, 400)}
+STORIES = {"facts": Story(facts, 600)}
