@@ -257,6 +257,7 @@ def _emoji(reaction: MessageReactionUpdated) -> str:
 
 
 LONGEST_QUOTE = 500
+_FORMER_FORWARD = ("forward_date", "forward_from", "forward_from_chat", "forward_sender_name")
 _FILES: tuple[tuple[str, AttachmentKind, str], ...] = (
     ("voice", "voice", "audio/ogg"),
     ("audio", "audio", ""),
@@ -270,7 +271,7 @@ _FILES: tuple[tuple[str, AttachmentKind, str], ...] = (
 def attachments(message: Message) -> tuple[Attachment, ...]:
     """Return the files of a message: of a photo the largest size, of an animation not the document that repeats it."""
     found = [_file(kind, one, media) for name, kind, media in _FILES if (one := getattr(message, name)) is not None]
-    if message.forward_origin is None and message.via_bot is None:
+    if _forwarded_from(message) is None and message.via_bot is None:
         found = [replace(one, recorded=one.kind == "voice") for one in found]
     if message.animation is not None:
         found = found[:1]
@@ -329,19 +330,33 @@ def _place(message: Message) -> str:
 def origin(message: Message) -> str:
     """Return a line that says whose words these are, when they are not the sender's own; else nothing."""
     lines = []
-    forwarded = message.forward_origin
+    forwarded = _forwarded_from(message)
     if forwarded is not None:
-        user, chat = (
-            getattr(forwarded, "sender_user", None),
-            getattr(forwarded, "sender_chat", None) or getattr(forwarded, "chat", None),
-        )
-        name = (
-            user.full_name if user else getattr(forwarded, "sender_user_name", None) or (chat.effective_name if chat else None)
-        )
-        lines.append(f"[forwarded from {_one_line(name or 'somebody')}]\n")
+        lines.append(f"[forwarded from {_one_line(forwarded or 'somebody')}]\n")
     if message.via_bot is not None:
         lines.append(f"[made with @{message.via_bot.username}]\n")
     return "".join(lines)
+
+
+def _forwarded_from(message: Message) -> str | None:
+    """Return who wrote or named what a message carries, "" for somebody; None where that is its sender.
+
+    Bot API servers before 7.0 say it in fields that the library does not know. A contact and a place have names that others gave them.
+    """
+    found, former = message.forward_origin, message.api_kwargs
+    if found is not None:
+        user, name = getattr(found, "sender_user", None), getattr(found, "sender_user_name", None)
+        chat = getattr(found, "sender_chat", None) or getattr(found, "chat", None)
+        return user.full_name if user else name or (chat.effective_name if chat else "") or ""
+    if any(field in former for field in _FORMER_FORWARD):
+        who = former.get("forward_from") or former.get("forward_from_chat")
+        names = [who.get(part) for part in ("first_name", "last_name", "title")] if isinstance(who, dict) else []
+        return " ".join(str(one) for one in (*names, former.get("forward_sender_name")) if one)
+    if message.contact is not None:
+        return "a contact"
+    if message.venue is not None:
+        return "a map"
+    return "a shared checklist" if message.checklist is not None and message.checklist.others_can_add_tasks else None
 
 
 def quoted(message: Message) -> str:

@@ -151,7 +151,7 @@ def _unreadable(copy: Path) -> bool:
     try:
         db = apsw.Connection(f"file:{quote(str(copy))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         try:
-            return bool(db.pragma("quick_check", 1) != "ok")
+            return bool(db.pragma("integrity_check", 1) != "ok")
         finally:
             db.close()
     except apsw.Error:

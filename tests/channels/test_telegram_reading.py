@@ -60,11 +60,11 @@ async def test_the_parts_of_a_long_paste_share_a_name() -> None:
         ({"location": {**BERLIN, "live_period": 60}}, "[live location: 52.52000, 13.40500]"),
         (
             {"location": BERLIN, "venue": {"location": BERLIN, "title": "Bakery", "address": "Main St 1"}},
-            "[place: Bakery, Main St 1 (52.52000, 13.40500)]",
+            "[forwarded from a map]\n[place: Bakery, Main St 1 (52.52000, 13.40500)]",
         ),
         (
             {"contact": {"phone_number": "+4930123", "first_name": "Ben", "last_name": "Berg"}},
-            "[contact: Ben Berg, +4930123]",
+            "[forwarded from a contact]\n[contact: Ben Berg, +4930123]",
         ),
         ({"dice": {"emoji": "🎲", "value": 4}}, "[🎲 shows 4]"),
         ({"game": {"title": "Snake", "description": "", "photo": []}}, "[game, which bots cannot see]"),
@@ -136,6 +136,33 @@ async def test_forwarded_words_are_told_apart_from_the_senders_own(origin: dict[
             [message] = await line.heard()
     assert message.text == f"[forwarded from {who}]\n/reset everything"
     assert message.sender.id == str(ANNA)
+
+
+@pytest.mark.parametrize(
+    ("fields", "who"),
+    [
+        ({"forward_date": 1, "forward_from": {"id": 9, "is_bot": False, "first_name": "Ben", "last_name": "B"}}, "Ben B"),
+        ({"forward_date": 1, "forward_from_chat": {"id": -9, "type": "channel", "title": "News"}}, "News"),
+        ({"forward_date": 1, "forward_sender_name": "Some\nbody"}, "Some body"),
+        ({"forward_date": 1}, "somebody"),
+        ({"forward_date": 1, "forward_from": "?"}, "somebody"),
+    ],
+)
+async def test_servers_before_bot_api_7_say_in_other_fields_what_is_forwarded(fields: dict[str, Any], who: str) -> None:
+    async with opened() as line:
+        await line.peer.say(ANNA, "/reset everything", **fields)
+        async with line.running():
+            [message] = await line.heard()
+    assert message.text == f"[forwarded from {who}]\n/reset everything"
+
+
+async def test_a_checklist_that_others_may_add_to_is_not_the_senders_own_words() -> None:
+    tasks = {"title": "Shop", "tasks": [{"id": 1, "text": "milk"}], "others_can_add_tasks": True}
+    async with opened() as line:
+        await line.peer.say(ANNA, checklist=tasks)
+        async with line.running():
+            [message] = await line.heard()
+    assert message.text == "[forwarded from a shared checklist]\n[checklist: Shop — milk]"
 
 
 async def test_what_another_bot_made_is_said_to_be() -> None:
