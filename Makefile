@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat setup install extras test thorough lint fire story page live matrix engines typed pythons bench bench-all bench-memory bench-cost bench-heartbeat docs site pictures page-pictures lock clean help again
+.PHONY: chat setup install extras meaning test thorough lint fire story page live matrix engines typed pythons bench bench-all bench-memory bench-cost bench-heartbeat docs site pictures page-pictures lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -18,6 +18,7 @@ CACHE := .cache
 MADE := $(VENV)/.made
 RUNTIME := $(VENV)/.runtime
 EXTRAS := $(VENV)/.extras
+MEANING := $(VENV)/.meaning
 TESTS := $(VENV)/.tests
 LINT := $(VENV)/.lint
 SITE := $(VENV)/.site
@@ -50,6 +51,8 @@ install: $(RUNTIME) ## put `homebody` on your PATH (a link in ~/.local/bin; LINK
 	@sh requirements/link "$(CURDIR)/$(BIN)/homebody" "$(LINKS)"
 
 extras: $(EXTRAS) ## install what mail, calendars, documents, Matrix encryption, MCP servers, metrics and traces need
+
+meaning: $(MEANING) ## install the model by which notes are found by their meaning, without a key (91 MB)
 
 test: $(RUNTIME) $(TESTS) ## run all tests (ARGS="tests/http -k token" for some)
 	@sh tests/peers/install >&2 </dev/null
@@ -88,7 +91,8 @@ matrix: $(RUNTIME) $(TESTS) ## run the Matrix channel against Synapse, a real ho
 	HOMEBODY_SYNAPSE=1 $(BIN)/pytest -n 0 tests/matrix $(ARGS)
 
 engines: $(RUNTIME) $(TESTS) $(ENGINES)/.made ## run the local embedders on real models (builds llama.cpp once; needs a C++ compiler)
-	HOMEBODY_REQUIRE_GGUF=1 HOMEBODY_REQUIRE_ONNX=1 PYTHONPATH=$(ENGINES) $(BIN)/pytest tests/embedding/test_gguf.py tests/embedding/test_onnx.py
+	HOMEBODY_REQUIRE_GGUF=1 HOMEBODY_REQUIRE_ONNX=1 HOMEBODY_REQUIRE_MEANING=1 PYTHONPATH=$(ENGINES) \
+		$(BIN)/pytest tests/embedding/test_gguf.py tests/embedding/test_onnx.py tests/embedding/test_bundled_e5.py
 
 live: $(RUNTIME) $(TESTS) $(LIVE)/.made ## test with a real language model on this machine (a quarter of an hour) (ARGS="--windows 2048" for a part)
 	@PYTHONPATH=. exec nice -n 10 $(BIN)/python -m tests.live --library $(LIVE) $(ARGS)
@@ -143,6 +147,11 @@ $(RUNTIME): $(MADE) requirements/build.txt requirements/runtime.txt pyproject.to
 $(EXTRAS): $(RUNTIME) requirements/extras.txt
 	@echo "Installing what mail, calendars, documents, Matrix encryption, MCP servers, metrics and traces need ..." >&2
 	@$(HASHED) -r requirements/extras.txt >&2 </dev/null
+	@touch $@
+
+$(MEANING): $(RUNTIME) requirements/meaning.txt
+	@echo "Installing the model that finds notes by their meaning (91 MB) ..." >&2
+	@$(HASHED) -r requirements/meaning.txt >&2 </dev/null
 	@touch $@
 
 $(TESTS): $(EXTRAS) requirements/tests.txt

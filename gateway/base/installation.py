@@ -16,6 +16,7 @@ from gateway.base.errors import IN_CONTAINER
 Way = Literal["checkout", "pipx", "uv", "container", "pip"]
 LINKS = Path(".local/bin")
 """In the home folder: where `make install` puts its link."""
+_REBUILD = "docker compose -f docker/compose.yaml up --detach --build"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +36,17 @@ class Installation:
         return {
             "checkout": f"git -C {self.root} pull --ff-only && make -C {self.root} install",
             "uv": "uv tool upgrade homebody",
-            "container": "docker compose -f docker/compose.yaml up --detach --build",
+            "container": _REBUILD,
             "pip": f"{self.root / 'bin' / 'python'} -m pip install --upgrade homebody",
         }[self.way]
 
     def extra_command(self, name: str) -> str:
         """The command that adds one of the optional parts, such as ``mail``."""
         return {
-            "checkout": f"make -C {self.root} extras",
+            "checkout": f"make -C {self.root} {'meaning' if name == 'meaning' else 'extras'}",
             "pipx": f"pipx install --force '{self.source}[{name}]'",
             "uv": f"uv tool install --force 'homebody[{name}]'",
-            "container": "docker compose -f docker/compose.yaml up --detach --build",
+            "container": _REBUILD if name != "meaning" else f"HOMEBODY_MEANING=1 {_REBUILD}",
             "pip": f"{self.root / 'bin' / 'python'} -m pip install 'homebody[{name}]'",
         }[self.way]
 

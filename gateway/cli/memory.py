@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.base.errors import UsageError
+from gateway.base.installation import how_to_add
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 from gateway.cli.notes import Bar, as_json, opened
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _ADD_AN_EMBEDDER = [
     "",
     "Notes are searched by keyword only. To search by meaning too, set up one of these embedders, then run `homebody memory index`:",
+    "  A model in this program, without a key or a server (91 MB):  {meaning}",
     "  Ollama on this machine:  ollama pull nomic-embed-text, then",
     "    homebody config set agents.defaults.memorySearch.provider openai",
     "    homebody config set agents.defaults.memorySearch.model nomic-embed-text",
@@ -144,7 +146,8 @@ def status(invocation: Invocation, /, deep: bool, **options: Any) -> None:
             found = await notes.status(deep=deep)
         facts = {_camel(name): value for name, value in asdict(found).items()}
         rows = [f"{name:16} {_shown(value)}" for name, value in facts.items() if value not in (None, "", [], {})]
-        rows += _ADD_AN_EMBEDDER * (found.provider == "none")
+        if found.provider == "none":
+            rows += [line.format(meaning=how_to_add("meaning")) for line in _ADD_AN_EMBEDDER]
         _print(facts, "\n".join(rows), as_json=options["as_json"])
 
     _run(work())

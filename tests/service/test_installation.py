@@ -90,3 +90,8 @@ def test_a_clone_is_pulled_and_told_if_it_is_the_newest(tmp_path: Path) -> None:
 )
 def test_optional_parts_are_added_as_the_program_was_installed(way: Way, source: str, command: str) -> None:
     assert Installation(way, Path("/r"), source).extra_command("mail") == command
+
+
+def test_the_model_for_search_by_meaning_is_added_by_a_target_of_its_own() -> None:
+    assert Installation("checkout", Path("/r")).extra_command("meaning") == "make -C /r meaning"
+    assert Installation("container", Path("/r")).extra_command("meaning").startswith("HOMEBODY_MEANING=1 docker compose")

@@ -30,6 +30,8 @@ BEYOND = """\
 That needs a language model, and I have none, so I did not keep it. If it is something to keep, begin with "remember" or "note:"; \
 if it is a question, end it with a question mark."""
 
+_BY_MEANING = "`homebody memory status` says whether notes are found by their meaning too, and how to add that without a key."
+
 _NOTHING = "I found nothing about that in your notes."
 
 _SHOWN_LINES = 40
@@ -251,7 +253,7 @@ _TALK = {
     "greeting": "Hello. Tell me something to remember, or ask me about something you told me.",
     "smalltalk": "I am only a notebook, and doing fine. Tell me something to keep, or ask about something you told me.",
     "thanks": "You are welcome.",
-    "help": f"{ABILITIES}\n\n{NOTICE}",
+    "help": f"{ABILITIES}\n\n{NOTICE}\n\n{_BY_MEANING}",
     "empty": "That message was empty. Tell me something to remember, or ask for it.",
     "reminder": "Say of what, and when: “remind me tomorrow at 9 to water the plants”.",
     "beyond": BEYOND,

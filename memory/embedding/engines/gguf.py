@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import Any, BinaryIO, Unpack
+from typing import Any, BinaryIO, Literal, Unpack
 
 from memory.embedding.engines.local_engine import LocalEngine, LocalOptions
 from memory.embedding.engines.model_download import HubFile
@@ -64,7 +64,8 @@ class GgufEmbedder(LocalEngine):
                 f"llama.cpp cannot load {path}: {error}", hint="Use a GGUF file of an embedding model."
             ) from error
 
-    def _run(self, texts: list[str]) -> list[list[float]]:
+    def _run(self, texts: list[str], purpose: Literal["query", "passage"]) -> list[list[float]]:
+        del purpose  # the prefix is before the texts
         try:
             return [_pooled(vector) for vector in self._engine.embed(texts, normalize=False, truncate=True)]
         except (RuntimeError, ValueError) as error:

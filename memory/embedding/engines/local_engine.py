@@ -59,6 +59,7 @@ class LocalEngine(ABC):
         self._options = options
         self._threads = options.get("threads") or max(1, (os.cpu_count() or 2) // 2)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=self.KIND)
+        self._process = os.getpid()
         self._loading = asyncio.Lock()
         self._engine: Any = None
 
@@ -76,9 +77,8 @@ class LocalEngine(ABC):
         async with self._loading:
             if self._engine is None:
                 self._engine = await self._loaded(await asyncio.to_thread(self._package))
-        limit = self.MAX_TEXT_TOKENS
-        ready = [clean_input(prompted(text, model=self.model, purpose=purpose), max_tokens=limit) for text in texts]
-        raw = await self._in_worker(self._run, ready)
+        ready = [self._prepared(text, purpose) for text in texts]
+        raw = await self._in_worker(self._run, ready, purpose)
         return await unit_vectors(raw, count=len(ready), dims=None, who=self.model)
 
     async def close(self) -> None:
@@ -91,8 +91,15 @@ class LocalEngine(ABC):
         """Return the loaded model. Raises EmbeddingFailed."""
 
     @abstractmethod
-    def _run(self, texts: list[str]) -> list[list[float]]:
+    def _run(self, texts: list[str], purpose: Literal["query", "passage"]) -> list[list[float]]:
         """Return a vector per text, in the worker thread. Raises EmbeddingFailed."""
+
+    def _prepared(self, text: str, purpose: Literal["query", "passage"]) -> str:
+        """Return a text as the model gets it: with the prefix that it was trained with, and cut."""
+        return self._clean(prompted(text, model=self.model, purpose=purpose))
+
+    def _clean(self, text: str) -> str:
+        return clean_input(text, max_tokens=self.MAX_TEXT_TOKENS)
 
     def _unload(self) -> None:
         self._engine = None
@@ -117,6 +124,8 @@ class LocalEngine(ABC):
         )
 
     async def _in_worker(self, work: Any, *arguments: Any) -> Any:
+        if self._process != os.getpid():  # a forked child has no copy of the thread, and would wait for it for ever
+            self._process, self._worker = os.getpid(), ThreadPoolExecutor(1, thread_name_prefix=self.KIND)
         return await asyncio.get_running_loop().run_in_executor(self._worker, work, *arguments)
 
 

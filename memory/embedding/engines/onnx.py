@@ -6,7 +6,7 @@ import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from memory.embedding.engines.local_engine import LocalEngine, LocalOptions
 from memory.embedding.engines.model_download import HubFile
@@ -75,7 +75,8 @@ class OnnxEmbedder(LocalEngine):
             )
         return package.TextEmbedding(name, threads=self._threads, specific_model_path=str(folder))
 
-    def _run(self, texts: list[str]) -> list[list[float]]:
+    def _run(self, texts: list[str], purpose: Literal["query", "passage"]) -> list[list[float]]:
+        del purpose  # the prefix is before the texts
         try:
             return [vector.tolist() for vector in self._engine.embed(texts, batch_size=self.max_batch_texts)]
         except Exception as error:  # as above
