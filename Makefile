@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat setup install extras meaning test thorough lint fire story page live matrix engines typed pythons bench bench-all bench-memory bench-cost bench-heartbeat docs site pictures page-pictures lock clean help again
+.PHONY: chat setup install extras meaning test thorough lint fire story page live matrix engines typed pythons bench bench-all bench-memory bench-cost bench-heartbeat docs channel-rules site pictures page-pictures lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -110,6 +110,9 @@ bench-memory: $(RUNTIME) $(TESTS) ## run the memory benchmarks (HOMEBODY_LOCOMO=
 docs: $(RUNTIME) ## regenerate docs/configuration.md, and the table in docs/security.md
 	$(BIN)/homebody config page > docs/configuration.md
 	$(BIN)/python -m tests.security.table --write
+
+channel-rules: $(RUNTIME) $(TESTS) ## write docs/channel-rules.md: checks channels against every rule (needs dovecot), (ARGS=telegram for one)
+	@$(BIN)/python -m tests.channels.rules_page $(ARGS)
 
 site: $(RUNTIME) $(SITE) ## build the documents as a site in site/
 	@$(BIN)/mkdocs build --strict --quiet && echo "Open site/index.html" >&2

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from channels.testing import CHECKS, MAY_LACK, Nonconforming, check
+from tests.channels import rules_page
 from tests.channels.discord_stage import DiscordStage
 from tests.channels.matrix_stage import MatrixStage
 from tests.channels.paper import Paper
@@ -21,6 +21,8 @@ from tests.peers import discord, matrix, slack, telegram
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from channels.testing.conformance import Conformance
+
 STAGES = {
     "telegram": (telegram.TelegramPeer, TelegramStage),
     "discord": (discord.DiscordPeer, DiscordStage),
@@ -29,14 +31,16 @@ STAGES = {
 }
 
 
-@pytest.mark.parametrize("rule", CHECKS, ids=lambda rule: rule.__name__)
-@pytest.mark.parametrize("platform", STAGES)
-async def test_our_channels_keep_the_rule(platform: str, rule: Any) -> None:
+@asynccontextmanager
+async def staged(platform: str) -> AsyncIterator[Any]:
     peer, stage = STAGES[platform]
-    if rule.__name__ in stage.lacks:
-        return
     async with peer() as started:
-        await rule(stage(started))
+        yield stage(started)
+
+
+@pytest.mark.parametrize("platform", STAGES)
+async def test_our_channels_keep_the_rule(platform: str, channel_conformance: Conformance) -> None:
+    await channel_conformance(staged(platform))
 
 
 def stage_of(flaw: str = "") -> Any:
@@ -125,12 +129,18 @@ def test_every_rule_has_a_flaw_that_it_sees() -> None:
     assert {rule for _, rule in marks.args[1]} == {rule.__name__ for rule in CHECKS}
 
 
-def test_our_stages_lack_only_what_a_stage_may_lack_and_the_guide_lists_it() -> None:
+def test_our_stages_lack_only_what_a_stage_may_lack() -> None:
     assert all(set(stage.lacks) <= MAY_LACK.keys() <= {rule.__name__ for rule in CHECKS} for _, stage in STAGES.values())
-    guide = (Path(__file__).parents[2] / "docs" / "adding-a-channel.md").read_text()
-    assert [line for line in guide.splitlines() if line.startswith("| `") and "channels." not in line] == [
-        f"| `{name}` | {why} |" for name, why in MAY_LACK.items()
-    ]
+
+
+def test_the_page_shows_every_rule_and_channel_as_they_are() -> None:
+    written = rules_page.PAGE.read_text("utf-8")
+    shown = rules_page.read(written)
+    assert rules_page.page(shown) == written, "run: make channel-rules"
+    assert {"email", "linechat"} <= shown.keys()
+    for platform, (_, stage) in STAGES.items():
+        results = {rule.__name__: "lacks" if rule.__name__ in stage.lacks else "held" for rule in CHECKS}
+        assert shown.get(platform) == results, f"run: make channel-rules ARGS={platform}"
 
 
 async def test_a_stage_that_lacks_what_every_platform_makes_possible_is_told_so() -> None:

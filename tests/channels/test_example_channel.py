@@ -11,7 +11,6 @@ import pytest
 
 from channels.common.log import NoLog
 from channels.errors import ChannelBroken
-from channels.testing import CHECKS
 from gateway.settings.root import Settings
 from gateway.supervision.platforms import platforms
 from tests.peers.hasty import FastClock
@@ -25,12 +24,8 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("homebody_linechat.server")
 
 
-@pytest.mark.parametrize("rule", CHECKS, ids=lambda rule: rule.__name__)
-async def test_the_example_keeps_the_rule(example: Any, rule: Any) -> None:
-    if rule.__name__ in example.Server.lacks:
-        return
-    async with example.Server(FastClock(), NoLog()) as server:
-        await rule(server)
+async def test_the_example_keeps_the_rule(example: Any, channel_conformance: Any) -> None:
+    await channel_conformance(example.Server(FastClock(), NoLog()))
 
 
 async def test_a_wrong_password_says_which_setting_it_is(example: Any) -> None:

@@ -10,18 +10,15 @@ from channels.testing import CHECKS, MAY_LACK
 from tests.email_channel.email_stage import EmailStage
 
 if TYPE_CHECKING:
+    from channels.testing.conformance import Conformance
     from tests.mail.dovecot import Dovecot
 
 WITHOUT_COPIES = ("says_a_doubtful_message_once", "sends_a_doubtful_file_once")
 """Where no server keeps a copy, a mail in doubt cannot be looked for: it is repeated with a mark, under the same Message-ID."""
 
 
-@pytest.mark.parametrize("rule", CHECKS, ids=lambda rule: rule.__name__)
-async def test_the_email_channel_keeps_the_rule(dovecot: Dovecot, rule: Any) -> None:
-    if rule.__name__ in EmailStage.lacks:
-        return
-    async with EmailStage(dovecot).open() as stage:
-        await rule(stage)
+async def test_the_email_channel_keeps_the_rule(dovecot: Dovecot, channel_conformance: Conformance) -> None:
+    await channel_conformance(EmailStage(dovecot).open())
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,14 @@ def test_the_wheel_holds_every_module_and_template(wheel: zipfile.ZipFile) -> No
 
 def test_the_wheel_brings_one_command_and_the_licence(wheel: zipfile.ZipFile) -> None:
     [info] = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
-    assert wheel.read(f"{info}/entry_points.txt").decode().split() == ["[console_scripts]", "homebody", "=", "gateway.cli:main"]
+    assert wheel.read(f"{info}/entry_points.txt").decode().split("\n") == [
+        "[console_scripts]",
+        "homebody = gateway.cli:main",
+        "",
+        "[pytest11]",
+        "channels.conformance_plugin = channels.conformance_plugin",
+        "",
+    ]
     assert "The Homebody authors" in wheel.read(f"{info}/licenses/LICENSE").decode()
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-import pytest
 from homebody_linechat.server import Server
 
 from channels.common.log import NoLog
-from channels.testing import CHECKS, FastClock
+from channels.testing import FastClock
+
+if TYPE_CHECKING:
+    from channels.testing.conformance import Conformance
 
 
-@pytest.mark.parametrize("rule", CHECKS, ids=lambda rule: rule.__name__)
-async def test_the_channel_keeps_the_rule(rule: Any) -> None:
+async def test_the_channel_keeps(channel_conformance: Conformance) -> None:
     """See ``channels.testing``."""
-    async with Server(FastClock(), NoLog()) as peer:
-        if rule.__name__ in peer.lacks:
-            pytest.skip("the platform has no such feature")
-        await rule(peer)
+    await channel_conformance(Server(FastClock(), NoLog()))
