@@ -144,11 +144,26 @@ class Button:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundFile:
-    """A file to send: the gateway's own copy, which is kept until the message is delivered."""
+    """A file to send: the gateway's own copy, which is kept until the message is delivered.
+
+    ``album`` are further files that go with it as one message (``channels.protocol.GathersAlbums``); each has its own ``caption``.
+    """
 
     path: Path
     name: str
     media_type: str
+    caption: str = ""
+    album: tuple[OutboundFile, ...] = ()
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All files of the message."""
+        return (self.path, *(one.path for one in self.album))
+
+    @property
+    def shown(self) -> str:
+        """The names of all files, as lists of messages show them."""
+        return "📎 " + ", ".join((self.name, *(one.name for one in self.album)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

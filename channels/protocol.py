@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
-from channels.messages import Attachment, ChatAddress, Cursor, Inbound, Outbound, Sent
+from channels.messages import Attachment, ChatAddress, Cursor, Inbound, Outbound, OutboundFile, Sent
 
 
 class Clock(Protocol):
@@ -175,6 +175,19 @@ class Shows(Protocol):
 
     shows: frozenset[Literal["buttons", "files"]]
     """Which of ``Outbound.buttons`` and ``Outbound.enclosure`` its ``send`` supports."""
+
+
+class GathersAlbums(Protocol):
+    """Optional: several files as one message."""
+
+    album_most: int
+    """The most files in one."""
+    album_bytes: int
+    """The most bytes in one."""
+
+    def album_kind(self, file: OutboundFile, size: int) -> str:
+        """Return as what a file of ``size`` bytes goes with others; files of one kind that follow each other go together. Empty: alone."""
+        ...
 
 
 class Speaks(Protocol):

@@ -14,8 +14,9 @@ from telegram import Bot, Update
 from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, RetryAfter, TelegramError
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
+from channels.telegram.proxy import proxy_of
 from channels.telegram.settings import OFFICIAL, TelegramAccount
-from channels.telegram.transport import NotWritten, PatientTransport, Seconds, Transport, proxy_of
+from channels.telegram.transport import NotWritten, PatientTransport, Seconds, Transport
 
 if TYPE_CHECKING:
     import ssl
@@ -93,7 +94,7 @@ def make_bot(settings: TelegramAccount) -> Connection:
     logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines carry addresses, and those carry the token
     token = settings.token()
     seconds = settings.timeout_seconds
-    line = _certificates(), proxy_of(settings.api_root)
+    line = _certificates(), proxy_of(settings.api_root, settings.proxy_address)
     usual = Seconds(connect=min(seconds, 15), read=seconds, write=seconds)
     requests = (
         PollTransport(*line, replace(usual, read=settings.poll_timeout_seconds + min(seconds, 15))),

@@ -14,6 +14,7 @@ from channels.common.markdown import styled
 from channels.common.styled_text import plain
 from channels.errors import ChannelBroken, ChannelError, NotSent
 from channels.protocol import HookAnswer, HookRequest
+from channels.telegram.file_forms import ALBUM_BYTES, ALBUM_MOST, album_kind
 from channels.telegram.recent_messages import SeenMessages
 from channels.telegram.settings import LONGEST_PAUSE, LOOK_SECONDS, TelegramAccount
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class TelegramChannel(ChatChannel):
-    """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts``, ``Menu``, ``Speaks`` and ``Hooked``.
+    """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts``, ``Menu``, ``Speaks``, ``GathersAlbums`` and ``Hooked``.
 
     The client library is loaded in a thread, when it is first needed.
     """
@@ -39,6 +40,9 @@ class TelegramChannel(ChatChannel):
     PARTS = ("update_loop", "bot_actions", "get_file")
 
     voice_format: Literal["opus", "mp3"] = "opus"
+    album_most = ALBUM_MOST
+    album_bytes = ALBUM_BYTES
+    album_kind = staticmethod(album_kind)
 
     def __init__(
         self,

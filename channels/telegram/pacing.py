@@ -40,8 +40,8 @@ class Pacer:
         """Of how many chats it is known when they were last written to."""
         return len(self._chats)
 
-    async def turn(self, chat: str) -> None:
-        """Wait for a turn to send a message.
+    async def turn(self, chat: str, messages: int = 1) -> None:
+        """Wait for a turn to send a message, or an album of several, each of which Telegram counts.
 
         Raises:
             NotSent: it would take long; it says how long.
@@ -49,7 +49,8 @@ class Pacer:
         now = self._clock.monotonic()
         due = max(now, self._due(chat))
         self._refuse_beyond(chat, due - now)
-        self._take(chat, due)
+        for _ in range(messages):
+            self._take(chat, due)
         if due > now:
             await self._clock.sleep(due - now)
             await self.quiet(chat)

@@ -62,6 +62,15 @@ def _topic(value: object) -> str:
     raise ValueError(f"{text[:80]!r} is not a topic: give its number, with which a link to the topic ends (1 is General)")
 
 
+def _command(value: object) -> str:
+    text = str(value).strip().removeprefix("/").lower()
+    if re.fullmatch(r"[a-z0-9_]{1,32}", text):
+        return text
+    raise ValueError(
+        f"{text[:80]!r} is not a command that Telegram takes: give up to 32 small letters, digits and _, such as backup"
+    )
+
+
 def _hook(value: str) -> str:
     if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value):
         raise ValueError(f"{value[:80]!r} is not an address that Telegram can call: give it as https://home.example.org")
@@ -80,6 +89,13 @@ def _root(value: str) -> str:
     return value.rstrip("/")
 
 
+def _proxy(value: SecretStr) -> SecretStr:
+    address = value.get_secret_value().strip()
+    if address and not re.fullmatch(r"(https?|socks5h?)://([^\s/@]+@)?[^\s/?#@]+/?", address):
+        raise ValueError("is not the address of a proxy: give it as http://host:3128 or socks5://name:password@host:1080")
+    return value
+
+
 def _token(value: SecretStr) -> SecretStr:
     token = value.get_secret_value().strip()
     if token and not TOKEN.fullmatch(token):
@@ -89,11 +105,32 @@ def _token(value: SecretStr) -> SecretStr:
 
 Person = Annotated[str, BeforeValidator(_person)]
 Root = Annotated[str, AfterValidator(_root)]
+Proxy = Annotated[SecretStr, AfterValidator(_proxy)]
 Token = Annotated[SecretStr, AfterValidator(_token)]
 Group = Annotated[str, BeforeValidator(_group)]
 Topic = Annotated[str, BeforeValidator(_topic)]
 HookAddress = Annotated[str, AfterValidator(_hook)]
 HookSecret = Annotated[SecretStr, AfterValidator(_hook_secret)]
+
+
+class TelegramCommand(Section):
+    """A command of the owner's own in the bot's menu."""
+
+    command: Annotated[str, BeforeValidator(_command)]
+    """What is typed behind the slash: small letters, digits and _."""
+    description: Annotated[str, Field(min_length=1, max_length=256)]
+    """What the menu says of it; also what the agent is told when it is chosen, where `text` and `skill` do not say otherwise."""
+    text: str = ""
+    """What the agent is told when it is chosen; what the person writes behind the command follows it."""
+    skill: str = ""
+    """The skill that the agent is to use for it, by name."""
+
+    def message(self, rest: str) -> str:
+        """Return what the agent is told, with what was written behind the command."""
+        said = self.text.strip()
+        if self.skill:
+            said = f"Use the skill {self.skill}. {said}".strip()
+        return "\n".join(part for part in (said or self.description.strip(), rest.strip()) if part)
 
 
 class TelegramTopicRule(Section):
@@ -177,8 +214,18 @@ class TelegramAccount(AccountSection):
     gets `/hooks/telegram/ACCOUNT`, which is where the gateway listens."""
     webhook_secret: HookSecret | None = None
     """What Telegram must show with each call, 24 letters or more; a webhook does not start without it."""
+    proxy: Proxy | None = None
+    """The proxy for all calls to Telegram, as http://host:3128 or socks5://name:password@host:1080 (needs the extra `homebody[socks]`);
+    as `HTTPS_PROXY` says when not set."""
+    custom_commands: list[TelegramCommand] = Field(default_factory=list)
+    """Commands of your own in the bot's menu, behind Homebody's; one that has the name of one of those is left out."""
     link_preview: bool = False
     """Whether Telegram shows a preview of links in replies (it fetches them, which tells their servers)."""
+
+    @property
+    def proxy_address(self) -> str:
+        """The proxy that the settings name, or an empty string."""
+        return "" if self.proxy is None else self.proxy.get_secret_value().strip()
 
     def token(self) -> str:
         """Return the token; reads the file when there is one.

@@ -15,14 +15,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from aiohttp.payload import Payload
 from telegram.error import NetworkError
 from telegram.request import BaseRequest, RequestData
 
-from channels.errors import ChannelBroken
+from channels.telegram.proxy import SOCKS, socks_connector, socks_failures
 
 if TYPE_CHECKING:
     import ssl
@@ -52,10 +51,10 @@ class NotWritten(NetworkError):
 class Transport(BaseRequest):
     """An HTTP client of the Bot API. It is opened by its first request, in the event loop that then runs.
 
-    ``proxy`` is an address. Redirects are answers like any other, and nothing is repeated.
+    ``proxy`` is an address (http, https or socks5). Redirects are answers like any other, and nothing is repeated.
     """
 
-    __slots__ = ("_closed", "_context", "_proxy", "_seconds", "_session")
+    __slots__ = ("_closed", "_context", "_failures", "_proxy", "_seconds", "_session")
 
     def __init__(self, context: ssl.SSLContext, proxy: str | None, seconds: Seconds) -> None:
         self._context = context
@@ -63,6 +62,7 @@ class Transport(BaseRequest):
         self._seconds = seconds
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
+        self._failures: tuple[type[Exception], ...] = (aiohttp.ClientError, OSError)
 
     @property
     def read_timeout(self) -> float:
@@ -105,11 +105,9 @@ class Transport(BaseRequest):
             sock_read=usual.read if read_timeout is unset else read_timeout,
         )
         try:
-            async with self._opened().request(
-                method, url, data=body, timeout=timeout, allow_redirects=False, proxy=self._proxy
-            ) as answer:
+            async with self._opened().request(method, url, data=body, timeout=timeout, allow_redirects=False) as answer:
                 return answer.status, await answer.read()
-        except (aiohttp.ClientError, OSError) as error:
+        except self._failures as error:
             kind = NetworkError if body.left else NotWritten
             raise kind(body.unreadable or words_of(error, urlsplit(url).hostname or "")) from None
 
@@ -120,20 +118,25 @@ class Transport(BaseRequest):
         headers = {"Accept-Encoding": "identity"}
         try:
             async with self._opened().get(
-                url, headers=headers, timeout=timeout, allow_redirects=False, proxy=self._proxy, auto_decompress=False
+                url, headers=headers, timeout=timeout, allow_redirects=False, auto_decompress=False
             ) as answer:
                 yield answer
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except self._failures as error:
             raise NetworkError(words_of(error, urlsplit(url).hostname or "")) from None
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._closed:
             raise RuntimeError("the connections to Telegram were closed")
         if self._session is None:
+            lasting: dict[str, Any] = {"ssl": self._context, "limit": 0, "keepalive_timeout": KEPT_SECONDS}
+            socks = self._proxy is not None and self._proxy.startswith(SOCKS)
+            if socks:
+                self._failures += socks_failures()
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._context, limit=0, keepalive_timeout=KEPT_SECONDS),
+                connector=socks_connector(str(self._proxy), lasting) if socks else aiohttp.TCPConnector(**lasting),
                 headers={"User-Agent": self.USER_AGENT},
                 cookie_jar=aiohttp.DummyCookieJar(),
+                proxy=None if socks else self._proxy,
             )
         return self._session
 
@@ -280,28 +283,7 @@ def _quoted(name: str) -> str:
     return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def proxy_of(root: str) -> str | None:
-    """Return the proxy that the environment names for an address (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``, ``NO_PROXY``).
-
-    Raises:
-        ChannelBroken: it is of a kind that is not supported.
-    """
-    parts = urlsplit(root)
-    known = getproxies()
-    found = known.get(parts.scheme) or known.get("all")
-    if not found or proxy_bypass(parts.netloc):
-        return None
-    proxy = found if "://" in found else f"http://{found}"
-    kind = urlsplit(proxy).scheme
-    if kind not in {"http", "https"}:
-        raise ChannelBroken(
-            f"the environment names a proxy of the kind {kind} for {parts.hostname}, and only http and https are supported",
-            hint=f"set HTTPS_PROXY to an HTTP proxy, or NO_PROXY={parts.hostname}, and restart the gateway",
-        )
-    return proxy
-
-
-def words_of(error: BaseException, host: str) -> str:  # noqa: PLR0911 - one case a kind of error
+def words_of(error: BaseException, host: str) -> str:  # noqa: C901, PLR0911 - one case a kind of error
     """Return what is wrong with the connection to a server."""
     match error:
         case aiohttp.ClientHttpProxyError():
@@ -312,6 +294,8 @@ def words_of(error: BaseException, host: str) -> str:  # noqa: PLR0911 - one cas
             return f"{host} cannot be found: this machine is offline, or its name service does not answer"
         case aiohttp.ClientConnectorError():
             return f"no connection to {host} ({_reason(error)})"
+        case Exception() if type(error).__module__.startswith("aiohttp_socks"):
+            return f"the proxy does not let us through to {host} ({str(error)[:200] or type(error).__name__})"
         case aiohttp.ConnectionTimeoutError():
             return f"no connection to {host} in time: this machine is offline, or something blocks the way"
         case aiohttp.ServerTimeoutError():

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from telegram import BotCommand, BotCommandScopeAllGroupChats, BotCommandScopeAllPrivateChats
 from telegram.constants import BotCommandLimit
 from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError
 
+from channels.common.log import Log
 from channels.errors import ChannelBroken
 from channels.protocol import HookAnswer, HookRequest, MenuEntry
 from channels.telegram.bot import told, wait_of, wrong_token
 from channels.telegram.bot_mentions import Me
 from channels.telegram.receiving import Receiver, ReceiverDeps
 from channels.telegram.recent_messages import SeenMessages
-from channels.telegram.settings import TelegramAccount
+from channels.telegram.settings import TelegramAccount, TelegramCommand
 from channels.telegram.updates import ALLOWED, Reader
 from channels.telegram.webhook import Hook
 
@@ -58,6 +59,8 @@ class Listener:
         reader = Reader(account, settings, Me(me.id, me.username or ""), self._seen, self._deps.clock.now)
         entries = named(menu)
         reader.commands = {name: entry.name.removeprefix("/") for name, entry in entries.items()}
+        reader.own_commands = own_commands(settings, entries, self._deps.log, account)
+        entries |= {name: MenuEntry(name=name, help=one.description) for name, one in reader.own_commands.items()}
         if entries:
             self._offering = asyncio.create_task(self._offer(entries))
         self._receiver = Receiver(self._deps, reader)
@@ -123,6 +126,21 @@ def named(entries: Sequence[MenuEntry]) -> dict[str, MenuEntry]:
         if name.strip("_"):
             found.setdefault(name, entry)
     return dict(list(found.items())[: BotCommandLimit.MAX_COMMAND_NUMBER])
+
+
+def own_commands(
+    settings: TelegramAccount, menu: Mapping[str, MenuEntry], log: Log, account: str
+) -> dict[str, TelegramCommand]:
+    """Return the owner's own commands by name, without those that Telegram has no room for, or whose names are taken."""
+    found: dict[str, TelegramCommand] = {}
+    for one in settings.custom_commands:
+        taken = one.command in menu or one.command in found
+        if taken or len(menu) + len(found) >= BotCommandLimit.MAX_COMMAND_NUMBER:
+            why = "its name is taken" if taken else f"Telegram takes {BotCommandLimit.MAX_COMMAND_NUMBER} commands"
+            log.warning("a command of the settings was left out", command=one.command, why=why, account=account)
+        else:
+            found[one.command] = one
+    return found
 
 
 async def offer(bot: Bot, menu: dict[str, MenuEntry]) -> None:

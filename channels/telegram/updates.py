@@ -14,7 +14,7 @@ from channels.messages import Attachment, AttachmentKind, ChatAddress, Inbound, 
 from channels.telegram.bot_mentions import Me, Written
 from channels.telegram.recent_messages import Pastes, SeenMessages
 from channels.telegram.rich_messages import Rich, rich
-from channels.telegram.settings import TelegramAccount
+from channels.telegram.settings import TelegramAccount, TelegramCommand
 
 if TYPE_CHECKING:
     from telegram import CallbackQuery, Chat, ChatMemberUpdated, MessageReactionUpdated, PhotoSize, Sticker, Update
@@ -69,6 +69,7 @@ class Reader:
         self._now = now
         self._pastes = Pastes()
         self.commands: Mapping[str, str] = {}
+        self.own_commands: Mapping[str, TelegramCommand] = {}
 
     def read(self, update: Update) -> Reading:
         """Return the content of an update. A private chat has one person only, whatever an update says."""
@@ -135,7 +136,11 @@ class Reader:
             alias=f"m:{self._me.id}:{message.chat.id}:{message.message_id}:{_edition(message)}",
             message_id=str(message.message_id),
             reply_to=str(answered.message_id) if answered else None,
-            mentioned=direct or written.mentions_me() or self._names_me(formed) or self._answers_me(answered),
+            mentioned=direct
+            or written.mentions_me()
+            or self._names_me(formed)
+            or self._answers_me(answered)
+            or self._own_command(written.readable())[0] is not None,
             event="edited" if edited else "message",
             target=str(message.message_id) if edited else None,
             quoted=quoted(message),
@@ -152,9 +157,17 @@ class Reader:
         text = written.readable() or (formed.text if formed else "")
         name, space, rest = text.partition(" ")
         known = self.commands.get(name.removeprefix("/")) if name.startswith("/") else None
+        own, behind = self._own_command(text)
         if known is not None:
             text = f"/{known}{space}{rest}"
+        elif own is not None:
+            text = own.message(behind)
         return origin(message) + "\n".join(part for part in (text, described(message)) if part)
+
+    def _own_command(self, text: str) -> tuple[TelegramCommand | None, str]:
+        """Return the owner's own command that a text begins with, and what stands behind it."""
+        name, _, rest = text.partition(" ")
+        return (self.own_commands.get(name[1:].lower()) if name.startswith("/") else None), rest
 
     def _answers_me(self, answered: Message | None) -> bool:
         return answered is not None and answered.from_user is not None and answered.from_user.id == self._me.id

@@ -98,7 +98,7 @@ def _item(text: str, doubts: int) -> str:
 def _name(extras: str | None) -> str:
     """Return the text for a file without a caption."""
     _, enclosure = read_payload(extras)
-    return "" if enclosure is None else f"📎 {enclosure.name}"
+    return "" if enclosure is None else enclosure.shown
 
 
 def _text(missed: _Missed) -> str:

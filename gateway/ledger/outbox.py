@@ -196,8 +196,8 @@ class SqliteOutbox:
 
         def work(db: apsw.Connection) -> list[Path]:
             found = db.execute(query).fetchall()
-            queued = [enclosure.path for (extras,) in found if (enclosure := read_payload(str(extras))[1]) is not None]
-            return queued + files_of_unasked(db)
+            queued = [enclosure for (extras,) in found if (enclosure := read_payload(str(extras))[1]) is not None]
+            return [path for enclosure in queued for path in enclosure.paths] + files_of_unasked(db)
 
         return await self._connection.run(work)
 

@@ -121,7 +121,8 @@ def take_unasked(
 def files_of_unasked(db: apsw.Connection) -> list[Path]:
     """Return the files that messages hold which were not sent."""
     found: list[Any] = db.execute("SELECT chunks FROM unasked WHERE state <> 'queued'").fetchall()
-    return [chunk.enclosure.path for (written,) in found for chunk in _read(written) if chunk.enclosure is not None]
+    files = [chunk.enclosure for (written,) in found for chunk in _read(written) if chunk.enclosure is not None]
+    return [path for file in files for path in file.paths]
 
 
 def sweep_unasked(db: apsw.Connection, before: int, limit: int) -> int:
@@ -263,7 +264,7 @@ def read_row(found: Any) -> UnaskedRow:
     row, agent, source, name, conversation, state, written, made_at = found
     chunks = _read(written)
     first = chunks[0]
-    text = first.text if first.enclosure is None else f"📎 {first.enclosure.name} {first.text}".rstrip()
+    text = first.text if first.enclosure is None else f"{first.enclosure.shown} {first.text}".rstrip()
     return UnaskedRow(
         id=row,
         agent=agent,

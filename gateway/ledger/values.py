@@ -75,7 +75,7 @@ def write_payload(buttons: Sequence[Button], enclosure: OutboundFile | None) -> 
         return None
     written: dict[str, object] = {"buttons": [[button.label, button.value] for button in buttons]}
     if enclosure is not None:
-        written["enclosure"] = {"path": str(enclosure.path), "name": enclosure.name, "type": enclosure.media_type}
+        written["enclosure"] = _written_file(enclosure)
     return json.dumps(written, separators=(",", ":"))
 
 
@@ -88,4 +88,23 @@ def read_payload(extras: str | None) -> tuple[tuple[Button, ...], OutboundFile |
     found = written.get("enclosure")
     if found is None:
         return buttons, None
-    return buttons, OutboundFile(path=Path(found["path"]), name=found["name"], media_type=found["type"])
+    return buttons, _read_file(found)
+
+
+def _written_file(file: OutboundFile) -> dict[str, object]:
+    written: dict[str, object] = {"path": str(file.path), "name": file.name, "type": file.media_type}
+    if file.caption:
+        written["caption"] = file.caption
+    if file.album:
+        written["album"] = [_written_file(one) for one in file.album]
+    return written
+
+
+def _read_file(written: dict[str, Any]) -> OutboundFile:
+    return OutboundFile(
+        path=Path(written["path"]),
+        name=written["name"],
+        media_type=written["type"],
+        caption=written.get("caption", ""),
+        album=tuple(_read_file(one) for one in written.get("album", ())),
+    )

@@ -19,7 +19,7 @@ from gateway.base.errors import StorageFailed
 from gateway.ledger.protocol import OutboxLedger
 from gateway.ledger.rows import NewOutbound
 from gateway.media.incoming import IncomingFiles
-from gateway.media.outgoing import OutgoingFiles
+from gateway.media.outgoing import OutgoingFiles, gathered
 from gateway.media.pictures import PictureDescriber
 from gateway.media.recordings import Transcriber
 from gateway.settings.messages import AttachmentSettings
@@ -49,6 +49,7 @@ class MediaService:
         describer: PictureDescriber | None = None,
     ) -> None:
         self._outbox = outbox
+        self._channel = channel
         self._clock = clock
         self._settings = settings
         self._largest = largest
@@ -68,11 +69,12 @@ class MediaService:
         return settings.model_copy(update={"max_bytes": largest, "total_bytes": max(settings.total_bytes, largest)})
 
     async def enclosed(self, turn: str, place: ChatAddress) -> list[NewOutbound]:
-        """Return the files that go out behind the reply of a turn, each a message of its own."""
+        """Return the files that go out behind the reply of a turn: each a message of its own, or several as one where the channel can."""
         if not self.outgoing.may_have(turn):
             return []
         waiting = await asyncio.to_thread(self.outgoing.of, turn)
-        return [NewOutbound(conversation=place, text=one.caption, enclosure=one.enclosure) for one in waiting]
+        together = gathered(waiting, self._channel(place))
+        return [NewOutbound(conversation=place, text=one.caption, enclosure=one.enclosure) for one in together]
 
     async def delivered(self, path: Path) -> None:
         """Throw away the copy of a file that has arrived."""

@@ -9,8 +9,8 @@ import re
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -37,6 +37,31 @@ class Waiting:
 
     enclosure: OutboundFile
     caption: str
+    size: int = 0
+
+
+def gathered(waiting: Sequence[Waiting], channel: object) -> list[Waiting]:
+    """Return the files, with those that a channel can send as one message in the ``album`` of the first of them."""
+    kind_of: Any = getattr(channel, "album_kind", None)
+    if kind_of is None or len(waiting) < 2:  # noqa: PLR2004 - one is no album
+        return list(waiting)
+    most: Any = channel
+    albums: list[tuple[str, list[Waiting]]] = []
+    for one in waiting:
+        kind = str(kind_of(replace(one.enclosure, caption=one.caption), one.size))
+        last, files = albums[-1] if albums else ("", [])
+        room = len(files) < most.album_most and sum(file.size for file in files) + one.size <= most.album_bytes
+        if kind and kind == last and room:
+            files.append(one)
+        else:
+            albums.append((kind, [one]))
+    return [_as_album(files) for _, files in albums]
+
+
+def _as_album(files: Sequence[Waiting]) -> Waiting:
+    first, *others = files
+    album = tuple(replace(one.enclosure, caption=one.caption) for one in others)
+    return replace(first, enclosure=replace(first.enclosure, album=album))
 
 
 class OutgoingFiles:
@@ -123,6 +148,7 @@ class OutgoingFiles:
                     path=self._folder / turn / key / about["name"], name=about["name"], media_type=about["type"]
                 ),
                 caption=about["caption"],
+                size=about["size"],
             )
             for key, about in found
         ]

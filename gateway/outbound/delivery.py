@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from gateway.ledger.protocol import OutboxLedger
 from gateway.ledger.rows import OutboxRow
 from gateway.ledger.values import account_of
 from gateway.outbound.failed_sends import AccountHealth, AmbiguousSends, answers, is_safe
+from gateway.outbound.rendering import render, without_secrets
 from gateway.outbound.secret_filter import SecretFilter
 from gateway.telemetry.recorder import Telemetry
 
@@ -274,8 +274,8 @@ class Delivery:
 
         shown = partial(render, channel, row, restarted=restarted)
         outbound = shown() if row.enclosure is None else await asyncio.to_thread(shown)
-        if self._secret_filter is not None:
-            outbound = replace(outbound, text=self._secret_filter.text(outbound.text, address))
+        if (filter_ := self._secret_filter) is not None:
+            outbound = without_secrets(outbound, lambda text: filter_.text(text, address))
         try:
             sent = await self._timed(channel, outbound, channel.send(outbound, record))
         except NotSent as refusal:
@@ -289,8 +289,8 @@ class Delivery:
             self.health.worked(account_of(row.conversation))
             self._doubts.over(row)
             following = await self._surely(lambda: self._outbox.sent(row.id, sent.platform_id))
-            if row.enclosure is not None:
-                await self._delivered(row.enclosure.path)
+            for path in row.enclosure.paths if row.enclosure is not None else ():
+                await self._delivered(path)
             return following
         return await self._outbox.due_in(address)
 
@@ -369,34 +369,3 @@ class Delivery:
 
     def _shortened(self, seconds: float) -> float:
         return seconds * (0.5 + 0.5 * self._jitter())
-
-
-def render(channel: Channel, row: OutboxRow, *, restarted: bool = False) -> Outbound:
-    """Return a row in the form that its channel supports. Does blocking I/O: it checks that the file exists.
-
-    ``restarted``: the process was restarted since an attempt that may have arrived.
-    """
-    shows: Any = getattr(channel, "shows", ())
-    text, buttons, enclosure = row.text, row.buttons, row.enclosure
-    if enclosure is not None and ("files" not in shows or not enclosure.path.is_file()):
-        lost = "I cannot send files here; it is in my workspace" if "files" not in shows else "the file no longer exists"
-        text = "\n\n".join(filter(None, [text, f"📎 {enclosure.name} ({lost})"]))
-        enclosure = None
-    if buttons and "buttons" not in shows:
-        values = [button.value for button in buttons]
-        told = [] if all(value in text for value in values) else values  # all of them: a part of the choices would mislead
-        text = "\n\n".join(filter(None, [text, " · ".join(f"`{value}`" for value in told)]))
-        buttons = ()
-    return Outbound(
-        key=row.key,
-        conversation=row.conversation,
-        text=text,
-        reply_to=row.reply_to,
-        buttons=buttons,
-        enclosure=enclosure,
-        attempt=row.attempt,
-        recorded=row.recorded,
-        uncertain=row.doubts > 0,
-        restarted=restarted,
-        turn=row.turn or "",
-    )

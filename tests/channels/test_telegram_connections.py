@@ -22,9 +22,12 @@ from yarl import URL
 from channels.errors import ChannelBroken, Uncertain
 from channels.messages import OutboundFile
 from channels.telegram.bot import told
-from channels.telegram.transport import BLOCK, NotWritten, PatientTransport, Seconds, Transport, proxy_of, words_of
+from channels.telegram.proxy import proxy_of
+from channels.telegram.settings import TelegramSettings
+from channels.telegram.transport import BLOCK, NotWritten, PatientTransport, Seconds, Transport, words_of
 from tests.channels.telegram_line import ANNA, PRIVATE, Line, opened
 from tests.patience import PATIENCE
+from tests.peers import telegram_files
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:
@@ -430,11 +433,19 @@ def test_the_proxy_of_the_environment_is_used(
 
 
 def test_a_proxy_of_another_kind_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "socks5://me:hidden@p:1080")
-    with pytest.raises(ChannelBroken, match="socks5") as caught:
+    monkeypatch.setenv("HTTPS_PROXY", "socks4://me:hidden@p:1080")
+    with pytest.raises(ChannelBroken, match="socks4") as caught:
         proxy_of("https://api.telegram.org")
     assert "hidden" not in str(caught.value) + caught.value.hint
     assert "NO_PROXY=api.telegram.org" in caught.value.hint
+
+
+def test_a_proxy_of_the_settings_is_used_even_where_the_environment_excepts_the_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    assert proxy_of("https://api.telegram.org", "http://me:word@p:3128") == "http://me:word@p:3128"
+    assert proxy_of("https://api.telegram.org", "socks5h://p:1080") == "socks5://p:1080"
 
 
 async def test_a_request_goes_through_the_proxy() -> None:
@@ -459,6 +470,75 @@ async def test_what_a_proxy_refuses_did_not_leave() -> None:
         error = await failure(made.do_request(url_of("https://far.example"), "POST"))
     assert isinstance(error, NotWritten)
     assert str(error).startswith("the proxy does not let us through to far.example (407")
+
+
+class Socks:
+    """A SOCKS5 proxy with a password (RFC 1928, 1929), which connects to one port whatever the name."""
+
+    def __init__(self, to: int, *, refusing: bool = False) -> None:
+        self._to = to
+        self._refusing = refusing
+        self.asked: list[tuple[str, int]] = []
+        self.words: list[str] = []
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, methods = await reader.readexactly(2)
+        assert 2 in await reader.readexactly(methods)
+        writer.write(b"\x05\x02")
+        _, length = await reader.readexactly(2)
+        name = await reader.readexactly(length)
+        word = await reader.readexactly((await reader.readexactly(1))[0])
+        self.words.append(f"{name.decode()}:{word.decode()}")
+        writer.write(b"\x01\x00")
+        _, connect, _, kind, length = await reader.readexactly(5)
+        assert (connect, kind) == (1, 3), "the name is looked up by the proxy"
+        host = await reader.readexactly(length)
+        self.asked.append((host.decode(), int.from_bytes(await reader.readexactly(2), "big")))
+        writer.write(b"\x05" + (b"\x05" if self._refusing else b"\x00") + b"\x00\x01" + bytes(6))
+        if self._refusing:
+            await writer.drain()
+            return
+        back, onward = await asyncio.open_connection("127.0.0.1", self._to)
+        try:
+            await asyncio.gather(passed_on(reader, onward), passed_on(back, writer))
+        finally:
+            onward.close()
+
+
+async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while block := await reader.read(65_536):
+        writer.write(block)
+        await writer.drain()
+    writer.close()
+
+
+async def test_every_call_and_download_goes_through_a_socks_proxy(peer: TelegramPeer, tmp_path: Path) -> None:
+    socks = Socks(peer.port)
+    async with Server(socks).open() as server:
+        proxy = server.root.replace("http://", "socks5://me:hidden@")
+        line = Line(peer, proxy=proxy, apiRoot="http://telegram.example")
+        async with line.listening():
+            await peer.say(ANNA, photo=telegram_files.put(peer.chats, "photo", b"\xff\xd8\xffpicture", "a.jpg", "image/jpeg"))
+            [heard] = await line.heard()
+            await line.channel.fetch(heard.attachments[0], tmp_path / "a.jpg", 1000)
+            await line.send("through the proxy")
+        await line.channel.close()
+    assert (tmp_path / "a.jpg").read_bytes() == b"\xff\xd8\xffpicture"
+    assert peer.transcript(ANNA)[-1] == ("bot", "through the proxy")
+    assert set(socks.asked) == {("telegram.example", 80)}
+    assert set(socks.words) == {"me:hidden"}
+    assert "hidden" not in "".join(line.log.events) + repr(TelegramSettings.model_validate({"proxy": proxy}))
+
+
+async def test_what_a_socks_proxy_refuses_did_not_leave() -> None:
+    async with (
+        Server(Socks(0, refusing=True)).open() as server,
+        transport(proxy=server.root.replace("http://", "socks5://me:word@")) as made,
+    ):
+        error = await failure(made.do_request(url_of("https://far.example"), "POST"))
+    assert isinstance(error, NotWritten)
+    assert str(error).startswith("the proxy does not let us through to far.example (")
+    assert "word" not in str(error)
 
 
 # -- words -----------------------------------------------------------------------------------------------------------

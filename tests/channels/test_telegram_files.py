@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from channels.errors import NotFetched, NotSent, Uncertain
 from channels.messages import Attachment, Button, OutboundFile
-from channels.telegram.sending import captioned, form_of
+from channels.telegram.file_forms import album_kind, form_of
+from channels.telegram.file_sending import captioned
 from channels.telegram.settings import OFFICIAL
 from tests.channels.telegram_line import ANNA, GROUP, PRIVATE, Line, opened
 from tests.peers.telegram import TelegramPeer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JPEG = b"\xff\xd8\xff\xe0 a picture"
 BYTES = bytes(range(256)) * 800
@@ -285,3 +284,75 @@ def test_large_pictures_go_as_documents() -> None:
 def test_a_caption_is_measured_as_it_is_read() -> None:
     assert captioned("**" + "x" * 1024 + "**") == ("**" + "x" * 1024 + "**", "")
     assert captioned("👍" * 513) == ("", "👍" * 513)
+
+
+# -- albums ----------------------------------------------------------------------------------------------------------
+
+PNG = b"\x89PNG\r\n\x1a\n a picture"
+
+
+def album(tmp_path: Path, *files: tuple[bytes, str, str]) -> OutboundFile:
+    """Return files, each of its content, media type and caption, as one message."""
+    made = []
+    for number, (content, media_type, caption) in enumerate(files):
+        path = tmp_path / f"{number}"
+        path.write_bytes(content)
+        made.append(OutboundFile(path=path, name=f"{number}.bin", media_type=media_type, caption=caption))
+    return replace(made[0], caption="", album=tuple(made[1:]))
+
+
+def two_pictures(tmp_path: Path) -> OutboundFile:
+    return album(tmp_path, (JPEG, "image/jpeg", ""), (PNG, "image/png", "two"))
+
+
+async def test_several_pictures_are_one_album_each_with_its_caption(tmp_path: Path) -> None:
+    async with opened() as line:
+        pictures = album(tmp_path, (JPEG, "image/jpeg", ""), (PNG, "image/png", "the *sea*"), (BYTES, "video/mp4", ""))
+        question = line.peer.chats.messages[ANNA][0]["message_id"]
+        sent = await line.send("our **trip**", enclosure=pictures, reply_to=str(question))
+    posted = line.peer.chats.messages[ANNA][-3:]
+    assert [one.get("caption", "") for one in posted] == ["our trip", "the sea", ""]
+    assert len({one["media_group_id"] for one in posted}) == 1
+    assert posted[0]["caption_entities"][0]["type"] == "bold"
+    assert posted[0]["reply_to_message"]["message_id"] == question
+    assert sent == str(posted[0]["message_id"])
+    files = [(kind, content) for kind, _, content in line.peer.chats.received]
+    assert files == [("photo", JPEG), ("photo", PNG), ("video", BYTES)]
+    assert line.peer.count("sendMediaGroup") == 1
+
+
+async def test_an_album_with_a_picture_that_telegram_cannot_read_goes_out_as_documents(tmp_path: Path) -> None:
+    async with opened() as line:
+        await line.send("", enclosure=album(tmp_path, (JPEG, "image/jpeg", ""), (b"damaged", "image/png", "this one")))
+    assert [kind for kind, _, _ in line.peer.chats.received] == ["document", "document"]
+    assert line.peer.transcript(ANNA)[-1] == ("bot", "this one")
+
+
+async def test_an_album_that_may_have_arrived_is_marked_once(tmp_path: Path) -> None:
+    async with opened() as line:
+        line.peer.fault("sendMediaGroup", "drop_after")
+        with pytest.raises(Uncertain):
+            await line.send("one", enclosure=two_pictures(tmp_path))
+        await line.send("one", enclosure=two_pictures(tmp_path), attempt=2, uncertain=True)
+    said = [text for who, text in line.peer.transcript(ANNA) if who == "bot"]
+    assert said == ["one", "two", "(possibly repeated)\none", "two"]
+
+
+async def test_an_album_that_arrived_is_not_sent_again_for_its_long_text(tmp_path: Path) -> None:
+    async with opened() as line:
+        line.peer.fault("sendMessage", "status", code=502)
+        with pytest.raises(Uncertain):
+            await line.send("more " * 300, enclosure=two_pictures(tmp_path))
+        await line.send("more " * 300, enclosure=two_pictures(tmp_path), attempt=2, uncertain=True)
+    assert line.peer.count("sendMediaGroup") == 1
+    assert line.peer.transcript(ANNA)[-1][1].startswith("more more")
+
+
+def test_what_goes_together_is_what_telegram_takes_together() -> None:
+    def kind(media_type: str, size: int = 10, caption: str = "") -> str:
+        return album_kind(OutboundFile(path=Path("x"), name="x", media_type=media_type, caption=caption), size)
+
+    assert kind("image/jpeg") == kind("video/mp4") == kind("image/png") != ""
+    assert kind("audio/mpeg") not in {"", kind("image/jpeg"), kind("text/plain")}
+    assert kind("image/jpeg", size=11_000_000) == kind("text/plain") != ""
+    assert kind("image/gif") == kind("audio/ogg") == kind("image/jpeg", caption="🏔" * 600) == ""

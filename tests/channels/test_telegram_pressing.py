@@ -202,6 +202,40 @@ async def test_a_command_with_a_changed_name_arrives_under_its_own() -> None:
     assert line.peer.chats.menus["all_group_chats"] == [{"command": "new_session", "description": "begin anew [model]"}]
 
 
+OWN = [
+    {"command": "/Backup", "description": "Back everything up", "text": "Run the backup and say how it went."},
+    {"command": "trip", "description": "Plan a trip", "skill": "travel"},
+    {"command": "stats", "description": "Say how the week was"},
+    {"command": "status", "description": "Not this one"},
+]
+
+
+async def test_commands_of_the_owners_own_are_in_the_menu_and_say_what_the_settings_say() -> None:
+    async with opened(customCommands=OWN) as line:
+        line.peer.chats.group(FAMILY)
+        await line.channel.menu(STATUS)
+        async with line.running():
+            await line.peer.until(lambda: line.peer.count("setMyCommands") == 2)
+            for said in ("/backup", "/trip to Rome", "/stats@homebody_test_bot of May", "/status", "/stat"):
+                await line.peer.say(ANNA, said)
+            await line.peer.say(ANNA, "/backup now", chat=FAMILY)
+            await line.heard(6)
+    assert line.door.texts == [
+        "Run the backup and say how it went.",
+        "Use the skill travel.\nto Rome",
+        "Say how the week was\nof May",
+        "/status",
+        "/stat",
+        "Run the backup and say how it went.\nnow",
+    ]
+    assert all(one.mentioned for one in line.door.messages)
+    shown = [one["command"] for one in line.peer.chats.menus["all_private_chats"]]
+    assert shown == ["status", "backup", "trip", "stats"]
+    assert [one for one in line.log.events if "left out" in one] == [
+        "a command of the settings was left out {'command': 'status', 'why': 'its name is taken', 'account': 'default'}"
+    ]
+
+
 async def test_a_changed_menu_is_set_and_an_unchanged_one_is_not() -> None:
     async with opened() as line:
         for entries, changes in ((STATUS, 2), (STATUS, 2), ((*STATUS, MenuEntry(name="undo", help="go back")), 4)):

@@ -169,3 +169,14 @@ def test_a_token_file_that_is_none_says_what_to_do(tmp_path: Path, content: byte
     with pytest.raises(ChannelBroken, match="tokenFile") as caught:
         settings(tokenFile=str(tmp_path / "token")).account("default").token()
     assert "@BotFather" in caught.value.hint
+
+
+@pytest.mark.parametrize("wrong", ["ftp://p:21", "p:3128", "http://p:3128/path", "socks5://a b:c@p:1"])
+def test_what_is_no_proxy_is_refused_with_the_form(wrong: str) -> None:
+    with pytest.raises(ValidationError, match="is not the address of a proxy: give it as http://host:3128"):
+        TelegramSettings.model_validate({"proxy": wrong})
+
+
+def test_what_is_no_command_is_refused_with_the_form() -> None:
+    with pytest.raises(ValidationError, match="is not a command that Telegram takes"):
+        TelegramSettings.model_validate({"customCommands": [{"command": "back-up", "description": "x"}]})

@@ -234,6 +234,9 @@ def test_extras_read_back_as_they_were_written(buttons: list[Button], name: str 
         None if name is None else OutboundFile(path=Path("/a") / (name.replace("/", "") or "b"), name=name, media_type=name)
     )
     assert read_payload(write_payload(buttons, enclosure)) == (tuple(buttons), enclosure)
+    if enclosure is not None:
+        album = replace(enclosure, album=(replace(enclosure, caption=f"of {name}"), enclosure))
+        assert read_payload(write_payload(buttons, album)) == (tuple(buttons), album)
 
 
 async def test_what_waits_for_a_group_follows_it_in_order_and_so_does_what_comes_later(tmp_path: Path) -> None:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from tests.peers.telegram_methods import CAPTION_UNITS, Refused, bad, buttons_of, chat_of, place_of, reply_of, text_of
+from tests.peers.telegram_methods import (
+    CAPTION_UNITS,
+    Refused,
+    bad,
+    buttons_of,
+    chat_of,
+    place_of,
+    reply_of,
+    text_of,
+)
 from tests.peers.telegram_state import File
 
 if TYPE_CHECKING:
@@ -93,6 +103,40 @@ def sending(kind: str) -> Callable[[Chats, dict[str, Any]], dict[str, Any]]:
     return send
 
 
+def send_media_group(chats: Chats, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    """Send an album: two to ten files, documents and music only with their like. One that is refused refuses all."""
+    chat = chat_of(chats, arguments)
+    media = json.loads(arguments.get("media") or "[]")
+    if not 2 <= len(media) <= 10:
+        raise bad("wrong number of messages in the album: there must be 2 to 10")
+    kinds = {one.get("type") for one in media}
+    if not kinds <= {"photo", "video"} and (len(kinds) > 1 or not kinds <= {"document", "audio"}):
+        raise bad("can't mix these types of media in an album")
+    if arguments.get("reply_markup"):
+        raise bad("albums can't have a reply markup")
+    made = []
+    for number, one in enumerate(media, 1):
+        upload = arguments.get(str(one.get("media") or "").removeprefix("attach://"))
+        if not isinstance(upload, web.FileField):
+            raise bad(f"there is no file of media #{number} in the request")
+        with upload.file as handle:
+            content = handle.read()
+        try:
+            _check(chats, chat, one["type"], content)
+        except Refused as refused:
+            why = str(refused).removeprefix("Bad Request: ")
+            raise bad(f'failed to send message #{number} with the error message "{why}"') from refused
+        made.append((one, upload, content, *text_of(one, "caption", CAPTION_UNITS)))
+    album, reply, place = f"album-{len(chats.files)}", reply_of(chats, chat, arguments), place_of(chats, arguments)
+    sent = []
+    for one, upload, content, caption, entities in made:
+        kind = one["type"]
+        file = {kind: put(chats, kind, content, upload.filename, upload.content_type), "media_group_id": album}
+        sent.append(chats.speak(chat, caption, entities, reply, **place, **file))
+        chats.received.append((kind, upload.filename, content))
+    return sent
+
+
 def _check(chats: Chats, chat: int, kind: str, content: bytes) -> None:
     if not content:
         raise bad("file must be non-empty")
@@ -108,5 +152,6 @@ def _check(chats: Chats, chat: int, kind: str, content: bytes) -> None:
 
 METHODS: dict[str, Callable[[Chats, dict[str, Any]], Any]] = {
     "getFile": get_file,
+    "sendMediaGroup": send_media_group,
     **{f"send{kind.capitalize()}": sending(kind) for kind in ("photo", "voice", "audio", "video", "document", "animation")},
 }

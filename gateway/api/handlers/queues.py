@@ -113,7 +113,7 @@ def _sent(row: OutboxRow) -> dict[str, Any]:
         "id": row.id,
         "state": row.state,
         "conversation": row.conversation.address,
-        "text": (row.text if row.enclosure is None else f"📎 {row.enclosure.name} {row.text}".rstrip())[:SHOWN],
+        "text": (row.text if row.enclosure is None else f"{row.enclosure.shown} {row.text}".rstrip())[:SHOWN],
         "attempts": row.attempt,
         "doubts": row.doubts,
         "notBefore": row.not_before.isoformat(timespec="seconds"),
