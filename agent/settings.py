@@ -224,6 +224,8 @@ class AgentSettings(Section):
     """Cap of each workspace file in the prompt, in characters; the cut is marked."""
     bootstrap_total_max_chars: Annotated[int, Field(ge=1000)] = 60_000
     """Cap of all workspace files together, in characters."""
+    bootstrap_changes: Literal["note", "rewrite"] = "note"
+    """What is done when a workspace file changes in mid-conversation while the provider has the prompt cached: the model is told what changed and the prompt stays until the cache has run out (note), or the prompt is made anew at once (rewrite), which has the provider write all of it into its cache again."""  # noqa: E501
     skip_bootstrap: bool = False
     """Do not put templates into a new workspace."""
     context_tokens: Annotated[int, Field(ge=4000)] | None = None

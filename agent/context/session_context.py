@@ -13,10 +13,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from agent.characters import without_controls
-from agent.context import cache_retention, prompt
+from agent.context import cache_retention, file_changes, prompt
 from agent.context.cache_retention import Ttl
 from agent.context.light_run import LightRun, is_first_call, light_view
 from agent.context.prefix import PrefixWatch
+from agent.context.pruning import cold_since, is_cold
 from agent.context.window import Window, least_window
 from agent.context.workspace_files import LONG_TERM, TASK_FILES, Workspace, WorkspaceFile
 from agent.messages import Message, ToolCall, ToolMessage, UserMessage
@@ -28,7 +29,7 @@ from agent.taint import merged
 from agent.timing import Clock
 from agent.tools.protocol import Origin, ToolContext
 from agent.tools.toolbox import OTHER_PROGRAMS, Toolbox
-from agent.transcript.entries import Body, Entry, Opened, Said
+from agent.transcript.entries import Body, Entry, FilesChanged, Opened, Said
 from agent.transcript.history_view import RunningView, repaired, view
 from agent.transcript.seen_urls import seen_urls
 from agent.transcript.transcript import Transcript
@@ -82,6 +83,11 @@ class SessionContext:
     _ttl: Ttl | None = None
     _ceiling: tuple[str, int] | None = None
     _files: tuple[WorkspaceFile, ...] = ()
+    """What the prompt holds: as the files were when the provider's cache had run out last."""
+    _files_now: tuple[WorkspaceFile, ...] = ()
+    _files_known: tuple[WorkspaceFile, ...] = ()
+    """What the model knows of them: what the prompt holds, with what it was told since."""
+    _files_cycle: str | None = None
     _listed: str = ""
     _system: tuple[Segment, ...] = ()
     _made_of: dict[str, Any] = field(default_factory=dict)
@@ -215,14 +221,43 @@ class SessionContext:
     async def prepare(self) -> None:
         """Read the workspace files; on a session's first turn, record the notes that it starts with."""
         files, self._listed = await asyncio.to_thread(self._look)
-        self._files = tuple(one for one in files if not self.task or one.name in TASK_FILES)
+        self._files_now = tuple(one for one in files if not self.task or one.name in TASK_FILES)
         if self.transcript.opened is None:
             notes, taint = await asyncio.to_thread(self._start_notes)
             body = Opened(agent=self.agent, session=self.session, key=self.key, notes=notes, pins=self.inherited, taint=taint)
             await self.transcript.append("open", body, n=0, durable=False)
+        if self.light is None and self._file_changes() is None:
+            self._files = self._files_known = self._files_now
+            self._files_cycle = self.transcript.cycle
         if (made_of := self._sources_of_system()) != self._made_of:
             self._made_of, self._system = made_of, prompt.system_text(**made_of)
         self._fixed = token_estimate.weight_of_system(self._system) + token_estimate.weight_of_tools(self.toolbox.specs)
+
+    def news_of_files(self) -> FilesChanged | None:
+        """Return what the model has to be told of the workspace files before the next message, once; None where it knows."""
+        note = None if self.light is not None else self._file_changes()
+        if not note:
+            return None
+        self._files_known = self._files_now
+        return FilesChanged(note=note)
+
+    def _file_changes(self) -> str | None:
+        """Return how the files differ from what the model knows of them; None where the prompt is to be made of them anew.
+
+        A summary leaves out what was told before it.
+        """
+        entries = self.transcript.entries
+        if (
+            self.settings.bootstrap_changes == "rewrite"
+            or not self._files
+            or self._files_cycle != self.transcript.cycle
+            or cold_since(entries) is None
+            or is_cold(entries, self.clock.now(), cache_retention.SECONDS[self.ttl])
+        ):
+            return None
+        if self._files_known is self._files_now or self._files_known == self._files_now:
+            return ""
+        return file_changes.changes(self._files_known, self._files_now)
 
     def _look(self) -> tuple[Sequence[WorkspaceFile], str]:
         """Return the workspace files and the list of skills, which only the owner's conversations are given. Blocks."""
@@ -256,7 +291,7 @@ class SessionContext:
                 private=self.private,
                 window=self.readable,
             ),
-            "files": self._files,
+            "files": self._files if self.light is None else self._files_now,
             "skills": self._listed,
             "notes": opened.notes if opened else "",
             "pins": opened.pins if opened else (),

@@ -212,6 +212,8 @@ class Turn:
         said = [entry for entry in self.context.transcript.of_turn(self.id) if isinstance(entry.body, Said)]
         if not said:
             await self._headroom.before_turn([*messages, *(one.message for one in further)])
+        if not said and (news := self.context.news_of_files()) is not None:
+            await self.context.transcript.append(f"{self.id}~files", news, n=0, durable=False)
         for n, message in enumerate(messages):
             await self.context.transcript.append(self.id, Said(message=message), n=n, durable=False)  # the inbox has it
         await self._put(further)

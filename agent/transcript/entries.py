@@ -152,6 +152,14 @@ class Unpinned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FilesChanged:
+    """Workspace files changed while the provider had the prompt cached. ``note`` tells the model how; the prompt keeps the former text."""
+
+    note: str
+    kind: Literal["files_changed"] = "files_changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
     """A turn ended without answering its messages. ``note`` tells the model so, after the last message.
 
@@ -186,6 +194,7 @@ Body = Annotated[
     | Pruned
     | Pinned
     | Unpinned
+    | FilesChanged
     | Unanswered
     | TurnEnded,
     Discriminator("kind"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from agent.messages import AssistantMessage, Image, Message, Text, ToolCall, ToolMessage, UserMessage
 from agent.taint import within
-from agent.transcript.entries import Compacted, Entry, Pinned, Pruned, ResultsCleared, Said, Unanswered, Unpinned
+from agent.transcript.entries import Compacted, Entry, FilesChanged, Pinned, Pruned, ResultsCleared, Said, Unanswered, Unpinned
 from agent.transcript.recent_pictures import with_recent_pictures
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ PINNED = "[Pinned: keep this in sight, whatever else is summarised]"
 UNPINNED = "[No longer pinned]"
 UNANSWERED = "[Not answered:"
 """What the note of an ``Unanswered`` entry begins with."""
+FILES_CHANGED = "[Your workspace files changed since this conversation began."
+"""What the note of a ``FilesChanged`` entry begins with."""
 CUT_OFF = (
     "[The answer above broke off here, and has been sent as far as it goes. If it is still wanted, go on behind its last word, "
     "without repeating or announcing anything; a code block must be opened anew. If nothing is missing, say NO_REPLY.]"
@@ -106,7 +108,7 @@ def shown_as_it_is(entry: Entry) -> list[Message]:
             return [_aside(f"{PINNED} {text}", entry)]
         case Unpinned(text=text):
             return [_aside(f"{UNPINNED} {text}", entry)]
-        case Unanswered(note=note):
+        case Unanswered(note=note) | FilesChanged(note=note):
             return [_aside(note, entry)]
         case _:
             return []
@@ -204,7 +206,7 @@ def stamped(message: Message, zone: tzinfo) -> Message:
 
 
 def _stamped_anew(message: UserMessage, zone: tzinfo) -> UserMessage:
-    if message.runtime or message.text.startswith((SUMMARY_HEAD, PINNED, UNPINNED, CUT_OFF, UNANSWERED)):
+    if message.runtime or message.text.startswith((SUMMARY_HEAD, PINNED, UNPINNED, CUT_OFF, UNANSWERED, FILES_CHANGED)):
         return message
     local = message.at.astimezone(zone)
     stamp = f"[{local:%a %Y-%m-%d %H:%M %Z}{', ' + message.sender if message.sender else ''}]"

@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -298,7 +299,10 @@ class Runner:
 
 
 def _reap(popen: subprocess.Popen[bytes]) -> None:
-    """Take the exit status in a thread; one that does not end is killed."""
+    """Take the exit status in a thread of its own; one that does not end is killed.
+
+    Those of the event loop are few, and six runners that are slow to end would hold up every turn.
+    """
 
     def wait() -> None:
         try:
@@ -307,8 +311,7 @@ def _reap(popen: subprocess.Popen[bytes]) -> None:
             popen.kill()
             popen.wait()
 
-    with contextlib.suppress(RuntimeError):  # the loop is closing: the process ends with its socket
-        asyncio.get_running_loop().run_in_executor(None, wait)
+    threading.Thread(target=wait, name="end of a runner", daemon=True).start()
 
 
 async def _quietly(waiting: Any) -> None:

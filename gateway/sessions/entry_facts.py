@@ -9,6 +9,7 @@ from agent.transcript.entries import (
     Body,
     Compacted,
     Entry,
+    FilesChanged,
     FlushReceipt,
     Opened,
     Pinned,
@@ -47,7 +48,7 @@ def _facts(entry: Entry) -> dict[str, Any]:
 def _short_facts(body: Body) -> dict[str, Any]:
     """Return the facts of what is but one line of text."""
     match body:
-        case Pinned(text=text) | Unpinned(text=text) | Unanswered(note=text):
+        case Pinned(text=text) | Unpinned(text=text) | Unanswered(note=text) | FilesChanged(note=text):
             return {"kind": body.kind, **_cut(text)}
     return {"kind": body.kind, "text": ""}
 

@@ -45,12 +45,18 @@ async def a_note(street: Street, _house: Gateway, _talk: Talk) -> None:
     (street.workspace / "letters.md").write_text("To whom it may concern\n")
 
 
+async def a_prompt_file(street: Street, _house: Gateway, _talk: Talk) -> None:
+    (street.workspace / "SOUL.md").write_text((street.workspace / "SOUL.md").read_text() + "Be brief.\n")
+
+
 async def settings(_street: Street, house: Gateway, _talk: Talk) -> None:
     agent = house.agents["main"]
     agent.adopt(house.settings.current, set())
 
 
-@pytest.mark.parametrize("between", [nothing, commands, midnight, a_note, settings], ids=lambda between: between.__name__)
+@pytest.mark.parametrize(
+    "between", [nothing, commands, midnight, a_note, a_prompt_file, settings], ids=lambda between: between.__name__
+)
 async def test_every_request_of_a_session_goes_on_from_the_one_before(street: Make, between: Between) -> None:
     s = street(session={"reset": {"mode": "none"}})
     s.model.reply_with(lambda _: "ok")
@@ -81,6 +87,7 @@ async def test_a_file_that_all_sessions_are_given_is_named_when_it_changes(stree
     async with s.house() as (_, talk):
         await talk.ask("first")
         (s.workspace / "SOUL.md").write_text("Be brief.\n")
+        s.clock.move(3601)  # what the provider keeps for an hour is gone
         await talk.ask("second")
     with pytest.raises(AssertionError, match=r"request 2 parts from the one before in system text: SOUL\.md"):
         unbroken(s.model)
