@@ -115,7 +115,7 @@ class Workspace:
         path = PurePosixPath(RITUAL)
         text = self._text_now(RITUAL, stamps)
         if text is None or text.strip(" \n\r\t.`*#").casefold() != _RITUAL_OVER:
-            return text
+            return self._given(RITUAL, text)
         with contextlib.suppress(
             WorkspaceFileError
         ):  # in a read-only workspace it stays, and is not given any more all the same

@@ -20,8 +20,9 @@ from agent.taint import merged, newest
 from agent.tools.file_tool_context import STANDING_FILES, is_standing
 from agent.tools.git_words import parse_git
 from agent.tools.protocol import Act, ToolContext
-from agent.tools.untrusted_files import NAME, WHOLE, Marks, UntrustedFiles
-from agent.tools.workspace_changes import GIT, Change, FolderId, changes, folders_below, repository_of
+from agent.tools.untrusted_files import NAME, WHOLE, UntrustedFiles, joined
+from agent.tools.untrusted_record import Marks
+from agent.tools.workspace_changes import GIT, Change, FolderId, change_of, changes, folders_below, repository_of
 from memory.audience import INBOX, Audience
 
 NETWORK: Final = "exec:network"
@@ -213,15 +214,21 @@ class CommandTaint:
         notes = [
             PurePosixPath(name) for name in (path.name for path in self.root.iterdir()) if name.casefold() in STANDING_FILES
         ]
-        notes += [audience.daily_note(today + timedelta(days=days)) for days in (-1, 0, 1)]  # whatever the owner's zone is
         before = {path: text for path in notes if (text := self._text(path)) is not None}
+        for days in (-1, 0, 1):  # whatever the owner's zone is
+            note = audience.daily_note(today + timedelta(days=days))
+            before[note] = self._text(note) or ""
         folders = folders_below(self.root) if taint else {}
         return Watch(self._now_ns() - _EARLIER, taint, before, folders, complete=bool(taint))
 
-    def tainted(self, watch: Watch, sources: Iterable[str]) -> Watch:
-        """Return the watch of a command within whose reach something untrusted came only while it ran: what it wrote since then counts."""
+    def tainted(self, watch: Watch, sources: Iterable[str], others: Iterable[int] = ()) -> Watch:
+        """Return the watch of a command within whose reach something untrusted came only while it ran: what it wrote since then counts.
+
+        ``others`` are the times since when other commands that run may have brought it, in nanoseconds.
+        """
         received = [self._received_since(folder, watch.since) for folder in _RECEIVED]
-        times = [one for one in (self.untrusted.first_since(watch.since), *received) if one is not None]
+        running = (max(one, watch.since) for one in others)
+        times = [one for one in (self.untrusted.first_since(watch.since), *received, *running) if one is not None]
         return replace(watch, taint=watch.taint.union(sources), since=min(times, default=watch.since))
 
     def _received_since(self, folder: PurePosixPath, since: int) -> int | None:
@@ -248,10 +255,28 @@ class CommandTaint:
         if not watch.taint:
             return
         found = changes(self.root, watch.since, watch.folders, complete=watch.complete)
-        self.untrusted.add([(path, marks) for change in found for path, marks in self._marks(change, watch) if marks])
+        marks = [(path, marks) for change in found for path, marks in self._marks(change, watch) if marks]
+        self.untrusted.add(marks, since=watch.since)
 
-    def _marks(self, change: Change, watch: Watch) -> Iterator[tuple[PurePosixPath, Marks]]:
-        """Yield what is to be recorded because of a change."""
+    def so_far(self, watch: Watch, path: PurePosixPath, text: str | None = None) -> Marks:
+        """Return what is to be said of a file or folder because of a command that has not ended, or of ``text`` that was read out of it."""
+        if (repository := repository_of(path)) is not None:
+            return joined([marks for _, marks in self.so_far_below(watch, repository)])
+        if is_standing(path) and not os.path.lexists(self.root / path):
+            path = path.with_name(path.name.casefold())
+        change = change_of(self.root, path, watch.since, watch.folders, complete=watch.complete)
+        return joined([marks for _, marks in self._marks(change, watch, text)] if change is not None else [])
+
+    def so_far_below(self, watch: Watch, folder: PurePosixPath) -> Iterator[tuple[PurePosixPath, Marks]]:
+        """Yield what is to be said of a folder or file, and of all below it, because of a command that has not ended."""
+        if (self.root / folder).is_symlink() or not (self.root / folder).is_dir():
+            yield folder, self.so_far(watch, folder)
+            return
+        for change in changes(self.root, watch.since, watch.folders, complete=watch.complete, start=folder):
+            yield from self._marks(change, watch)
+
+    def _marks(self, change: Change, watch: Watch, text: str | None = None) -> Iterator[tuple[PurePosixPath, Marks]]:
+        """Yield what is to be recorded because of a change. ``text`` was read out of the file before it was looked at."""
         sources = merged(watch.taint)
         if change.kind == "named":
             yield change.path, {NAME: sources}
@@ -262,8 +287,13 @@ class CommandTaint:
         elif (former := watch.before.get(change.path, "" if is_standing(change.path) else None)) is None:
             yield change.path, dict.fromkeys((WHOLE,) if _OUTPUT.fullmatch(str(change.path)) else (WHOLE, NAME), sources)
         else:
-            known = set(former.splitlines())
-            fresh = [line for line in (self._text(change.path) or "").splitlines() if line not in known]
+            own = self.untrusted.own_lines_of(change.path)
+            present = (self._text(change.path) or "").splitlines()
+            known = {*former.splitlines(), *own}
+            fresh = [line for line in present if line not in known]
+            if text:  # it was read before, and what was in it then may be gone
+                known.update(present)
+                fresh += [line for line in text.splitlines() if line not in known and not _is_part(line, (former, *own))]
             yield change.path, self.untrusted.marks_for("\n".join(fresh), sources)
 
     def _below(self, path: PurePosixPath) -> list[str]:
@@ -301,6 +331,10 @@ class CommandTaint:
             return (self.root / path).read_bytes().decode("utf-8", "replace")
         except OSError:
             return None
+
+
+def _is_part(line: str, texts: Iterable[str]) -> bool:
+    return any(line.strip() in text for text in texts)
 
 
 def _in_order(sources: Iterable[str]) -> tuple[str, ...]:

@@ -92,9 +92,10 @@ class GrepFiles(CheckedTool[GrepArguments]):
     def _sources(self, found: list[dict[str, Any]]) -> tuple[str, ...]:
         """Return the sources of the untrusted lines among those found; of a line that was cut its whole file counts."""
         known = self._access.untrusted
-        return merged(
-            *(known.of(PurePosixPath(one["path"]), one["text"] if len(one["text"]) < _WIDTH else None) for one in found)
-        )
+        with known.looked():
+            return merged(
+                *(known.of(PurePosixPath(one["path"]), one["text"] if len(one["text"]) < _WIDTH else None) for one in found)
+            )
 
     def _collect(self, arguments: GrepArguments, context: ToolContext) -> _Haystack:
         start = self._access.readable(arguments.path, context.audience)

@@ -44,7 +44,7 @@ class ListFiles(CheckedTool[ListArguments]):
     def _list(self, arguments: ListArguments, context: ToolContext) -> Outcome:
         start = self._access.readable(arguments.path, context.audience)
         lines: list[str] = []
-        sources: set[str] = set()
+        shown: list[PurePosixPath] = []
         room, more = context.max_chars - _MARK, 0
         for path, entry in walk(self._access, start, context.audience, depth=arguments.depth):
             line = _line(path, entry)
@@ -53,11 +53,13 @@ class ListFiles(CheckedTool[ListArguments]):
                 more += 1
             else:
                 lines.append(line)
-                sources.update(self._access.untrusted.of_name(path))
+                shown.append(path)
+        with self._access.untrusted.looked():
+            sources = merged(*map(self._access.untrusted.of_name, shown))
         if more:
             lines.append(f"[{more:,} more; list a folder of it, or grep]")
         return Outcome(
-            text="\n".join(lines) or "[the folder is empty]", details={"entries": len(lines) + more}, sources=merged(sources)
+            text="\n".join(lines) or "[the folder is empty]", details={"entries": len(lines) + more}, sources=sources
         )
 
 

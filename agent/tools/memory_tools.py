@@ -101,20 +101,21 @@ class MemoryGet(CheckedTool[GetArguments]):
 
 def _sources(access: FileToolContext, hits: Sequence[Hit]) -> tuple[str, ...]:
     """Return the sources of the untrusted text in search results. A hit may begin within a line, so the lines of its file are looked at."""
-    known = access.untrusted
-    found: list[tuple[str, ...]] = []
-    for hit in hits:
-        path = PurePosixPath(hit.path)
-        if hit.source == "sessions":
-            found.append(known.of_session(path.name))
-        elif whole := known.of(path):
-            try:
-                lines = access.sandbox.read(path).data.decode("utf-8", "replace").splitlines()
-            except WorkspaceFileError:  # the index knows an older state of it
-                found.append(whole)
-            else:
-                found.append(known.of(path, "\n".join([*lines[hit.start_line - 1 : hit.end_line], hit.snippet])))
-    return merged(*found)
+    with access.untrusted.looked():
+        return merged(*(_sources_of(access, hit) for hit in hits))
+
+
+def _sources_of(access: FileToolContext, hit: Hit) -> tuple[str, ...]:
+    known, path = access.untrusted, PurePosixPath(hit.path)
+    if hit.source == "sessions":
+        return known.of_session(path.name)
+    if whole := known.of(path) or known.of(path, hit.snippet):
+        try:
+            lines = access.sandbox.read(path).data.decode("utf-8", "replace").splitlines()
+        except WorkspaceFileError:  # the index knows an older state of it
+            return whole
+        return known.of(path, "\n".join([*lines[hit.start_line - 1 : hit.end_line], hit.snippet]))
+    return ()
 
 
 def _fitted(excerpt: Excerpt, max_chars: int) -> str:

@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
-import logging
-import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Final, TypeAlias
+from typing import Final, Protocol
 
 from agent.taint import merged, source
 from agent.tools.skill_files import SkillFiles
+from agent.tools.untrusted_record import Marks, append, line_of, lines_of, loaded
 from agent.tools.workspace_changes import GIT
 from memory.audience import INBOX
 
-log = logging.getLogger(__name__)
-
-Marks: TypeAlias = "Mapping[str, tuple[str, ...]]"
-"""What the record says of one file: the digests of lines, ``WHOLE`` or ``NAME``, each with the sources of the untrusted text."""
 WHOLE: Final = "*"
 """Stands for all lines of a file."""
 NAME: Final = "name"
@@ -39,8 +34,24 @@ _RECEIVING: Final = frozenset({INBOX, "memory/peers", "memory/groups"})
 _SKILLS: Final = "skills"
 _IN_SKILL: Final = 2
 """Parts of the path of a skill's folder."""
-_REWRITE_AT: Final = 2_000_000
-"""Bytes from which on the record is written anew when it is read, with each line of a file once."""
+
+
+class Unfinished(Protocol):
+    """What commands that have not ended changed, which the record does not say yet. False where none runs. All methods block."""
+
+    def __bool__(self) -> bool: ...
+
+    def looked(self) -> AbstractContextManager[None]:
+        """Look once for all questions within what has come within reach of commands that had nothing untrusted there."""
+        ...
+
+    def marks(self, path: PurePosixPath, text: str | None = None) -> Marks:
+        """Return what is to be said of a file or folder, or of ``text`` that was read out of it just now."""
+        ...
+
+    def below(self, folder: PurePosixPath) -> Mapping[PurePosixPath, Marks]:
+        """Return what is to be said of a folder, or a file, and of all below it."""
+        ...
 
 
 class UntrustedFiles:
@@ -49,17 +60,20 @@ class UntrustedFiles:
     ``path`` is where it is kept; None keeps it in memory. ``sessions`` is the folder of the agent's transcripts. ``mark`` returns once the
     record is on disk: it is called before the file is written, so that a crash between the two leaves no untrusted line without its mark.
     ``skills`` tells which skills the owner approved: the text of others is untrusted, and that of approved ones is the owner's.
+    Ask after what is judged was read: a command that runs (``unfinished``) may write at any moment.
     """
 
     def __init__(self, path: Path | None = None, sessions: Path | None = None, skills: SkillFiles | None = None) -> None:
         self.skills = skills
+        self.unfinished: Unfinished | None = None
+        self._own: dict[str, set[str]] = {}
         self._path = path
         self._sessions = sessions
         self._lock = threading.Lock()
         self._marks: dict[str, dict[str, tuple[str, ...]]] | None = None if path else {}
         self._count = itertools.count()
-        self._times: list[int] = []
-        """When something was recorded by this process."""
+        self._times: list[tuple[int, int]] = []
+        """When something was recorded by this process, and since when it may have been there."""
         self._order: dict[str, int] = {}
         """The files by when something was recorded of them last."""
 
@@ -83,10 +97,10 @@ class UntrustedFiles:
         return dict.fromkeys({WHOLE} if len(lines) > MOST_LINES else sorted(lines), sources)
 
     def marks_of(self, path: PurePosixPath) -> Marks:
-        """Return what is known of a file, by the record or by where it lies."""
+        """Return what is known of a file, by the record or by where it lies; nothing of commands that have not ended."""
         if _lies_outside(path) or self._skill(path):
             return dict.fromkeys((WHOLE, NAME), self.of(path))
-        return dict(self._of(path))
+        return dict(self._recorded(path))
 
     def holding(self, folders: Iterable[PurePosixPath]) -> list[bool]:
         """Say of each folder whether it, or its name, is untrusted, or a file is that lies in it and not deeper."""
@@ -96,14 +110,31 @@ class UntrustedFiles:
 
     def vouch(self, path: PurePosixPath, text: str) -> None:
         """Record that the lines of ``text`` are a trusted person's own words, whoever wrote them to ``path`` before. Raises OSError."""
-        marks = self._of(path)
+        self.own_lines(path, text.splitlines())
+        marks = self._recorded(path)
         lines = {digest for line in text.splitlines() if (digest := _digest(line)) in marks}
         with self._lock:
             if lines:
                 if self._path is not None:
-                    _append(self._path, _line(str(path), sorted(lines), ()))
+                    append(self._path, line_of(str(path), sorted(lines), ()))
                 for digest in lines:
                     marks.pop(digest, None)
+
+    def own_lines(self, path: PurePosixPath, lines: Iterable[str]) -> None:
+        """Take note of lines that are written to a note with nothing untrusted in view: no command that runs is taken for their author."""
+        if self.unfinished:
+            with self._lock:
+                self._own.setdefault(str(path).casefold(), set()).update(lines)
+
+    def own_lines_of(self, path: PurePosixPath) -> Collection[str]:
+        """Return the lines that were written to a note with nothing untrusted in view while commands run."""
+        with self._lock:
+            return frozenset(self._own.get(str(path).casefold(), ()))
+
+    def forget_own_lines(self) -> None:
+        """Forget them: no command runs any more."""
+        with self._lock:
+            self._own.clear()
 
     def of(self, path: PurePosixPath, text: str | None = None) -> tuple[str, ...]:
         """Return the sources of the untrusted text in a file, or in ``text`` out of it; empty where all of it can be trusted.
@@ -114,7 +145,7 @@ class UntrustedFiles:
             return (source(kind, str(path)),)
         if (skill := self._skill(path)) is not None:
             return (skill,) if skill else ()
-        marks = self._of(path)
+        marks = self._of(path, text)
         if text is None or WHOLE in marks:
             found = [sources for key, sources in marks.items() if key != NAME]
         else:
@@ -142,27 +173,40 @@ class UntrustedFiles:
     def below(self, folder: PurePosixPath) -> tuple[str, ...]:
         """Return the files at or below a folder in which the record names something, as sources, the newest first."""
         start = PurePosixPath(str(folder).casefold())
-        known = self._newest(lambda marks: any(key != NAME for key in marks))
+        known = [*self._unrecorded(folder, _holds), *self._newest(_holds)]
         found = [_itself(path) for path in known if (path == start or start in path.parents) and self._skill(path) != ""]
         skills = self.skills.in_workspace() if self.skills is not None else {}
         near = [one for path, one in sorted(skills.items()) if path == start or start in path.parents or path in start.parents]
-        return (*found, *filter(None, near))
+        return tuple(dict.fromkeys((*found, *filter(None, near))))
 
     def first_since(self, since: int) -> int | None:
-        """Return when this process first recorded something at or after a time, in nanoseconds; None where it did not."""
-        return next((one for one in self._times if one >= since), None)
+        """Return since when something may have been there that this process recorded at or after a time; None where it recorded nothing.
+
+        In nanoseconds, and not before ``since``.
+        """
+        return min((max(there, since) for recorded, there in self._times if recorded >= since), default=None)
+
+    @contextmanager
+    def looked(self) -> Iterator[None]:
+        """Look at the commands that run once for all that is asked within, which was read before. Not to be held over an ``await``."""
+        if self.unfinished:
+            with self.unfinished.looked():
+                yield
+        else:
+            yield
 
     def names(self, folder: PurePosixPath, *, deep: bool) -> tuple[str, ...]:
         """Return what has an untrusted name, as sources, the newest first: a path, what lies in it, and with ``deep`` all below."""
         if kind := _lies_outside(folder):
             return (source(kind, str(folder)),)
         start = PurePosixPath(str(folder).casefold())
-        known = self._newest(lambda marks: NAME in marks)
-        return tuple(
+        known = [*self._unrecorded(folder, _is_named), *self._newest(_is_named)]
+        found = [
             _itself(path)
             for path in known
             if path == start or (start in path.parents if deep else path.parent == start and path.name != GIT)
-        )
+        ]
+        return tuple(dict.fromkeys(found))
 
     def of_elsewhere(self, path: Path) -> str | None:
         """Return the source of a file outside of the workspace, "" where it is one of an approved skill; None for any other."""
@@ -182,9 +226,17 @@ class UntrustedFiles:
         found = [path for path, marks in list(self._read().items()) if wanted(marks)]
         return [PurePosixPath(path) for path in sorted(found, key=lambda path: -self._order.get(path, 0))]
 
+    def _unrecorded(self, folder: PurePosixPath, wanted: Callable[[Marks], bool]) -> list[PurePosixPath]:
+        """Return the paths below a folder of which commands that run have something to say."""
+        if not self.unfinished:
+            return []
+        with self.unfinished.looked():
+            found = self.unfinished.below(folder)
+        return [PurePosixPath(str(path).casefold()) for path, marks in found.items() if wanted(marks)]
+
     def trusted(self, path: PurePosixPath, text: str) -> tuple[str, tuple[str, ...]]:
         """Return ``text`` out of a file without its untrusted lines, and the sources of those."""
-        marks = self._of(path)
+        marks = self._of(path, text)
         if not marks:
             return text, ()
         kept, left = [], []
@@ -196,11 +248,21 @@ class UntrustedFiles:
                 kept.append(line)
         return "".join(kept), merged(*left)
 
-    def _of(self, path: PurePosixPath) -> dict[str, tuple[str, ...]]:
+    def _of(self, path: PurePosixPath, text: str | None = None) -> Marks:
+        recorded = self._recorded(path)
+        if not self.unfinished:
+            return recorded
+        with self.unfinished.looked():
+            return joined([recorded, self.unfinished.marks(path, text)])
+
+    def _recorded(self, path: PurePosixPath) -> dict[str, tuple[str, ...]]:
         return self._read().get(str(path).casefold(), {})
 
-    def add(self, found: Iterable[tuple[PurePosixPath, Marks]]) -> None:
-        """Record marks of files, all with one write. What is known of a file already stays as it is. Raises OSError."""
+    def add(self, found: Iterable[tuple[PurePosixPath, Marks]], *, since: int | None = None) -> None:
+        """Record marks of files, all with one write. What is known of a file already stays as it is. Raises OSError.
+
+        ``since`` is when the first of it may have been written, in nanoseconds; now if omitted.
+        """
         known = self._read()
         with self._lock:
             fresh: list[tuple[str, dict[str, tuple[str, ...]]]] = []
@@ -209,8 +271,10 @@ class UntrustedFiles:
                 if new := {key: sources for key, sources in marks.items() if key not in former}:
                     fresh.append((name, new))
             if fresh and self._path is not None:
-                _append(self._path, b"".join(line for name, new in fresh for line in _lines(name, new)))
-            self._times += [time.time_ns()] if fresh else []
+                append(self._path, b"".join(line for name, new in fresh for line in lines_of(name, new)))
+            if fresh:
+                now = time.time_ns()
+                self._times.append((now, now if since is None else since))
             for name, new in fresh:
                 known.setdefault(name.casefold(), {}).update(new)
                 self._order[name.casefold()] = next(self._count)
@@ -220,9 +284,26 @@ class UntrustedFiles:
             with self._lock:
                 if self._marks is None:
                     assert self._path is not None
-                    self._marks = _loaded(self._path)
+                    self._marks = loaded(self._path)
                     self._order = {path: next(self._count) for path in self._marks}
         return self._marks
+
+
+def joined(found: Iterable[Marks]) -> Marks:
+    """Return marks of one file together: what several say of the same lines has the sources of all of them."""
+    known: dict[str, tuple[str, ...]] = {}
+    for marks in found:
+        for key, sources in marks.items():
+            known[key] = merged(known[key], sources) if key in known else sources
+    return known
+
+
+def _holds(marks: Marks) -> bool:
+    return any(key != NAME for key in marks)
+
+
+def _is_named(marks: Marks) -> bool:
+    return NAME in marks
 
 
 def _lies_outside(path: PurePosixPath) -> str:
@@ -245,65 +326,3 @@ def _digest(line: str) -> str:
     if not any(map(str.isalnum, plain)):
         return ""
     return hashlib.blake2b(plain.encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-
-def _line(path: str, keys: list[str], sources: tuple[str, ...]) -> bytes:
-    return json.dumps({"path": path, "lines": keys, "from": sources}, separators=(",", ":")).encode() + b"\n"
-
-
-def _lines(path: str, marks: Marks) -> list[bytes]:
-    """Return the lines of the record that say what is known of a file."""
-    grouped: dict[tuple[str, ...], list[str]] = {}
-    for key, sources in marks.items():
-        grouped.setdefault(sources, []).append(key)
-    return [_line(path, keys, sources) for sources, keys in grouped.items()]
-
-
-def _append(path: Path, line: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        before = os.fstat(descriptor).st_size
-        left = memoryview(line)
-        while left:
-            left = left[os.write(descriptor, left) :]
-        os.fsync(descriptor)
-    except OSError:
-        os.ftruncate(descriptor, before)
-        raise
-    finally:
-        os.close(descriptor)
-
-
-def _loaded(path: Path) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Read the record; what a crash left half written at its end is no loss, since its file was not written either."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return {}
-    known: dict[str, dict[str, tuple[str, ...]]] = {}
-    for line in data.splitlines():
-        try:
-            entry = json.loads(line)
-            name, sources = str(entry["path"]).casefold(), tuple(map(str, entry["from"]))
-            marks = known[name] = known.pop(name, {})  # the newest stand last
-            for key in map(str, entry["lines"]):
-                if sources:
-                    marks.setdefault(key, sources)
-                else:
-                    marks.pop(key, None)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            log.warning("a line of %s cannot be read and is passed over", path)
-    if len(data) > _REWRITE_AT:
-        _rewrite(path, known)
-    elif data and not data.endswith(b"\n"):
-        _append(path, b"\n")
-    return known
-
-
-def _rewrite(path: Path, known: dict[str, dict[str, tuple[str, ...]]]) -> None:
-    lines = [line for name, marks in known.items() for line in _lines(name, marks)]
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    _append(fresh, b"".join(lines))
-    fresh.replace(path)

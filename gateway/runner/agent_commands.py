@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -18,13 +19,14 @@ from agent.tool_settings import ExecSettings
 from agent.tools.command_runner import CommandRequest, Job, JobState
 from agent.tools.command_taint import CommandTaint, Watch, is_output
 from agent.tools.skill_files import SkillCommands
+from agent.tools.unfinished_commands import UnfinishedCommands
 from gateway.base.errors import HomebodyError
 from gateway.logs.redaction import Redactor
 from gateway.runner import output
 from gateway.runner.client import Runner
-from gateway.runner.job_records import JobRecords
+from gateway.runner.job_records import JobRecord, JobRecords
 from gateway.runner.output import Output
-from gateway.runner.running_job import JobHome, LostJob, RunningJob
+from gateway.runner.running_job import JobHome, LostJob, RunningJob, act_of
 from gateway.sandbox.command import PATH
 from gateway.sandbox.limits import limits_of
 from gateway.sandbox.protocol import Access, Request, Sandbox
@@ -36,6 +38,7 @@ TERMINAL: Final = (40, 120)
 """Rows and columns of the terminal that a command gets."""
 MOST_LISTED: Final = 50
 """How many background commands that have ended are listed."""
+_OUTPUT_NOT_RECORDED: Final = "it cannot be recorded that the output of a command is untrusted: %s"
 _ID: Final = "abcdefghjkmnpqrstuvwxyz23456789"
 _SHELL: Final = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
 
@@ -82,7 +85,7 @@ class AgentCommands:
         self._redactor = redactor
         self._ended = ended
         self._files = files
-        self._watches: dict[str, Watch] = {}
+        self._unfinished = UnfinishedCommands(files) if files is not None else None
         self._jobs: dict[str, RunningJob | LostJob] = {}
         self._lost: list[tuple[str, JobState]] = []
         self._random = random.SystemRandom()
@@ -100,12 +103,24 @@ class AgentCommands:
     async def load(self) -> None:
         """Take in the records of earlier processes. Call it once, before the first command, whose record looks like one of theirs."""
         for record in await asyncio.to_thread(self.records.load, self.clock.now()):
-            if record.state.status == "unknown" and record.state.taint and self._files is not None:
-                since, carried = int(record.state.started.timestamp() * 1e9), frozenset(record.state.taint)
-                await self._mark(Watch(since, carried, {}, record.folders, complete=False))
+            if record.state.status == "unknown":
+                await asyncio.to_thread(self._end_lost, record)
             self._jobs[record.state.id] = LostJob(record.state, record.audience, record.turn, Path(self.workspace))
             if record.state.status == "unknown" and record.state.background:
                 self._lost.append((record.key, record.state))
+
+    def _end_lost(self, record: JobRecord) -> None:
+        """Record what a command changed whose end no process saw.
+
+        One that had nothing untrusted within reach may have read what came there while it ran. Blocks.
+        """
+        if self._files is None or self._unfinished is None:
+            return
+        state = record.state
+        taint = state.taint or tuple(one for one in self._files.sources_of(act_of(state)) if not is_output(one))
+        since = int(state.started.timestamp() * 1e9)
+        self._unfinished.put(state.id, Watch(since, frozenset(taint), {}, record.folders, complete=False))
+        self._end(state.id)
 
     def report_lost(self) -> None:
         """Report background commands whose end no process saw to ``ended``, once. Call it when the agent's sessions can be reached."""
@@ -144,7 +159,8 @@ class AgentCommands:
             )
         except BaseException as error:  # also a cancellation: a job that did not start must not stay listed
             del self._jobs[job.id]
-            self._watches.pop(job.id, None)
+            if self._unfinished is not None:
+                self._unfinished.drop(job.id)
             self.records.remove(job.id)
             if isinstance(error, HomebodyError):
                 raise CommandRefused(str(error), hint=error.hint) from error
@@ -166,24 +182,36 @@ class AgentCommands:
 
     def _look(self, job: RunningJob) -> None:
         """Find what has come within reach of a command that had nothing untrusted there. Blocks."""
-        found = self._files.sources_of(job.act) if self._files is not None else ()
-        if self._files is None or all(map(is_output, found)):  # a command does not know the names of files of later output
+        files, unfinished = self._files, self._unfinished
+        if files is None or unfinished is None:
+            return
+        with unfinished.others(job.id) as since:
+            found = () if job.state.sources else files.sources_of(job.act)  # this may have been found meanwhile
+        if all(map(is_output, found)):  # a command does not know the names of files of later output
             return
         job.add_sources(found)
-        if (watch := self._watches.get(job.id)) is not None:
-            self._watches[job.id] = self._files.tainted(watch, found)
-            self._files.printed(PurePosixPath(job.record.path), frozenset(found))
+        if (watch := unfinished.watch_of(job.id)) is not None:
+            more = replace(watch, taint=watch.taint.union(found)) if watch.taint else files.tainted(watch, found, since)
+            unfinished.put(job.id, more, partial(self._look_for_others, job))
+            files.printed(PurePosixPath(job.record.path), frozenset(found))
+
+    def _look_for_others(self, job: RunningJob) -> None:
+        """Find it for somebody who asks about a file that the command may have written. Blocks."""
+        try:
+            self._look(job)
+        except OSError as error:
+            log.warning(_OUTPUT_NOT_RECORDED, error)
 
     def _prepare(self, job: RunningJob, audience: Audience, access: Access) -> None:
         """Write down what is known of a command that is about to start or to be given input. Blocks; raises OSError."""
         taint = frozenset(job.state.taint)
-        if self._files is not None and access == "rw":
-            former = self._watches.get(job.id)
+        if self._files is not None and self._unfinished is not None and access == "rw":
+            former = self._unfinished.watch_of(job.id)
             if former is not None and former.taint:
                 watch = replace(former, taint=taint)
             else:
                 watch = self._files.begin(taint, audience, self.clock.now().date())
-            self._watches[job.id] = watch
+            self._unfinished.put(job.id, watch, partial(self._look_for_others, job))
             if taint:
                 job.folders = self._files.folders_to_keep(watch)
                 self._files.printed(PurePosixPath(job.record.path), taint)
@@ -240,16 +268,15 @@ class AgentCommands:
         try:
             await self.look(job)
         except OSError as error:
-            log.warning("it cannot be recorded that the output of a command is untrusted: %s", error)
-        watch = self._watches.pop(job.id, None)
-        if watch is not None and watch.taint:
-            await self._mark(watch)
+            log.warning(_OUTPUT_NOT_RECORDED, error)
+        await asyncio.to_thread(self._end, job.id)
 
-    async def _mark(self, watch: Watch) -> None:
-        assert self._files is not None
+    def _end(self, name: str) -> None:
+        """Record which files a command changed that has ended. Blocks."""
         try:
-            await asyncio.to_thread(self._files.end, watch)
-        except OSError as error:
+            if self._unfinished is not None:
+                self._unfinished.end(name)
+        except OSError as error:  # until it can be, they count as untrusted
             log.warning("it cannot be recorded which files hold untrusted text: %s", error)
 
     async def _note_end(self, job: RunningJob) -> None:

@@ -46,6 +46,12 @@ class JobHome:
     in_background: Callable[[RunningJob], None]
 
 
+def act_of(state: JobState) -> Act:
+    """Return what a command does, as it was asked for."""
+    argv = plain_words(state.command)
+    return Act(kind="exec", summary="", command=state.command, argv=argv, cwd=state.cwd, env=state.env, network=state.network)
+
+
 class RunningJob:
     """A command of this process, running or ended. Implements ``agent.tools.command_runner.Job``."""
 
@@ -104,11 +110,7 @@ class RunningJob:
     @property
     def act(self) -> Act:
         """What it does, as it was asked for."""
-        state = self._state
-        argv = plain_words(state.command)
-        return Act(
-            kind="exec", summary="", command=state.command, argv=argv, cwd=state.cwd, env=state.env, network=state.network
-        )
+        return act_of(self._state)
 
     @property
     def record(self) -> JobState:
