@@ -13,4 +13,6 @@ from pydantic.alias_generators import to_camel
 class Section(BaseModel):
     """A section of the settings: camelCase keys; unknown keys are ignored (the loader warns about them)."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", defer_build=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", defer_build=True, allow_inf_nan=False
+    )

@@ -27,7 +27,9 @@ Reactions = Literal["off", "own", "all"]
 class Section(BaseModel):
     """A part of the settings: camelCase keys; unknown keys are left out, and the reader of the file warns of them."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", defer_build=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", defer_build=True, allow_inf_nan=False
+    )
 
 
 class BlockCoalescing(Section):

@@ -51,7 +51,8 @@ class Progress:
 class WebChannel:
     """A ``Channel`` with ``Drafts``, ``DraftsEnd``, ``Fetches``, ``Follows`` and ``Shows``. ``tell`` is given what open pages show.
 
-    ``folder`` is for what is kept, by what ``log`` makes for a session; ``on_stop`` stops the running turn of a conversation.
+    ``folder`` is for what is kept, by what ``log`` makes for a session; ``on_stop`` stops the running turn of a conversation; ``during``
+    returns which conversation is open under a session's key, "" before the first.
     """
 
     name = WEB
@@ -68,6 +69,7 @@ class WebChannel:
         tell: Callable[[str, Any], None],
         on_stop: Callable[[ChatAddress], Awaitable[None]],
         log: Callable[[Path, str], ConversationLog] = ConversationLog,
+        during: Callable[[str], str] = lambda _: "",
     ) -> None:
         self.files = StoredFiles(folder / "files")
         self._clock = clock
@@ -75,6 +77,7 @@ class WebChannel:
         self._tell = tell
         self._on_stop = on_stop
         self._make_log = log
+        self._during = during
         self._logs: dict[str, ConversationLog] = {}
         self._messages: OrderedDict[str, str] = OrderedDict()
         self._progress: dict[str, Progress] = {}
@@ -232,6 +235,8 @@ class WebChannel:
 
     async def _keep(self, session: str, line: Mapping[str, Any]) -> None:
         kept = {**line, "at": self._clock.now().isoformat()}
+        if during := self._during(session):
+            kept["during"] = during
         async with self._writing:
             await asyncio.to_thread(self._log(session).add, kept)
         self._tell("chat.said", {"session": session, "line": kept})

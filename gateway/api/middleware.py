@@ -38,6 +38,9 @@ FORWARDING = frozenset(
 )
 FORWARDING_PREFIX = b"x-forwarded"
 _SCHEME = b"bearer "
+_PROXY: Final = (
+    "Let the proxy that encrypts send X-Forwarded-Proto: https, as Caddy and Tailscale do; name it in gateway.trustedProxies."
+)
 OWN_PAGE: Final = ("/enter", "/page/", "/static/")
 """What the gateway's own page asks for: pages of the same host may, and none else."""
 
@@ -182,16 +185,20 @@ class AllowedOrigins(_Check):
         """Judge by the Origin header, and below ``own`` by what the browser says of where a request comes from."""
         origins = _values(scope["headers"], b"origin")
         if self._own and scope["path"].startswith(self._own):
-            return None if self._is_own(scope, origins) else self._foreign(_shown(origins) if origins else "another site")
+            if self._is_own(scope, origins):
+                return None
+            hosts = _values(scope["headers"], b"host")
+            own = origins and hosts and origins[0].lower() == b"https://" + hosts[0].lower()
+            return self._foreign(_shown(origins) if origins else "another site", _PROXY if own else "")
         known = len(origins) == 1 and origins[0].lower() in self._origins
         if scope["path"].startswith(HOOKS) or not origins or known:
             return None
         return self._foreign(_shown(origins))
 
     @staticmethod
-    def _foreign(whose: str) -> Refusal:
+    def _foreign(whose: str, hint: str = "") -> Refusal:
         error = f"pages of {whose} may not call this gateway"
-        return Refusal(403, "foreign-origin", error, "If they should, add that origin to gateway.allowedOrigins.")
+        return Refusal(403, "foreign-origin", error, hint or "If they should, add that origin to gateway.allowedOrigins.")
 
     @staticmethod
     def _is_own(scope: Scope, origins: list[bytes]) -> bool:
@@ -204,8 +211,8 @@ class AllowedOrigins(_Check):
         if not origins:
             return scope["method"] in {"GET", "HEAD"}
         hosts = _values(scope["headers"], b"host")
-        schemes = (b"https://",) if is_encrypted(scope) else (b"http://", b"https://")
-        return len(origins) == len(hosts) == 1 and origins[0].lower() in {scheme + hosts[0].lower() for scheme in schemes}
+        scheme = b"https://" if is_encrypted(scope) else b"http://"
+        return len(origins) == len(hosts) == 1 and origins[0].lower() == scheme + hosts[0].lower()
 
 
 def is_encrypted(scope: Scope) -> bool:

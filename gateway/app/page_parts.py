@@ -11,6 +11,7 @@ from channels.platform import Policy
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.app.dependencies import Dependencies
+from gateway.ledger.rows import Approval
 from gateway.settings.root import SettingsStore
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ FOLDER: Final = "web"
 class PageParts:
     """``keep`` is given the channel once the page is used; ``stop`` stops the running turn of a conversation.
 
-    ``outside`` returns what is looked at for changes that no page makes, by the kind of event that tells of them.
+    ``approval`` finds a question by its id. ``outside`` returns what is looked at for changes that no page makes, by the kind of event
+    that tells of them.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class PageParts:
         *,
         agents: Mapping[str, RunningAgent],
         keep: Callable[[Channel, Policy], None],
+        approval: Callable[[str], Awaitable[Approval | None]],
         stop: Callable[[ChatAddress], Awaitable[None]],
         outside: Callable[[], Mapping[str, Facts]],
     ) -> None:
@@ -46,6 +49,7 @@ class PageParts:
         self._settings = settings
         self._agents = agents
         self._keep = keep
+        self._approval = approval
         self._stop = stop
         self._channel: WebChannel | None = None
         self._hub: EventHub | None = None
@@ -81,7 +85,9 @@ class PageParts:
             from channels.web.channel import WebChannel
 
             folder = self._deps.paths.state / FOLDER
-            self._channel = WebChannel(clock=self._deps.clock, folder=folder, tell=self._tell, on_stop=self._stop)
+            self._channel = WebChannel(
+                clock=self._deps.clock, folder=folder, tell=self._tell, on_stop=self._stop, during=self._during
+            )
             self._keep(self._channel, Policy(local=True))
         return self._channel
 
@@ -124,7 +130,7 @@ class PageParts:
             browsers=self.browsers,
             hub=self.hub,
             files=self.channel.files,
-            calls={**known, **ChatHandlers(self._agents, lambda: self.channel).calls()},
+            calls={**known, **ChatHandlers(self._agents, lambda: self.channel, self._approval).calls()},
             told=self._told,
             changed=self.publish,
             log=structlog.get_logger("gateway.page"),
@@ -153,6 +159,12 @@ class PageParts:
 
             data = {"session": data["session"], "item": told_line(data["line"])}
         self.hub.publish(kind, data)
+
+    def _during(self, session: str) -> str:
+        """Return the id of the conversation that is open under a session's key."""
+        agent = self._agents.get(session.split(":")[1])
+        record = agent.store.get(session) if agent is not None else None
+        return record.session if record is not None else ""
 
     def _told(self) -> dict[str, Any]:
         from importlib.metadata import version

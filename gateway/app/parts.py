@@ -155,6 +155,7 @@ class GatewayParts:
             self.settings,
             agents=self.agents,
             keep=self.channel_supervisor.keep,
+            approval=ledger.approvals.get,
             stop=self._stop_terminal,
             outside=self._outside,
         )

@@ -198,13 +198,15 @@ def _open_to_others(source: Path) -> list[Problem]:
         return []
     if not mode & 0o077:
         return []
-    return [Problem("holds a secret and can be read by other users", file=str(source), hint=f"Run: chmod 600 {source}")]
+    return [Problem(READABLE, file=str(source), hint=f"Run: chmod 600 {source}")]
 
 
 def _in_order(problems: list[Problem]) -> tuple[Problem, ...]:
     return tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.line))
 
 
+READABLE = "holds a secret and can be read by other users"
+"""What is wrong with the mode of a file, which writing it mends."""
 _LONGEST_SHOWN = 60
 _TRUTH, _WHOLE, _NUMBER, _TEXT, _LIST, _SECTION = (
     "true or false",
@@ -223,7 +225,7 @@ _KINDS = {
     "int_parsing_size": _WHOLE,
     "float_type": _NUMBER,
     "float_parsing": _NUMBER,
-    "finite_number": _NUMBER,
+    "finite_number": "a finite number",
     "string_type": _TEXT,
     "path_type": "a path",
     "list_type": _LIST,

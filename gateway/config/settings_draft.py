@@ -13,7 +13,7 @@ from gateway.base.paths import Paths
 from gateway.config.document import Document, read_document
 from gateway.config.edit import EditRefused, with_value, without
 from gateway.config.effective import ROOT, parse_value, path_in_file, reload_mode, resolve_key
-from gateway.config.load import Checked, check
+from gateway.config.load import READABLE, Checked, check
 from gateway.config.secrets import MASK, NAMES, passwords_in
 from gateway.config.settings_form import holds_secret, is_reference
 from gateway.config.syntax_tree import KeyPath, Node, dotted_key, plain
@@ -33,7 +33,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The text that changes make of a file. ``problems`` are by the key that was to be changed; with any, nothing may be written."""
+    """The text that changes make of a file. ``problems`` are by the key that was to be changed; with any, nothing may be written.
+
+    ``warnings`` leave out what writing the file mends.
+    """
 
     text: str
     problems: tuple[Problem, ...]
@@ -73,7 +76,8 @@ def draft(text: str, source: Path, changes: Sequence[Change], env: Mapping[str, 
     paths_of = [resolve_key(change.key)[0] for change in changes]
     hot = tuple(dotted_key(path) for path in paths_of if reload_mode(path) == "hot")
     restart = tuple(dotted_key(path) for path in paths_of if reload_mode(path) != "hot")
-    return Draft(after, tuple(_new_errors(before, checked)), checked.warnings, hot, restart)
+    warnings = tuple(one for one in checked.warnings if one.message != READABLE)
+    return Draft(after, tuple(_new_errors(before, checked)), warnings, hot, restart)
 
 
 def shown_diff(before: str, after: str, file: str) -> list[str]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from gateway.page.asset_packing import one_module, shortened_script, shortened_style
+from gateway.page.asset_packing import VENDORED, one_module, shortened_style
 
 ASSETS: Final = Path(__file__).with_name("assets")
 TYPES: Final = {
@@ -24,8 +24,8 @@ TYPES: Final = {
     ".webmanifest": "application/manifest+json",
 }
 LANGUAGES: Final = ("en", "de")
-PAGES: Final = "pages.js"
-"""All modules in ``pages/`` as one."""
+SCRIPT: Final = "app.js"
+"""All scripts of our own as one."""
 _MARK: Final = "{{version}}"
 _NAME: Final = re.compile(r"[a-z0-9-]+(?:/[a-z0-9-]+)?\.[a-z]+")
 
@@ -49,8 +49,9 @@ class AssetFiles:
     def names(self) -> frozenset[str]:
         """The names that can be asked for."""
         found = {path.relative_to(self._folder).as_posix() for path in self._folder.rglob("*") if path.is_file()}
-        sent = (name for name in found if _NAME.fullmatch(name) and not name.startswith(("texts/", "pages/")))
-        return frozenset(sent) | {PAGES} | {texts_of(language) for language in LANGUAGES}
+        scripts = {name for name in found if name.endswith(".js") and not name.startswith(VENDORED)}
+        sent = (name for name in found - scripts if _NAME.fullmatch(name) and not name.startswith("texts/"))
+        return frozenset(sent) | {SCRIPT} | {texts_of(language) for language in LANGUAGES}
 
     @cached_property
     def version(self) -> str:
@@ -76,13 +77,12 @@ class AssetFiles:
         """Return what is sent under a name. The vendored file is sent as it was published."""
         if language := next((one for one in LANGUAGES if name == texts_of(one)), ""):
             return self._texts(language)
-        if name == PAGES:
-            return one_module(
-                {path.stem: path.read_text("utf-8") for path in sorted((self._folder / "pages").glob("*.js"))}
-            ).encode()
+        if name == SCRIPT:
+            pages = sorted((self._folder / "pages").glob("*.js"))
+            modules = {path.stem: path.read_text("utf-8") for path in (*self._folder.glob("*.js"), *pages)}
+            return one_module(modules, [path.stem for path in pages], "app").encode()
         data = (self._folder / name).read_bytes()
-        shorten = _SHORTEN.get(name.rpartition(".")[2])
-        return data if shorten is None or name.startswith("vendor/") else shorten(data.decode()).encode()
+        return shortened_style(data.decode()).encode() if name.endswith(".css") else data
 
     def _texts(self, language: str) -> bytes:
         """Return all texts in a language, by their keys."""
@@ -90,9 +90,6 @@ class AssetFiles:
         for path in sorted((self._folder / "texts").glob("*.json")):
             merged |= {key: both[language] for key, both in json.loads(path.read_text("utf-8")).items()}
         return json.dumps(merged, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-_SHORTEN: Final = {"js": shortened_script, "css": shortened_style}
 
 
 def texts_of(language: str) -> str:

@@ -1,16 +1,20 @@
-"""Makes what is sent of the page's sources: less of it, and the pages as one module, because texts that are alike compress well together.
+"""Makes what is sent of the page's sources: less of it, and all scripts as one module, because texts that are alike compress well together.
 
-There is no build: this happens when a file is first asked for. Sources stay modules that a browser could load as they are.
+There is no build: this happens when a file is first asked for.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
-_IMPORT: Final = re.compile(r'import \{ ([\w$]+(?:, [\w$]+)*) \} from "\.\./([\w./-]+)";')
+_IMPORT: Final = re.compile(r'import \{ ([\w$]+(?:, [\w$]+)*) \} from "\.\.?/([\w/-]+)\.js";')
+_EXPORT: Final = re.compile(r"export (?:async )?(?:function|const|class) (\w+)")
+_EXPORTED: Final = re.compile(r"export \{ (\w+(?:, \w+)*) \};")
 _DEFAULT: Final = re.compile(r"export default function (\w+)\(")
+VENDORED: Final = "vendor/"
+"""Where files of others are, which are sent as they were published."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*")
 _AROUND: Final = re.compile(r"\s*([{};,])\s*")
 
@@ -28,44 +32,66 @@ def shortened_style(text: str) -> str:
     return _AROUND.sub(r"\1", kept).replace(": ", ":").replace(";}", "}")
 
 
-def one_module(pages: Mapping[str, str]) -> str:
-    """Return a module that exports each page under its name.
+def one_module(modules: Mapping[str, str], pages: Collection[str], begins: str) -> str:
+    """Return all modules as one that does what ``begins`` does when it is loaded. ``pages`` are shown by ``import("./pages.js")``.
 
-    A page is a module with imports of the form ``import { a, b } from "../ui.js";`` and one default export, a function.
+    A module is named by its file without ``.js``. It has imports of the form ``import { a, b } from "./ui.js";``, and what it exports
+    is exported where it is declared, or in one line. A page has one default export, a function.
 
     Raises:
-        ValueError: a page is written otherwise, or two pages import one name from different files.
+        ValueError: one is written otherwise, or imports what is not there.
     """
-    imports: dict[str, str] = {}
-    bodies = [_expression(name, text, imports) for name, text in pages.items()]
-    files = dict.fromkeys(imports.values())
-    heads = [f'import {{ {", ".join(one for one in imports if imports[one] == file)} }} from "./{file}";\n' for file in files]
-    return "".join([*heads, *bodies])
+    order: list[str] = []
+    _visit(begins, modules, order, ())
+    for page in pages:
+        _visit(page, modules, order, ())
+    order.remove(begins)
+    foreign: set[str] = set()
+    bodies = [_expression(name, modules, pages, foreign) for name in (*order, begins)]
+    shown = f"const $pages = {{ {', '.join(f'{page}: ${page}' for page in pages)} }};\n"
+    return "".join(
+        [*sorted(foreign), *bodies[:-1], shown, bodies[-1].replace('import("./pages.js")', "Promise.resolve($pages)")]
+    )
 
 
-def _expression(name: str, text: str, imports: dict[str, str]) -> str:
-    """Return a page as a constant, and note what it imports."""
+def _visit(name: str, modules: Mapping[str, str], order: list[str], above: tuple[str, ...]) -> None:
+    """Put a module behind those that it imports."""
+    if name in order:
+        return
+    if name in above or name not in modules:
+        raise ValueError(f"{' -> '.join((*above, name))}: {'a circle' if name in above else 'there is no such module'}")
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name}: a page is named by small letters and digits")
-    lines, shown = [], ""
-    for line in shortened_script(text).splitlines():
+        raise ValueError(f"{name}: a module is named by small letters and digits")
+    for _, file in _IMPORT.findall(modules[name]):
+        if not file.startswith(VENDORED):
+            _visit(file, modules, order, (*above, name))
+    order.append(name)
+
+
+def _expression(name: str, modules: Mapping[str, str], pages: Collection[str], foreign: set[str]) -> str:
+    """Return a module as a constant that holds what it exports; ``foreign`` gets the imports of what others wrote."""
+    lines, exported, default = [], [], ""
+    for line in shortened_script(modules[name]).splitlines():
         if found := _IMPORT.fullmatch(line):
-            _note(name, found, imports)
-            continue
-        if found := _DEFAULT.match(line):
-            if shown:
+            if found[2].startswith(VENDORED):
+                foreign |= {f'import {{ {one} }} from "./{found[2]}.js";\n' for one in found[1].split(", ")}
+            else:
+                lines.append(f"const {{ {found[1]} }} = ${found[2]};")
+        elif found := _EXPORTED.fullmatch(line):
+            exported += found[1].split(", ")
+        elif found := _DEFAULT.match(line):
+            if default:
                 raise ValueError(f"{name}: it has two default exports")
-            shown = found[1]
+            default = found[1]
+            lines.append(line.removeprefix("export default "))
+        elif found := _EXPORT.match(line):
+            exported.append(found[1])
+            lines.append(line.removeprefix("export "))
         elif line.startswith(("import ", "export ")):
             raise ValueError(f"{name}: cannot be put together with others: {line[:80]}")
-        lines.append(line.removeprefix("export default "))
-    if not shown:
-        raise ValueError(f"{name}: it has no default export")
-    body = "".join(f"{line}\n" for line in lines)
-    return f"export const {name} = (() => {{\n{body}return {shown};\n}})();\n"
-
-
-def _note(name: str, found: re.Match[str], imports: dict[str, str]) -> None:
-    for one in found[1].split(", "):
-        if imports.setdefault(one, found[2]) != found[2]:
-            raise ValueError(f"{name}: {one} comes from {found[2]} here and from {imports[one]} elsewhere")
+        else:
+            lines.append(line)
+    if (name in pages) != bool(default) or (default and exported):
+        raise ValueError(f"{name}: a page has one default export, and nothing else has one")
+    body, exports = "".join(f"{line}\n" for line in lines), f"{{ {', '.join(exported)} }}"
+    return f"const ${name} = (() => {{\n{body}return {default or exports};\n}})();\n"

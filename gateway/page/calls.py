@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from gateway.page.browsers import BrowserRole
 
@@ -74,10 +74,17 @@ CALLS: Final[Mapping[str, BrowserRole]] = {
 """Calls by name. "viewer": reads only, for anybody who was let in; "owner": changes something, or shows what only an owner may see."""
 
 
-def allowed(name: str, role: BrowserRole) -> bool | None:
-    """Return whether a role may make a call; None for one that the page does not have."""
+AS_VIEWER: Final[Mapping[str, Mapping[str, Any]]] = {"doctor.findings": {"offline": True}}
+"""Arguments that a viewer may leave out or give these values alone: asking other machines is done with the owner's keys."""
+
+
+def allowed(name: str, role: BrowserRole, given: Mapping[str, Any]) -> bool | None:
+    """Return whether a role may make a call with these arguments; None for one that the page does not have."""
     needed = CALLS.get(name)
-    return None if needed is None else role == "owner" or needed == "viewer"
+    if needed is None or role == "owner":
+        return None if needed is None else True
+    bound = AS_VIEWER.get(name, {})
+    return needed == "viewer" and all(given.get(key, value) is value for key, value in bound.items())
 
 
 def changes(name: str) -> bool:

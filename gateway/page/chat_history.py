@@ -36,24 +36,45 @@ class History:
 
 
 def read_history(
-    path: Path | None, said: Sequence[Mapping[str, Any]], started: datetime | None, before: int | None, limit: int
+    path: Path | None,
+    said: Sequence[Mapping[str, Any]],
+    started: datetime | None,
+    before: int | None,
+    limit: int,
+    *,
+    session: str = "",
 ) -> History:
     """Return the last items before a byte of a transcript, and what the channel keeps of the same time. Blocking.
 
     What it keeps of a turn belongs to the transcript that has the turn, whenever it was; the rest to the conversation that was open
-    then, which ``started`` is the beginning of: it may be one that was restored, and another one may lie between.
+    then, which is ``session`` and began at ``started``: it may be one that was restored, and another one may lie between. Commands
+    and their replies are of the conversation that was open when they were stored (``during``).
     """
     found, rest = _tail(path, before, limit) if path is not None else ([], None)
     since = max(found[0][1].at, started or found[0][1].at) if found and rest is not None else started
     until = None if path is None or before is None else _instant(path, before)
     here = {name for _, entry in found for name in _names(entry.id)}
-    own = [line for line in said if line.get("uid") in here or _within(line, since, until)]
+    earliest = found[0][1].at if found and rest is not None else None
+    answered = _answered_elsewhere(said, session)
+    own = [
+        line
+        for line in said
+        if line.get("uid") in here
+        or (_within(line, since, until) and line.get("during", session) in {session, ""})
+        or (line.get("uid") not in answered and line.get("during", "") == session != "" and _within(line, earliest, until))
+    ]
     typed = {line["uid"] for line in own if line.get("who") == "user"}
     sent = {line["uid"] for line in own if line.get("who") == "agent" and line.get("text") and not line.get("buttons")}
     items = [item for place, entry in found for item in _items(place, entry, typed, sent)]
     pressed = {line["target"]: line["label"] for line in said if line.get("who") == "press"}
     items += [_own_item(line, pressed) for line in own if line.get("who") != "press"]
     return History(sorted(items, key=lambda item: item["at"]), rest)
+
+
+def asked_in(item: Mapping[str, Any]) -> str:
+    """Return the name of the question that the buttons of an item decide (``/approve NAME once``); "" where there is none."""
+    words = [str(one.get("value", "")).split() for one in item.get("buttons", ())]
+    return next((found[1] for found in words if len(found) > 1 and found[0] == "/approve"), "")
 
 
 def search_history(path: Path, words: Sequence[str], most: int) -> list[dict[str, Any]]:
@@ -138,6 +159,11 @@ def _names(entry: str) -> tuple[str, str]:
     """
     turn, _, message = entry.rpartition(":")[0].partition("~")
     return turn, message or turn
+
+
+def _answered_elsewhere(said: Sequence[Mapping[str, Any]], session: str) -> set[str]:
+    """Return the names of messages that were answered while another conversation was open than ``session``, which they began."""
+    return {line["uid"] for line in said if line.get("who") == "agent" and line.get("during", session) != session}
 
 
 def _within(line: Mapping[str, Any], since: datetime | None, until: datetime | None) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.page.asset_files import ASSETS, LANGUAGES, PAGES, TYPES, AssetFiles, texts_of
+from gateway.page.asset_files import ASSETS, LANGUAGES, SCRIPT, TYPES, AssetFiles, texts_of
 from gateway.page.asset_packing import one_module, shortened_script, shortened_style
 
 if TYPE_CHECKING:
@@ -31,47 +31,64 @@ def test_all_files_that_a_browser_loads_are_small() -> None:
     assert sum(sizes.values()) + max(texts) <= LARGEST, (texts, sorted(sizes.items(), key=lambda one: -one[1]))
 
 
-def test_pages_are_put_together_without_their_comments() -> None:
-    one = '// One.\nimport { html, t } from "../ui.js";\nconst here = 1;\n\nexport default function One({ role }) {\n  return here;\n}\n'
-    two = 'import { html } from "../ui.js";\nconst here = 2;\nexport default function Two() { return here; }\n'
-    assert one_module({"one": one, "two": two}) == (
-        'import { html, t } from "./ui.js";\n'
-        "export const one = (() => {\nconst here = 1;\nfunction One({ role }) {\nreturn here;\n}\nreturn One;\n})();\n"
-        "export const two = (() => {\nconst here = 2;\nfunction Two() { return here; }\nreturn Two;\n})();\n"
+FIRST = (
+    'import { a } from "./vendor/x.js";\n// About it.\nexport const first = a;\n'
+    "export async function go() {\n  return 1;\n}\nexport { a };\n"
+)
+PAGE = (
+    'import { first, go } from "../first.js";\nimport { a } from "../vendor/x.js";\n\n'
+    "export default function One({ role }) {\n  return go;\n}\n"
+)
+BEGINS = 'import { go } from "./first.js";\nimport("./pages.js").then((module) => module.one);\n'
+
+
+def test_scripts_are_put_together_without_their_comments_each_behind_what_it_needs() -> None:
+    assert one_module({"app": BEGINS, "one": PAGE, "first": FIRST}, ["one"], "app") == (
+        'import { a } from "./vendor/x.js";\n'
+        "const $first = (() => {\nconst first = a;\nasync function go() {\nreturn 1;\n}\nreturn { first, go, a };\n})();\n"
+        "const $one = (() => {\nconst { first, go } = $first;\nfunction One({ role }) {\nreturn go;\n}\nreturn One;\n})();\n"
+        "const $pages = { one: $one };\n"
+        "const $app = (() => {\nconst { go } = $first;\nPromise.resolve($pages).then((module) => module.one);\nreturn {  };\n})();\n"
     )
 
 
 @pytest.mark.parametrize(
-    ("text", "wrong"),
+    ("page", "first", "wrong"),
     [
-        ("const a = 1;", "no default export"),
-        ("export default function A() {}\nexport default function B() {}", "two default exports"),
-        ("export default function A() {}\nexport const b = 1;", "put together"),
-        ('import * as all from "../ui.js";\nexport default function A() {}', "put together"),
-        ('import { html } from "../api.js";\nexport default function A() {}', "elsewhere"),
+        ("const a = 1;", FIRST, "one default export"),
+        ("export default function A() {}\nexport default function B() {}", FIRST, "two default exports"),
+        ("export default function A() {}\nexport const b = 1;", FIRST, "one default export"),
+        (PAGE, FIRST + "export default function A() {}", "nothing else has one"),
+        ('import * as all from "../first.js";\nexport default function A() {}', FIRST, "put together"),
+        ('import { html } from "../api.js";\nexport default function A() {}', FIRST, "no such module"),
+        (PAGE, 'import { go } from "./first.js";\n' + FIRST, "circle"),
     ],
 )
-def test_a_page_that_cannot_be_put_together_is_named(text: str, wrong: str) -> None:
-    first = 'import { html } from "../ui.js";\nexport default function First() {}'
-    with pytest.raises(ValueError, match=f"page: .*{wrong}"):
-        one_module({"first": first, "page": text})
+def test_a_script_that_cannot_be_put_together_is_named(page: str, first: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match=rf"(one|first)\b.*{wrong}"):
+        one_module({"app": BEGINS, "one": page, "first": first}, ["one"], "app")
 
 
 def test_what_is_sent_differs_from_the_sources_in_space_and_comments_alone() -> None:
     files = AssetFiles()
-    for path in [*ASSETS.glob("*.js"), ASSETS / "style.css"]:
-        found = files.get(path.name)
-        assert found is not None
-        shorten = shortened_style if path.suffix == ".css" else shortened_script
-        sent = gzip.decompress(found.packed).decode()
-        assert sent == shorten(path.read_text())
-        kept = [line.strip() for line in path.read_text().splitlines() if not line.strip().startswith(("//", "/*"))]
-        assert _marks(sent) == _marks(" ".join(kept)) if path.suffix == ".css" else sent.split() == " ".join(kept).split()
-    pages = files.get(PAGES)
-    assert pages is not None
-    sent = gzip.decompress(pages.packed).decode()
-    for path in (ASSETS / "pages").glob("*.js"):
-        assert f"export const {path.stem} = " in sent
+    style, script = files.get("style.css"), files.get(SCRIPT)
+    assert style is not None
+    assert script is not None
+    sent = gzip.decompress(style.packed).decode()
+    assert sent == shortened_style((ASSETS / "style.css").read_text())
+    kept = [
+        line.strip() for line in (ASSETS / "style.css").read_text().splitlines() if not line.strip().startswith(("//", "/*"))
+    ]
+    assert _marks(sent) == _marks(" ".join(kept))
+    lines = gzip.decompress(script.packed).decode().splitlines()
+    for path in SCRIPTS:
+        own = [line for line in shortened_script(path.read_text()).splitlines() if not line.startswith(("import ", "export {"))]
+        begin = lines.index(f"const ${path.stem} = (() => {{")
+        taken = lines[begin + 1 : lines.index("})();", begin) - 1]
+        plain = [
+            re.sub(r"^export (default )?", "", line).replace('import("./pages.js")', "Promise.resolve($pages)") for line in own
+        ]
+        assert [line for line in taken if not re.fullmatch(r"const \{ .* \} = \$\w+;", line)] == plain, path.name
 
 
 def test_what_others_wrote_is_as_they_published_it_and_has_its_licence() -> None:
@@ -156,7 +173,9 @@ async def test_files_come_with_the_policy_and_are_kept_only_under_their_version(
     old = await tab.client.get("/static/000000000000/app.js")
     assert old.headers["cache-control"] == "no-cache"
     plain = await tab.client.get(f"/static/{files.version}/app.js", headers={"accept-encoding": "identity"})
-    assert plain.content == shortened_script((ASSETS / "app.js").read_text()).encode()
+    script = files.get("app.js")
+    assert script is not None
+    assert plain.content == gzip.decompress(script.packed)
 
 
 TRICKS = [
@@ -173,6 +192,7 @@ TRICKS = [
     "C:\\x",
     "texts/shell.json",
     "pages/chat.js",
+    "ui.js",
     "vendor/LICENSE.txt",
     "vendor",
     "",

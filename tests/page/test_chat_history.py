@@ -218,9 +218,45 @@ async def test_a_restored_conversation_is_shown_and_the_other_one_is_not(village
             await tab.call("sessions.undo", key=SESSION)
             while (await anext(events))["kind"] != "sessions":
                 pass
+        former.append(("user", "/new"))
         assert await texts_of(tab) == former
         await said(tab, "And?", key="another-key-3")
         more = [*former, ("user", "And?"), ("agent", "Back again.")]
         await eventually(lambda: texts_of(tab), lambda found: found == more)
         await tab.call("sessions.undo", key=SESSION)
-        assert await texts_of(tab) == other
+        found = await texts_of(tab)
+        assert found[-2:] == other, found
+        assert not {*more} & {*found}
+        await said(tab, "/whoami", key="another-key-4")
+        await eventually(lambda: texts_of(tab), lambda found: found[-1][0] == "agent" and found[-2] == ("user", "/whoami"))
+        whole = await texts_of(tab)
+        await tab.call("sessions.undo", key=SESSION)
+        assert await texts_of(tab) == more
+        await tab.call("sessions.undo", key=SESSION)
+        assert await texts_of(tab) == whole, "commands of a restored conversation are shown"
+
+
+async def test_a_question_has_the_decision_wherever_that_was_made(village: PageVillage) -> None:
+    village.model.then([ToolCall(id="c1", name="exec", arguments={"command": "touch x"})], "Then not.")
+    async with village.page() as served:
+        tab = await served.tab()
+        await said(tab, "do it")
+
+        async def question() -> dict[str, Any] | None:
+            items = (await tab.call("chat.history", session=SESSION))["items"]
+            return next((one for one in items if one.get("buttons")), None)
+
+        await eventually(question, lambda found: found is not None)
+        asked = await question()
+        assert asked is not None
+        assert asked["approval"] == {"state": "pending", "always": False}
+        name = asked["buttons"][0]["value"].split()[1]
+        await served.house.approvals.decisions.decide(name, "deny", "command line, deny")
+        press = {"session": SESSION, "target": asked["id"], "value": asked["buttons"][0]["value"], "key": "press-press-press"}
+        refused = await tab.post("/page/call/chat.press", press)
+        assert refused.status_code == 400
+        assert refused.json()["error"]["message"] == f"#{name} is not open any more: denied"
+        now = await question()
+        assert now is not None
+        assert now["approval"]["state"] == "denied"
+        assert "pressed" not in now

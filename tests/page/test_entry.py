@@ -12,7 +12,7 @@ import pytest
 
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.page.browsers import CODE_LIFETIME, COOKIE_LIFETIME, FILE_NAME, MOST_BROWSERS, Browsers, browser_name
-from gateway.page.calls import CALLS
+from gateway.page.calls import CALLS, allowed
 from tests.page.conftest import PageVillage, ServedPage
 
 if TYPE_CHECKING:
@@ -223,6 +223,25 @@ async def test_an_origin_that_may_call_the_api_may_not_use_the_page(tmp_path: Pa
         tab = await served.tab()
         answer = await tab.post("/page/call/status", origin="https://app.example", sec_fetch_site="cross-site")
         assert answer.json()["reason"] == "foreign-origin"
+
+
+async def test_https_is_its_own_only_behind_a_proxy_that_says_so(served: ServedPage) -> None:
+    """Without that, ``https`` of its host is another program on this machine, which the browser keeps apart from it, too."""
+    tab = await served.tab()
+    answer = await tab.post("/page/call/status", origin=f"https://127.0.0.1:{served.port}")
+    assert (answer.status_code, answer.json()["reason"]) == (403, "foreign-origin")
+    assert "X-Forwarded-Proto" in answer.json()["mend"]
+    said = await tab.post("/page/call/status", origin=f"https://127.0.0.1:{served.port}", x_forwarded_proto="https")
+    assert said.json()["reason"] == "untrusted-proxy"
+
+
+async def test_a_viewer_does_not_let_the_doctor_ask_other_machines(served: ServedPage) -> None:
+    viewer = await served.tab(viewer=True)
+    for given in ({"offline": False}, {"offline": 0}, {"offline": None}):
+        answer = await viewer.post("/page/call/doctor.findings", given)
+        assert (answer.status_code, answer.json()["reason"]) == (403, "viewer")
+    assert allowed("doctor.findings", "viewer", {}) is allowed("doctor.findings", "viewer", {"offline": True}) is True
+    assert allowed("doctor.findings", "owner", {"offline": False}) is True
 
 
 @pytest.mark.sec(18)

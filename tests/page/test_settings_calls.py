@@ -201,3 +201,23 @@ def test_secrets_are_known_at_whatever_depth() -> None:
     assert holds_secret(provider)
     assert not holds_secret(FieldType.of(int))
     assert not holds_secret(FieldType((AgentDefaults,)).keys()["workspace"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("budgets.day.usd", "1e400"), ("budgets.day.usd", ".inf"), ("budgets.day.usd", ".nan")]
+)
+async def test_no_number_is_infinite(page: Desk, key: str, value: str) -> None:
+    found = await page("settings.preview", changes=[{"key": key, "value": value}])
+    [problem] = found["problems"]
+    assert (problem["key"], found["diff"]) == (key, [])
+    assert "number" in problem["message"]
+
+
+async def test_what_the_write_mends_is_no_warning_of_the_difference(page: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "home/homebody.yaml"
+    file.chmod(0o644)
+    changes = [{"key": "logging.level", "value": "debug"}]
+    found = await page("settings.preview", changes=changes)
+    assert not [one for one in found["warnings"] if "other users" in one["message"]]
+    await page("settings.write", changes=changes, expected=found["hash"])
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.agents.running_agent import RunningAgent
+from gateway.approvals.record import parse_name
 from gateway.base.errors import UsageError, unknown_agent
-from gateway.page.chat_history import History, read_history, search_history
+from gateway.ledger.rows import Approval
+from gateway.page.chat_history import History, asked_in, read_history, search_history
 
 if TYPE_CHECKING:
     from channels.web.channel import WebChannel
@@ -22,11 +24,17 @@ MOST_FOUND: Final = 100
 
 
 class ChatHandlers:
-    """``channel`` returns the channel of the page, which is made when it is needed for the first time."""
+    """``channel`` returns the channel of the page, which is made when it is needed for the first time; ``approval`` finds a question."""
 
-    def __init__(self, agents: Mapping[str, RunningAgent], channel: Callable[[], WebChannel]) -> None:
+    def __init__(
+        self,
+        agents: Mapping[str, RunningAgent],
+        channel: Callable[[], WebChannel],
+        approval: Callable[[str], Awaitable[Approval | None]],
+    ) -> None:
         self._agents = agents
         self._channel = channel
+        self._approval = approval
 
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
         """The calls by name."""
@@ -71,7 +79,10 @@ class ChatHandlers:
             found = await asyncio.to_thread(read_history, None, said, None, before, limit)
         else:
             path = self._agent(key).store.transcript(record.session)
-            found = await asyncio.to_thread(read_history, path, said, record.started, before, limit)
+            found = await asyncio.to_thread(read_history, path, said, record.started, before, limit, session=record.session)
+        for item in found.items:
+            if name := asked_in(item):
+                item["approval"] = await self._standing(name)
         return self._told(found, key) | {"session": record.session if record else None}
 
     async def search(self, session: str, words: str) -> list[dict[str, Any]]:
@@ -91,14 +102,27 @@ class ChatHandlers:
         return {"uid": await self._channel().say(self._checked(session), text, key=_good(key), files=files, recorded=recorded)}
 
     async def press(self, session: str, target: str, value: str, *, key: str) -> dict[str, Any]:
-        """Press a button below a message."""
-        await self._channel().press(self._checked(session), target, value, key=_good(key))
+        """Press a button below a message. Raises UsageError for a question that was decided meanwhile, wherever that was."""
+        place, name = self._checked(session), asked_in({"buttons": [{"value": str(value)}]})
+        if name and (standing := await self._standing(name))["state"] != "pending":
+            raise UsageError(
+                f"#{name} is not open any more: {standing['state']}", hint="Approvals, Decided, shows what came of it."
+            )
+        await self._channel().press(place, target, value, key=_good(key))
         return {}
 
     async def stop(self, session: str) -> dict[str, Any]:
         """Stop the running turn."""
         await self._channel().stop(self._checked(session))
         return {}
+
+    async def _standing(self, name: str) -> dict[str, Any]:
+        """Return how a question stands. One that was asked anew, or is not kept any more, is no longer open."""
+        wanted, number = parse_name(name)
+        found = await self._approval(wanted)
+        if found is None or found.round != number:
+            return {"state": "withdrawn", "always": False}
+        return {"state": found.state, "always": found.always}
 
     def _told(self, found: History, key: str) -> dict[str, Any]:
         live = self._channel().progress(key)

@@ -180,12 +180,12 @@ class PageRoutes:
         return Response(gzip.decompress(found.packed), 200, headers, found.media_type)
 
     async def _call(self, request: Request, browser: Browser, name: str) -> Response:
-        may = allowed(name, browser.role)
+        given, log = await _json(request), self._log
+        may = allowed(name, browser.role, given)
         if may is None:
             raise Refusal(404, "no-such-call", f"the page has no call {name[:80]!r}", "Reload the page.")
         if not may:
             raise Refusal(403, "viewer", "only an owner may do this", _NOT_YOURS)
-        given, log = await _json(request), self._log
         try:
             call = self._calls[name]
             signature(call).bind(**given)

@@ -1,7 +1,7 @@
 // The frame of the page: who is let in, where one is, the navigation, and the notifications of open questions.
 import { html, render, useState, useEffect, useRef } from "./vendor/preact-htm.js";
 import { call, me, enter, onLeft } from "./api.js";
-import { beginLive, onLive, open, useConnection } from "./live.js";
+import { beginLive, looked, onLive, open, useConnection } from "./live.js";
 import { t, loadTexts, languages, currentLanguage, chooseLanguage } from "./texts.js";
 import { Button, ErrorNotice, Loading, Notice, Page, Select, Words } from "./ui.js";
 
@@ -59,8 +59,8 @@ function Navigation({ route, open, onClose }) {
 // Notifications of questions that wait for an answer, wherever they were asked, if the browser allows them and nobody looks at the page.
 const asked = new Set();
 
-function notify(id, text, place) {
-  if (asked.has(id) || !document.hidden || window.Notification?.permission !== "granted") return;
+async function notify(id, text, place) {
+  if (asked.has(id) || window.Notification?.permission !== "granted" || await looked() || asked.has(id)) return;
   asked.add(id);
   const shown = new Notification(t("shell.asked"), { body: String(text || "").slice(0, 200), tag: id });
   shown.onclick = () => { window.focus(); location.hash = `#/${place}`; shown.close(); };

@@ -16,6 +16,7 @@ let stale = false;
 let state = "connecting";
 let again = 0;
 let begun = false;
+let outdated = false;
 
 function set(next) {
   if (state === next) return;
@@ -36,18 +37,40 @@ function tell(event) {
 
 // What the tab that reads the stream hands on. A hidden tab asks for everything when it is seen again.
 function heard({ data: event }) {
+  if (event.kind === "looked") { if (!document.hidden) others.postMessage({ kind: "looking" }); return; }
+  if (event.kind === "looking") { looking?.(true); return; }
   if (keeper) return;
   last = event.id || last;
   if (event.kind === "connection") {
     state = event.data;
-    if (state === "off") me().catch(() => {});
+    if (state === "off") { outdated = true; renewed(() => {}); }
   } else if (document.hidden) { stale = true; return; }
+  if (outdated && state === "on") { renewed(() => tell({ kind: "reload" })); tell({ kind: "connection", data: state }); return; }
   tell(event);
+}
+
+// After a loss a cookie may be another one, with another value against forged requests: that is asked for before anything else is.
+function renewed(then) {
+  if (!outdated) { then(); return; }
+  me().then(() => { outdated = false; then(); }, (error) => { if (error.status !== 401 && (keeper || !others)) again = setTimeout(read, 2000); });
+}
+
+// Whether any window of this browser shows the page to somebody.
+let looking = null;
+export async function looked() {
+  if (!document.hidden) return true;
+  if (!others) return false;
+  return new Promise((tell_) => { looking = tell_; others.postMessage({ kind: "looked" }); setTimeout(tell_, 200, false); });
 }
 
 function read() {
   clearTimeout(again);
   if (source || (document.hidden && !keeper)) return;
+  renewed(listen);
+}
+
+function listen() {
+  if (source) return;
   source = new EventSource(`/page/events${last ? `?after=${encodeURIComponent(last)}` : ""}`);
   source.onopen = () => {
     set("on");
@@ -66,8 +89,9 @@ function read() {
   source.onerror = () => {
     close();
     set("off");
+    outdated = true;
     // A cookie that holds no more is told by this request; anything else is tried again.
-    me().then(() => { again = setTimeout(read, 1000); }, (error) => { if (error.status !== 401) again = setTimeout(read, 2000); });
+    renewed(() => { again = setTimeout(read, 1000); });
   };
 }
 

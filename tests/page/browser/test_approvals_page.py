@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 COMMAND = "touch done.txt && echo '<img src=x onerror=alert(1)>' \u202e"
 
 
-async def ask(village: PageVillage, served: ServedPage) -> None:
+async def ask(village: PageVillage, served: ServedPage, dones: int = 3) -> None:
     """Let the agent want to run a command."""
     village.model.then([ToolCall(id="c1", name="exec", arguments={"command": COMMAND})])
-    village.model.then("done", "done", "done")
+    village.model.then(*["done"] * dones)
     tab = await served.tab()
     await tab.call("chat.say", session="agent:main:main", text="do it", key="k" * 16)
 
@@ -59,11 +59,18 @@ async def test_a_yes_lets_the_command_run_once(village: PageVillage, visit: Visi
     async with village.page() as served:
         tab = await visit(served, "phone-dark")
         await tab.go("approvals", title="Approvals")
-        await ask(village, served)
+        await ask(village, served, dones=1)
         await tab.page.get_by_role("button", name="Once").click()
         await tab.page.get_by_text("Nothing waits for your answer.").wait_for()
         (stored,) = await served.house.ledger.approvals.latest(["approved"])
         assert stored.decided_by == "browser page, once"
+        notice = tab.page.get_by_role("status").filter(has_text="Approved #")
+        await notice.wait_for()
+        village.model.then([ToolCall(id="c2", name="exec", arguments={"command": "touch other.txt"})], "done")
+        other = await served.tab()
+        await other.call("chat.say", session="agent:main:main", text="and this", key="m" * 16)
+        await tab.page.get_by_role("button", name="Once").wait_for()
+        assert await notice.count() == 0, "what came of one question is no part of the next"
 
 
 @pytest.mark.parametrize("look", ["desktop-dark", "phone-light"])

@@ -112,7 +112,7 @@ async def test_a_browser_loads_less_than_sixty_kilobytes(village: PageVillage, v
         loaded = {name.rpartition("/")[2]: size for name, size in sizes}
         print(f"{sum(loaded.values())} bytes: {loaded}")  # noqa: T201
         assert loaded["texts-de.json"] > 0
-        assert loaded["pages.js"] > 0
+        assert loaded["app.js"] > 0
         assert sum(loaded.values()) <= 60_000
 
 

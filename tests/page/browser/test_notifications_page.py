@@ -73,6 +73,27 @@ async def test_a_question_is_notified_once_while_no_tab_is_looked_at(village: Pa
         assert await tab.page.evaluate("() => window.made.length") == 0, "the tab that was looked at last tells it"
 
 
+async def test_nothing_is_notified_while_another_window_is_looked_at(village: PageVillage, visit: Visit) -> None:
+    async with village.page() as served:
+        tab = await visit(served, permissions=["notifications"])
+        await tab.context.add_init_script(NOTES_DOWN)
+        await tab.page.reload()
+        await tab.go("memory", title="Memory")
+        second = await tab.context.new_page()  # a window beside the first: that one reads the stream, and is covered
+        await second.goto(f"{served.base}/#/chat")
+        await second.get_by_role("heading", level=1, name="Chat").wait_for()
+        await tab.page.evaluate("() => hide(false)")
+        await tab.page.wait_for_timeout(1200)  # the gateway has looked once what there is
+        await tab.page.evaluate("() => hide(true)")
+        await ask(village, served, "agent:main:main", "c")
+        await second.locator(".buttons button").first.wait_for()
+        await tab.page.wait_for_timeout(1200)
+        assert await made(tab.page, second) == []
+        await second.close()
+        await ask(village, served, "agent:main:other", "d")
+        await tab.page.wait_for_function("() => window.made.length > 0")
+
+
 async def test_the_permission_is_asked_for_in_the_menu_and_only_there(village: PageVillage, visit: Visit) -> None:
     async with village.page() as served:
         tab = await visit(served, "phone-light")

@@ -90,6 +90,9 @@ async def test_the_owner_restores_the_former_conversation_and_a_viewer_cannot(vi
         await viewer.go("sessions")
         await viewer.page.get_by_role("link", name="Good morning!").wait_for()
         assert await viewer.page.get_by_role("button", name="Restore").count() == 0
+        await viewer.go("health")
+        await viewer.page.get_by_role("button", name="Look for faults").wait_for()
+        assert await viewer.page.get_by_role("button", name="Look, and ask other machines, too").count() == 0
         tab = await visit(served)
         await tab.go("sessions")
         await tab.page.get_by_role("button", name="Restore the former conversation").click()

@@ -1,7 +1,7 @@
 // Approvals: questions that wait for an answer with the command taken apart, those that were decided, and the rules.
 import { call } from "../api.js";
 import { t } from "../texts.js";
-import { Badge, Button, Code, Diff, Empty, ErrorNotice, html, Loading, Notice, Page, Table, Tabs, useCall, useState, When } from "../ui.js";
+import { Badge, Button, Code, Diff, Empty, ErrorNotice, html, Loading, Notice, Page, Table, Tabs, useCall, useRef, useState, When } from "../ui.js";
 
 export default function Approvals({ route, role, agents }) {
   const place = route.parts[0] || "";
@@ -13,11 +13,15 @@ export default function Approvals({ route, role, agents }) {
 
 function Open({ role }) {
   const { value, error, reload } = useCall("approvals.list", {}, { live: "approvals", every: 10000 });
-  const [said, say] = useState("");
-  const done = (told) => { say(told); reload(); };
+  const [said, say] = useState({});
+  const known = useRef([]);
+  const done = (told) => { say({ told, known: known.current }); reload(); };
   if (!value) return error ? html`<${ErrorNotice} error=${error} retry=${reload} />` : html`<${Loading} />`;
-  return html`<p role="status" class=${said ? "notice" : "unseen"} dir="auto">${said}</p>
-    ${value.approvals.length === 0 ? html`<${Empty}>${t("approvals.none")}<//>` : value.approvals.map((one) => html`<${Question} key=${one.name} name=${one.name} role=${role} done=${done} />`)}`;
+  known.current = value.approvals.map((one) => one.name);
+  // Below what waits, and gone with the next question, so that it is not taken for a part of it.
+  const told = known.current.every((name) => said.known?.includes(name)) && said.told;
+  return html`${value.approvals.length === 0 ? html`<${Empty}>${t("approvals.none")}<//>` : value.approvals.map((one) => html`<${Question} key=${one.name} name=${one.name} role=${role} done=${done} />`)}
+    <p role="status" class=${told ? "notice" : "unseen"} dir="auto">${told}</p>`;
 }
 
 function Question({ name, role, done }) {

@@ -6,6 +6,7 @@ import { t, time, day, bytes } from "../texts.js";
 
 const PART = 200;
 const newKey = () => [...crypto.getRandomValues(new Uint8Array(12))].map((one) => one.toString(16).padStart(2, "0")).join("");
+const waits = (one) => one.buttons && (!one.approval || one.approval.state === "pending");
 const short = (key) => key.replace(/^agent:[^:]*:/, "");
 
 // Puts items in order without doubles; each tool call takes its result with it, so that one line shows both.
@@ -84,6 +85,9 @@ function useConversation(session) {
   }), [session, reload]);
   // A turn that was asked for elsewhere: in a terminal, a chat, or by a job.
   useEffect(() => onLive("sessions", ({ kind }) => kind === "sessions" && reload()), [reload]);
+  // A question that was decided, here or elsewhere.
+  const asks = state.items.some(waits);
+  useEffect(() => asks ? onLive("approvals", ({ kind }) => kind === "approvals" && reload()) : undefined, [reload, asks]);
   return { ...state, live, failure, fail, reload, more };
 }
 
@@ -116,7 +120,8 @@ function Item({ item, role, onPress, first }) {
     ${item.voice && html`<p class="from">${t("chat.voice")}</p>`}
     ${item.tree ? html`<${Markdown} tree=${item.tree} />` : item.text && html`<p class="said" dir="auto">${item.text}</p>`}
     ${item.files?.map((one) => html`<${File} key=${one.id} file=${one} />`)}
-    ${item.buttons && html`<div class="row buttons">${item.buttons.map((one, place) => html`<${Button} key=${one.value} kind=${place ? "" : "main"} disabled=${role !== "owner" || item.pressed} onClick=${() => onPress(item, one)}>${one.label}<//>`)}</div>${item.pressed && html`<p class="hint">${t("chat.pressed", { label: item.pressed })}</p>`}`}
+    ${item.buttons && !waits(item) && html`<p class="hint">${t("approvals.decision")}: ${t(`approvals.${item.approval.state}`)}${item.approval.always && ` (${t("approvals.always")})`}</p>`}
+    ${waits(item) && html`<div class="row buttons">${item.buttons.map((one, place) => html`<${Button} key=${one.value} kind=${place ? "" : "main"} disabled=${role !== "owner" || item.pressed} onClick=${() => onPress(item, one)}>${one.label}<//>`)}</div>${item.pressed && html`<p class="hint">${t("chat.pressed", { label: item.pressed })}</p>`}`}
     <p class="at"><time datetime=${item.at}>${time(item.at)}</time></p></article>`;
 }
 
@@ -158,7 +163,8 @@ function Composer({ session, onFail, busy }) {
   const key = useRef({ value: newKey(), of: "" });
   const box = useRef();
   const picker = useRef();
-  useEffect(() => setFiles([]), [session]);
+  const now = useRef(text);
+  now.current = text;
   useEffect(() => { const one = box.current; if (one) { one.style.setProperty("height", "auto"); one.style.setProperty("height", `${Math.min(one.scrollHeight + 2, innerHeight * 0.4)}px`); } }, [text]);
   const send = async (said, added, recorded = false) => {
     setSending(true);
@@ -171,7 +177,9 @@ function Composer({ session, onFail, busy }) {
       await call("chat.say", { session, text: said, key: key.current.value, files: stored, recorded });
       key.current = { value: newKey(), of: "" };
       onFail(null);
-      if (!recorded) { setText(""); setFiles([]); }
+      // What was typed or added meanwhile stays.
+      if (now.current.startsWith(said)) setText(now.current.slice(said.length).trimStart());
+      setFiles((old) => old.filter((one) => !added.includes(one)));
     } catch (error) { onFail(error); if (recorded) setFiles((old) => [...old, ...added]); }
     setSending(false);
     setProgress(0);
@@ -234,7 +242,7 @@ export default function Chat({ route, role, agents, me }) {
   const options = (sessions || []).map((one) => [one.key, name(one.key, one.agent, one.name)]);
   if (!options.some(([key]) => key === session)) options.unshift([session, name(session, session.split(":")[1], session.split(":")[1])]);
   const press = async (item, button) => {
-    try { await call("chat.press", { session, target: item.id, value: button.value, key: newKey() }); } catch (error) { talk.fail(error); }
+    try { await call("chat.press", { session, target: item.id, value: button.value, key: newKey() }); } catch (error) { await talk.reload(); talk.fail(error); }
   };
   const stop = async () => { try { await call("chat.stop", { session }); } catch (error) { talk.fail(error); } };
   const jump = async (found) => {
@@ -264,6 +272,6 @@ export default function Chat({ route, role, agents, me }) {
       item=${draw}
       foot=${talk.live && html`<${Growing} live=${talk.live} role=${role} onStop=${stop} />`} />` : html`<p class="empty first">${t("chat.empty")}</p>`}
     <p class="unseen" role="status" aria-live="polite">${told.replace(/[*_`#|]+/g, "").slice(0, 500)}</p>
-    ${role === "owner" ? html`<${Composer} session=${session} onFail=${talk.fail} />` : html`<${Notice}>${t("chat.viewer")}<//>`}
+    ${role === "owner" ? html`<${Composer} key=${session} session=${session} onFail=${talk.fail} />` : html`<${Notice}>${t("chat.viewer")}<//>`}
     ${dialog === "new" && html`<${NewSession} agents=${agents} onClose=${() => { setDialog(""); again(); }} />`}<//></div>`;
 }

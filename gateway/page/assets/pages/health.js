@@ -87,7 +87,7 @@ function Doctor({ owner }) {
   };
   const levels = ["error", "warning", "note"];
   const listed = found?.findings.filter((one) => one.level !== "ok").sort((one, other) => levels.indexOf(one.level) - levels.indexOf(other.level));
-  return html`<h2>${t("health.doctor")}</h2><p class="row"><${Button} busy=${busy === "look"} onClick=${() => look(true)}>${t("health.look")}<//><${Button} busy=${busy === "online"} onClick=${() => look(false)}>${t("health.lookOnline")}<//></p><p class="hint">${t("health.lookHint")}</p>
+  return html`<h2>${t("health.doctor")}</h2><p class="row"><${Button} busy=${busy === "look"} onClick=${() => look(true)}>${t("health.look")}<//>${owner && html`<${Button} busy=${busy === "online"} onClick=${() => look(false)}>${t("health.lookOnline")}<//>`}</p><p class="hint">${t("health.lookHint")}</p>
     <${ErrorNotice} error=${failed} /><p role="status" class=${done ? "notice good" : "unseen"} dir="auto">${done || (busy ? t("shell.loading") : "")}</p>
     ${listed && (listed.length === 0 ? html`<${Notice} kind="good">${t("health.well", { n: found.findings.length })}<//>` : html`<ul class="findings">${listed.map((one) => html`<li class="card gap" key=${one.id}><h3><${Badge} kind=${one.level === "error" ? "bad" : one.level === "warning" ? "warn" : ""}>${t(`health.level.${one.level}`)}<//> ${one.check}</h3>
       <p dir="auto">${one.what}${one.where ? html` <span class="mono soft">${one.where}</span>` : ""}</p>${one.why && html`<p class="soft" dir="auto">${one.why}</p>`}${one.mend && html`<p dir="auto">${t("health.mendBy")} <code>${one.mend}</code></p>`}

@@ -80,7 +80,7 @@ export default function Settings({ route, role }) {
       ${shown.meanwhile && html`<${Notice} kind="warn">${t("settings.meanwhile")}<//>`}
       ${shown.diff.length ? html`<${Diff} lines=${shown.diff} />` : html`<p>${t("settings.same")}</p>`}
       ${shown.hot.length > 0 && html`<p>${t("settings.hotKeys", { keys: shown.hot.join(", ") })}</p>`}${shown.restart.length > 0 && html`<p>${t("settings.restartKeys", { keys: shown.restart.join(", ") })}</p>`}
-      ${shown.warnings.length > 0 && html`<ul class="hint">${shown.warnings.map((one) => html`<li>${one.key}: ${one.message}</li>`)}</ul>`}<//>`}
+      ${shown.warnings.length > 0 && html`<ul class="hint">${shown.warnings.map((one) => html`<li dir="auto">${one.key || one.file}: ${one.message}</li>`)}</ul>`}<//>`}
   <//>`;
 }
 
