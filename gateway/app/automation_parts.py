@@ -39,7 +39,7 @@ from gateway.turns.ending import EndedTurn
 class AutomationParts:
     """The parts behind messages that no person wrote. ``inbox`` takes them, ``lanes`` runs their turns.
 
-    ``accounts`` are the accounts of the channels that run.
+    ``accounts`` are the accounts of the channels that run; ``client`` is where an owner without a chat on a platform reads.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class AutomationParts:
         lanes: Lanes[Any],
         owner: OwnerNotifications,
         accounts: Callable[[], Collection[str]],
+        client: Callable[[], ChatAddress],
         subagents: SubAgentParts,
     ) -> None:
         self._deps = deps
@@ -78,7 +79,7 @@ class AutomationParts:
         )
         readers = ChatReaders(agents, ledger.pairing, inbox, owner)
         self.hooks = HookParts(deps, settings, ledger, agents=agents, inbox=inbox, owner=owner, readers=readers)
-        targets = GatewayJobTargets(agents, owner, readers, accounts if deps.serving else None)
+        targets = GatewayJobTargets(agents, owner, readers, accounts if deps.serving else None, client)
         self.jobs = JobService(ledger.jobs, deps.clock, targets, hand_out=inbox.hand_out, tell=owner.tell)
         self.calendar = CalendarParts(settings, deps.fetcher, deps.clock, self.jobs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from channels.messages import ChatAddress, Sender
+from channels.messages import WEB, ChatAddress, Sender
 from channels.silent import is_silent
 from channels.terminal.channel import LOCAL
 from gateway.agents.running_agent import RunningAgent
@@ -15,6 +15,8 @@ from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.routing.access import Actor, Allowed
 from memory.audience import OWNER, Audience
 
+_OWNERS = frozenset({"terminal", WEB})
+"""Channels that nobody else than the owner gets to."""
 TERMINAL = ChatAddress(channel="terminal", kind="direct", id=LOCAL)
 
 
@@ -31,13 +33,13 @@ class ChatReaders:
 
     async def audience(self, agent: str, place: ChatAddress) -> Audience:
         """Return who reads what an agent says in a chat: a group or a guest must not be told what is the owner's."""
-        if is_silent(place) or place.channel == TERMINAL.channel or await self._is_owners(place):
+        if is_silent(place) or place.channel in _OWNERS or await self._is_owners(place):
             return OWNER
         return self._inbox.router.route(agent, place, await self._reader(place)).audience
 
     async def is_stranger(self, place: ChatAddress) -> bool:
         """Return whether a chat is with a person who may not speak to the agent and never did: a mistyped address, perhaps."""
-        if place.kind != "direct" or is_silent(place) or place.channel == TERMINAL.channel or await self._is_owners(place):
+        if place.kind != "direct" or is_silent(place) or place.channel in _OWNERS or await self._is_owners(place):
             return False
         spoken = {record.address for agent in self._agents.values() for record in agent.store.all()}
         paired = {_bare(one.conversation) for one in await self._pairing.approved()}

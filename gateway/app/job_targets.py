@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from zoneinfo import ZoneInfo
 
 from agent.errors import AgentError
-from channels.messages import ChatAddress
+from channels.messages import WEB, ChatAddress
 from channels.silent import is_silent
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import main_key
@@ -22,7 +22,8 @@ from memory.audience import Audience
 class GatewayJobTargets:
     """Implements ``JobTargets``.
 
-    ``accounts`` returns the accounts of the channels that run; None where none does, as in a terminal alone.
+    ``accounts`` returns the accounts of the channels that run; None where none does, as in a terminal alone. ``client`` returns where
+    what nobody asked for is read by an owner who has no chat on a platform.
     """
 
     def __init__(
@@ -31,11 +32,13 @@ class GatewayJobTargets:
         owner: OwnerNotifications,
         readers: ChatReaders,
         accounts: Callable[[], Collection[str]] | None,
+        client: Callable[[], ChatAddress],
     ) -> None:
         self._agents = agents
         self._owner = owner
         self._readers = readers
         self._accounts = accounts
+        self._client = client
 
     def zone(self, agent: str) -> ZoneInfo:
         """See the protocol."""
@@ -70,8 +73,8 @@ class GatewayJobTargets:
         return None if job.urgent else self._agents[job.agent].unasked(f"job:{job.id}", job.name)
 
     async def latest_chat(self) -> ChatAddress | None:
-        """See the protocol: without a chat on a platform it is the terminal."""
-        return await self._owner.place() or TERMINAL
+        """See the protocol: without a chat on a platform it is the terminal or the page."""
+        return await self._owner.place() or self._client()
 
     async def audience(self, agent: str, place: ChatAddress) -> Audience:
         """See the protocol."""
@@ -82,6 +85,6 @@ class GatewayJobTargets:
         return await self._readers.is_stranger(place)
 
     def _known(self, place: ChatAddress) -> bool:
-        if self._accounts is None or place.channel == TERMINAL.channel or is_silent(place):
+        if self._accounts is None or place.channel in {TERMINAL.channel, WEB} or is_silent(place):
             return True
         return account_of(place) in self._accounts()

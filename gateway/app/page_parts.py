@@ -91,6 +91,23 @@ class PageParts:
             self._keep(self._channel, Policy(local=True))
         return self._channel
 
+    @property
+    def watched(self) -> bool:
+        """Whether a page is open."""
+        return self._hub is not None and self._hub.watched
+
+    def place(self, used: ChatAddress | None) -> ChatAddress | None:
+        """Return ``used``, if it is a conversation of the page, or the main one; None where the page is not served or was never used."""
+        if self._channel is None or not self.enabled:
+            return None
+        from channels.web.channel import place_of
+
+        return (
+            used
+            if used is not None and used.channel == WEB
+            else place_of(self._agents[self._settings.current.default_agent].main_key)
+        )
+
     def begin(self) -> None:
         """Let the channel run, if the page was used before: messages for it may wait."""
         if self._deps.serving and (self._deps.paths.state / FOLDER).is_dir():

@@ -25,6 +25,7 @@ from gateway.app.api_parts import ApiParts
 from gateway.app.approvals import ApprovalParts
 from gateway.app.automation_parts import AutomationParts
 from gateway.app.backups import ScheduledBackups
+from gateway.app.chat_readers import TERMINAL
 from gateway.app.commands import CommandParts
 from gateway.app.dependencies import Dependencies
 from gateway.app.mail_parts import MailParts
@@ -271,6 +272,7 @@ class GatewayParts:
             lanes=self.lanes,
             owner=self.owner,
             accounts=self.channel_supervisor.keys,
+            client=self._client,
             subagents=self.subagents,
         )
         self.mail_watch = MailWatchParts(
@@ -492,6 +494,19 @@ class GatewayParts:
         if place.channel != self.terminal.name or self.terminal.attached(place):
             return place
         return await self.owner.place() or replace(place, id=LOCAL)
+
+    def _client(self) -> ChatAddress:
+        """Return where what nobody asked for is read without a chat on a platform: in the page or the terminal, whichever is open.
+
+        With both or neither, it is the one that was used last.
+        """
+        used = self.owner.client_place()
+        page, there = self.page.place(used), self.terminal.attached(TERMINAL)
+        if page is None or (there and not self.page.watched):
+            return TERMINAL
+        if self.page.watched and not there:
+            return page
+        return page if used is not None and used.channel == WEB else TERMINAL
 
     def _reset_due(self, agent: str, key: str) -> None:
         if not self.lanes.queued(key) and not any(ticket.session == key for ticket in self.lanes.running()):

@@ -161,6 +161,13 @@ class OwnerNotifications:
             return min(places, key=lambda place: self._failing(account_of(place)))
         return next(iter(await self._let_in()), None)
 
+    def client_place(self) -> ChatAddress | None:
+        """Return where somebody last wrote in a terminal or in the page; None if never."""
+        records = [record for agent in self._agents.values() for record in agent.store.all()]
+        found = [(record.spoken, place) for record in records if (place := read_address(record.address)) is not None]
+        places = [place for _, place in sorted(found, key=lambda one: one[0]) if place.channel in CLIENT_CHANNELS - {API}]
+        return places[-1] if places else None
+
     async def chats(self) -> list[ChatAddress]:
         """Return the owner's private conversations on platforms that are on: the latest of each account, latest first."""
         found: dict[str, ChatAddress] = {}

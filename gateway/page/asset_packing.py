@@ -70,7 +70,9 @@ def _visit(name: str, modules: Mapping[str, str], order: list[str], above: tuple
 
 def _expression(name: str, modules: Mapping[str, str], pages: Collection[str], foreign: set[str]) -> str:
     """Return a module as a constant that holds what it exports; ``foreign`` gets the imports of what others wrote."""
-    lines, exported, default = [], [], ""
+    lines: list[str] = []
+    exported: list[str] = []
+    default = ""
     for line in shortened_script(modules[name]).splitlines():
         if found := _IMPORT.fullmatch(line):
             if found[2].startswith(VENDORED):

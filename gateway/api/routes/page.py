@@ -42,8 +42,11 @@ if TYPE_CHECKING:
     from channels.web.stored_files import StoredFiles
     from gateway.api.routes.admin import Call
     from gateway.page.asset_files import AssetFiles
+    from gateway.page.translation import Phrases
 
 CSRF_HEADER: Final = "x-homebody-csrf"
+LANGUAGE_HEADER: Final = "x-homebody-language"
+"""The language of the page, in which the gateway says what it says in answers of calls."""
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; "
     "connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
@@ -110,6 +113,10 @@ class PageRoutes:
             return await (self._enter(request) if path == "/enter" else self._change(request, path))
         except ClientDisconnect:  # a page that was left or reloaded in the midst of its request
             return Response(status_code=499)
+        except Refusal as refusal:
+            if said := await _in_language(request):
+                refusal.detail, refusal.hint = said.sentence(refusal.detail), said.sentence(refusal.hint)
+            raise
 
     async def _read(self, request: Request, path: str) -> Response:
         browser, cookie = await self._browser(request)
@@ -152,7 +159,7 @@ class PageRoutes:
             browser, cookie = await asyncio.to_thread(self._browsers.enter, code, agent)
         except HomebodyError as error:
             self._log.warning("a code was refused", error=str(error))
-            return _failed(error, 403 if isinstance(error, UsageError) else 500)
+            return _failed(error, 403 if isinstance(error, UsageError) else 500, said=await _in_language(request))
         self._log.info("a browser was let in", browser=browser.id, name=browser.name, role=browser.role)
         answer = json_answer({"role": browser.role}, headers=PAGE_HEADERS)
         answer.set_cookie(
@@ -197,9 +204,12 @@ class PageRoutes:
             known = as_homebody_error(error)
             if known is None:  # a defect must reach the one who asked, and the log, and no further
                 log.exception("a call of the page failed", call=name)
-            return _failed(known or HomebodyError("the gateway failed over this", hint="Its log tells more: homebody logs"))
+            failed = known or HomebodyError("the gateway failed over this", hint="Its log tells more: homebody logs")
+            return _failed(failed, said=await _in_language(request))
         if changes(name):
             self._changed(name.partition(".")[0])
+        if said := await _in_language(request):
+            result = said.answer(name, result)
         return json_answer({"result": result}, headers=PAGE_HEADERS)
 
     def _events(self, request: Request, browser: Browser) -> Response:
@@ -293,9 +303,19 @@ async def _json(request: Request) -> dict[str, Any]:
     return given
 
 
-def _failed(error: HomebodyError, status: int = 0) -> Response:
+async def _in_language(request: Request) -> Phrases | None:
+    """Return what says the gateway's sentences in the language of the page that asks; None for English, and for one that is not known."""
+    from gateway.page.translation import LANGUAGES, phrases
+
+    language = request.headers.get(LANGUAGE_HEADER, "")
+    return await asyncio.to_thread(phrases, language) if language in LANGUAGES else None
+
+
+def _failed(error: HomebodyError, status: int = 0, *, said: Phrases | None = None) -> Response:
     """Answer an error. Its message stands under ``error``, in an object with the hint, as the page shows it."""
     facts = error.as_json()
+    if said is not None:
+        facts |= {"error": said.sentence(facts["error"]), "mend": said.sentence(facts["mend"])}
     told = {"message": facts.pop("error"), "hint": facts.pop("mend"), **facts}
     return json_answer({"error": told}, status or (400 if isinstance(error, UsageError) else 500), PAGE_HEADERS)
 

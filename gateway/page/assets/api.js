@@ -1,4 +1,6 @@
 // Requests to the gateway. Every change carries the value that /page/me told; an expired cookie is told once, to `onLeft`.
+import { currentLanguage } from "./texts.js";
+
 let csrf = "";
 let left = () => {};
 
@@ -25,12 +27,12 @@ async function request(path, options = {}) {
   if (answer.ok) return body;
   const error = body?.error;
   const known = error && typeof error === "object";
-  const made = new CallError(known ? error.message : error || answer.statusText, known ? error.hint : body?.mend, answer.status, known ? error : {});
+  const made = new CallError(known ? error.message : error || answer.statusText, known ? error.hint : body?.mend, answer.status, known ? error : body || {});
   if (answer.status === 401) left(made);
   throw made;
 }
 
-const post = (path, body, headers = {}) => request(path, { method: "POST", body, headers: { "X-Homebody-Csrf": csrf, ...headers } });
+const post = (path, body, headers = {}) => request(path, { method: "POST", body, headers: { "X-Homebody-Csrf": csrf, "X-Homebody-Language": currentLanguage(), ...headers } });
 
 export async function me() {
   const facts = await request("/page/me");
@@ -48,7 +50,7 @@ export async function call(name, args = {}) {
     return (await go()).result;
   } catch (error) {
     // The browser was let in anew in another tab, so that the value is another one.
-    if (error.status !== 403 || error.facts.message || !/page/.test(error.message)) throw error;
+    if (error.facts.reason !== "no-csrf") throw error;
     await me();
     return (await go()).result;
   }

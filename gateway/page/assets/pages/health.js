@@ -3,6 +3,7 @@ import { Badge, Button, Dialog, Empty, ErrorNotice, Field, html, Loading, Notice
 import { call } from "../api.js";
 import { bytes, moment, t } from "../texts.js";
 
+const STATES = ["starting", "connected", "restarting", "broken", "silent", "waiting", "claimed"];
 const GOOD = ["connected", "running", "up", "live", "ready"];
 
 export default function Health({ role }) {
@@ -31,7 +32,8 @@ export default function Health({ role }) {
     <${Doctor} owner=${owner} /><${Log} /><//>`;
 }
 
-const heard = () => [{ key: "text", title: t("health.text") }, { key: "conversation", title: t("health.from") }, { key: "at", title: t("health.since"), cell: (one) => html`<${When} at=${one.receivedAt} />` }, { key: "state", title: t("health.state") }];
+const heard = () => [{ key: "text", title: t("health.text") }, { key: "conversation", title: t("health.from") }, { key: "at", title: t("health.since"), cell: (one) => html`<${When} at=${one.receivedAt} />` }, { key: "state", title: t("health.state"), cell: (one) => stateName(one.state) }];
+const stateName = (state) => (STATES.includes(state) ? t(`health.is.${state}`) : state);
 
 function State({ value, act, owner }) {
   const channels = Object.entries(value.channels).map(([name, one]) => ({ name, ...one }));
@@ -44,7 +46,7 @@ function State({ value, act, owner }) {
       <div><dt>${t("health.backup")}</dt><dd>${backup.newest ? html`<${When} at=${backup.newest} /> · ${bytes(backup.bytes)}` : t("health.noBackup")} ${backup.failed && html`<${Badge} kind="bad">${t("health.failed")}<//> <span class="error">${backup.failed}</span>`}</dd></div></dl>
     <h2>${t("health.channels")}</h2><${Table} caption=${t("health.channels")} empty=${t("health.noChannels")} rows=${channels} rowKey=${(one) => one.name} columns=${[
       { key: "name", title: t("health.channel") },
-      { key: "state", title: t("health.state"), cell: (one) => html`<${Badge} kind=${one.trouble ? "bad" : GOOD.includes(one.state) ? "good" : ""}>${one.state}<//>${[one.trouble, one.mend, one.sending].filter(Boolean).map((text) => html`<div key=${text} class="error" dir="auto">${text}</div>`)}` },
+      { key: "state", title: t("health.state"), cell: (one) => html`<${Badge} kind=${one.trouble ? "bad" : GOOD.includes(one.state) ? "good" : ""}>${stateName(one.state)}<//>${[one.trouble, one.mend, one.sending].filter(Boolean).map((text) => html`<div key=${text} class="error" dir="auto">${text}</div>`)}` },
       { key: "heard", title: t("health.heard"), cell: (one) => html`<${When} at=${one.heard} />` },
       ...(owner ? [{ key: "do", title: t("health.action"), cell: (one) => !one.name.startsWith("terminal") && !one.name.startsWith("web") && html`<${Button} label=${t("health.restartOne", { name: one.name })} onClick=${() => act("channels.restart", { name: one.name }, t("health.restarted", { name: one.name }))}>${t("health.restart")}<//>` }] : []),
     ]} />`;
