@@ -15,6 +15,7 @@ import apsw
 import hypothesis
 import pytest
 
+from tests import programs
 from tests.patience import CPU_SECONDS
 from tests.peers.mood import SEED
 
@@ -46,22 +47,43 @@ for name, most in (("house", 30), ("thorough", 100)):
 hypothesis.settings.load_profile("house")
 
 
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of all programs that have ended."""
+    return sum(os.times()[:4]) + programs.cpu_seconds
+
+
+class Used:
+    """CPU time that was used until the last report."""
+
+    until = cpu_seconds()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[pytest.TestReport]:
+    """Note in each report how much CPU time was used since the one before."""
+    report = yield
+    now = cpu_seconds()
+    report.cpu_seconds, Used.until = now - Used.until, now
+    return report
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the files that took longest, and say how the peers' moods of a run that failed are had again."""
+    """Name the files that took most CPU time, and say how the peers' moods of a run that failed are had again."""
     tests, took = 0, Counter[str]()
     for report in (one for kind in terminalreporter.stats.values() for one in kind if isinstance(one, pytest.TestReport)):
         tests += report.when == "call"
-        took[report.location[0]] += report.duration
+        took[report.location[0]] += report.cpu_seconds
     if tests >= MANY:
-        terminalreporter.write_sep("-", f"slowest files of {len(took)}, of {sum(took.values()):.0f} s in all workers")
-        for file, seconds in took.most_common(15):
+        terminalreporter.write_sep("-", f"CPU time of {len(took)} files: {sum(took.values()):.0f} s; most of it")
+        for file, seconds in took.most_common(20):
             terminalreporter.write_line(f"{seconds:6.1f} s  {file}")
     if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
         terminalreporter.write_line(f"the peers' moods were drawn by HOMEBODY_FIRE_MOOD={SEED}")
 
 
 MANY = 1000
-"""A run of so many tests or more names its slowest files: what is slow is mended, or becomes a proof of its own in .ci/run."""
+"""A run of so many tests or more names the files that take most CPU time, with the programs that they start (not the gateways of
+tests/fire): what is slow is mended, or becomes a proof of its own in .ci/run."""
 
 
 class ReachedOutside(RuntimeError):
@@ -122,6 +144,7 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+        Used.until = cpu_seconds()
 
 
 def pytest_report_header() -> list[str]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 SERVER = Path(__file__).with_name("fork_server.py")
 KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "VIRTUAL_ENV")
 _lock = threading.Lock()
+cpu_seconds = 0.0
+"""CPU time of the programs that have ended."""
 
 
 @functools.cache
@@ -67,12 +69,14 @@ class Program:
 
     def wait(self, timeout: float | None = PATIENCE) -> int:
         """Wait for the end and return the exit status."""
+        global cpu_seconds
         if self.returncode is None:
             if not select.select([self._report], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired([str(one) for one in self.args], timeout or 0)
             with _lock:
                 if self.returncode is None:
-                    self.returncode = int(_line(self._report))
+                    code, used = _line(self._report).split()
+                    self.returncode, cpu_seconds = int(code), cpu_seconds + float(used)
                     os.close(self._report)
         return self.returncode
 

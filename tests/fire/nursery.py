@@ -1,4 +1,5 @@
-"""Gateways by the dozen: everything is imported once, and each gateway is a fork of this process, which starts in a blink.
+"""Gateways by the dozen: everything is imported once, and each gateway is a fork of this process, which starts in a blink. One that ends
+in order says what it has imported besides, so that the next one finds it.
 
 Speaks JSON lines: ``{"home": ..., "log": ...}`` makes a gateway, which waits at the door, and answers ``{"pid": ...}``; ``{"go": pid}``
 lets it begin. ``"heavy"`` names what else is imported once. ``"fault"`` arms one of the places of
@@ -8,21 +9,18 @@ lets it begin. ``"heavy"`` names what else is imported once. ``"fault"`` arms on
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import importlib
 import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from agent import fault_injection
+from tests.fork_server import build_settings, learn, teach
 
 HEAVY = (
     "agent.models.adapters.openai_chat",
@@ -61,9 +59,13 @@ SABOTAGES = {"no state lock": _lock_nobody_out, "torn tail appended to": _append
 
 
 def main() -> None:
-    _import(HEAVY)
+    learn([*HEAVY])
+    build_settings()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the children
     doors: dict[int, int] = {}
+    learning, learned = os.pipe()
+    for end in (learning, learned):
+        os.set_blocking(end, False)
     _say({"ready": True})
     for line in sys.stdin:
         asked = json.loads(line)
@@ -71,29 +73,29 @@ def main() -> None:
             os.write(doors[asked["go"]], b"!")
             os.close(doors.pop(asked["go"]))
             continue
-        _import(asked.get("heavy", ()))
+        learn([*asked.get("heavy", ()), *_told(learning)])
         inside, outside = os.pipe()
         pid = os.fork()
         if pid == 0:
-            for door in (outside, *doors.values()):
+            for door in (outside, learning, *doors.values()):
                 os.close(door)
-            _live(inside, asked)
+            _live(inside, asked, learned)
         os.close(inside)
         doors[pid] = outside
         _say({"pid": pid})
 
 
-def _import(names: Iterable[str]) -> None:
-    for name in names:
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError:
-            continue
+def _told(learning: int) -> list[str]:
+    """Return the names of modules that gateways have imported since this was asked last."""
+    with contextlib.suppress(BlockingIOError):
+        return os.read(learning, 1 << 20).decode().split()
+    return []
 
 
-def _live(door: int, asked: dict[str, str]) -> None:
+def _live(door: int, asked: dict[str, str], learned: int) -> None:
     """Be a gateway, in the child. Never returns."""
     code = 70
+    known = set(sys.modules)
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         nothing, log = os.open(os.devnull, os.O_RDONLY), os.open(asked["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -113,6 +115,8 @@ def _live(door: int, asked: dict[str, str]) -> None:
             from gateway.cli import main as homebody
 
             code = homebody(["gateway"])
+            with contextlib.suppress(OSError):  # it is full: the next one imports it, too
+                teach(learned, known)
     finally:
         os._exit(code)
 
