@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -14,6 +15,9 @@ import click
 from gateway.cli.invocation import Invocation, pass_invocation, tell, warn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
     from gateway.logs.wiring import Closer
 
 STOP_SECONDS = 60.0
@@ -84,18 +88,24 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
     )
     manager = ServiceNotifier(os.environ)
     beating = asyncio.create_task(manager.beat())
-    gateway = await Gateway.open(on)
+    loop = asyncio.get_running_loop()
+    opened: Gateway | None = None
+    told_to_end = asyncio.Event()
+
+    def stop() -> None:
+        manager.stopping(STOP_SECONDS)
+        told_to_end.set()
+        if opened is not None:
+            opened.stop()
+
+    _call_at(signal.SIGTERM, loop, stop)  # already now: a gateway that is told to end while it opens ends in order, too
+    gateway = opened = await Gateway.open(on)
     try:
-        loop = asyncio.get_running_loop()
-
-        def stop() -> None:
-            manager.stopping(STOP_SECONDS)
+        if told_to_end.is_set():
             gateway.stop()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop)
+        _call_at(signal.SIGINT, loop, stop)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            loop.add_signal_handler(signal.SIGHUP, stop if sys.stderr.isatty() else gateway.reload.soon)
+            _call_at(signal.SIGHUP, loop, stop if sys.stderr.isatty() else gateway.reload.soon)
 
         def started() -> None:
             names = ", ".join(sorted(gateway.channel_supervisor))
@@ -107,6 +117,19 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
     finally:
         await gateway.close()
         beating.cancel()
+
+
+def _call_at(number: int, loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Call it in the loop when the signal comes.
+
+    A handler of the loop itself would be gone once the loop closes: a second signal would kill the process at its very end.
+    """
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: all is over
+            loop.call_soon_threadsafe(call)
+
+    signal.signal(number, handle)
 
 
 @click.command()
