@@ -48,9 +48,9 @@ class Paper:
     limit = 100
     events = ("edited", "reaction", "button", "a letter of another kind")
 
-    def __init__(self, flaw: str = "") -> None:
+    def __init__(self, flaw: str = "", patience: float = 0.0) -> None:
         self.flaw = flaw
-        self.patience = 0.5 if flaw else 20.0
+        self.patience = patience or (0.5 if flaw else 20.0)
         self.letters: list[Letter] = []
         self.again: list[int] = []
         self.replies: dict[str, Reply] = {}

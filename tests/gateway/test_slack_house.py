@@ -85,6 +85,9 @@ async def test_slack_calls_the_house_through_its_http_and_nobody_else_does(home:
         assert await home.says(1) == ["re: through the door"]
         await peer.command(ANNA, "status")
         assert "scripted/model" in (await home.says(2))[1]
+        await peer.until(
+            lambda: bool(peer.responses)
+        )  # what a command shows comes in a call of its own, before the call is answered
         assert peer.responses[0]["response_type"] == "ephemeral"
         async with session.post(address, json={"type": "url_verification", "challenge": "c"}) as answer:
             assert (answer.status, await answer.text()) == (401, "")
