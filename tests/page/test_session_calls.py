@@ -77,6 +77,11 @@ async def test_a_conversation_is_listed_read_in_pages_and_exported(street: Calla
         assert every["entries"][5]["isError"]
         assert [entry["n"] for entry in every["entries"]] == list(range(7))
         assert every["entries"][-2:] == last["entries"]
+        shown = await call(house, "sessions.read", session=MAIN, offset=0, limit=100, trees=True)
+        assert [("tree" in entry) for entry in shown["entries"]] == [
+            kind == "assistant" and bool(entry.get("text")) for kind, entry in zip(kinds, every["entries"], strict=True)
+        ]
+        assert "tree" not in every["entries"][2]
         page = await call(house, "sessions.export", session=MAIN)
         assert page["name"].endswith(".md")
         assert "There is none." in page["text"]

@@ -57,8 +57,10 @@ class SessionHandlers:
         stores = self._stores(agent)
         return await asyncio.to_thread(search_facts, stores, query, after=after, tools=tools)
 
-    async def read(self, session: str, offset: int | None = None, limit: int = 60) -> dict[str, Any]:
+    async def read(self, session: str, offset: int | None = None, limit: int = 60, *, trees: bool = False) -> dict[str, Any]:
         """Return entries of a conversation from the number ``offset`` on; without it the last ones. ``session``: its id or key.
+
+        With ``trees`` answers have the tree of their Markdown, too.
 
         Raises:
             UsageError: there is no such session.
@@ -66,7 +68,8 @@ class SessionHandlers:
         """
         async with self._reading:
             found = await asyncio.to_thread(self._found, session)
-            return await asyncio.to_thread(self._page, found, offset, max(1, min(limit, MOST)))
+            page = await asyncio.to_thread(self._page, found, offset, max(1, min(limit, MOST)))
+        return await asyncio.to_thread(_with_trees, page) if trees else page
 
     def _page(self, found: Found, offset: int | None, limit: int) -> dict[str, Any]:
         total = self._reader.count(found.path)
@@ -170,3 +173,12 @@ def _named(found: Found) -> dict[str, Any]:
         "left": found.record is None,
         "about": about(found.path),
     }
+
+
+def _with_trees(page: dict[str, Any]) -> dict[str, Any]:
+    from gateway.page.markdown_tree import tree_of
+
+    answers = (entry for entry in page["entries"] if entry["kind"] == "assistant" and entry.get("text"))
+    for entry in answers:
+        entry["tree"] = tree_of(entry["text"])
+    return page

@@ -413,7 +413,7 @@ async def test_an_open_chat_follows_when_its_former_conversation_is_restored(vil
         other = await served.tab()
         await other.call("sessions.undo", key="agent:main:main")
         await tab.page.locator(".bubble.theirs", has_text="The blue one.").wait_for()
-        assert await tab.page.locator(".bubble").count() == 2
+        assert await tab.page.locator(".bubble").count() == 3, "with the command that ended it"
 
 
 async def test_a_question_that_is_decided_elsewhere_has_no_buttons_any_more(village: PageVillage, visit: Visit) -> None:

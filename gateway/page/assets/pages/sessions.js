@@ -1,5 +1,5 @@
 // Sessions: all conversations, a search through them, one to read, undo and export.
-import { Badge, Button, Dialog, Empty, ErrorNotice, Field, html, Loading, Notice, Page, Table, useCall, useEffect, useRef, useState, VirtualList, When } from "../ui.js";
+import { Badge, Button, Dialog, Empty, ErrorNotice, Field, html, Loading, Markdown, Notice, Page, Table, useCall, useEffect, useRef, useState, VirtualList, When } from "../ui.js";
 import { call } from "../api.js";
 import { bytes, moment, number, t } from "../texts.js";
 
@@ -61,7 +61,7 @@ function Results({ query }) {
 }
 
 function Reader({ id, at, role }) {
-  const first = useCall("sessions.read", at === undefined ? { session: id, limit: PAGE } : { session: id, offset: Math.floor(at / PAGE) * PAGE, limit: PAGE }, { live: ["chat.said"], every: 10000 });
+  const first = useCall("sessions.read", at === undefined ? { session: id, limit: PAGE, trees: true } : { session: id, offset: Math.floor(at / PAGE) * PAGE, limit: PAGE, trees: true }, { live: ["chat.said"], every: 10000 });
   const pages = useRef(new Map());
   const asked = useRef(new Set());
   const wanted = useRef(new Set());
@@ -80,7 +80,7 @@ function Reader({ id, at, role }) {
       for (const page of [...wanted.current].slice(-3)) {
         if (asked.current.has(page)) continue;
         asked.current.add(page);
-        call("sessions.read", { session: id, offset: page * PAGE, limit: PAGE }).then((found) => { for (const one of found.entries) pages.current.set(one.n, one); drawn((n) => n + 1); }, (error) => { asked.current.delete(page); fail(error); });
+        call("sessions.read", { session: id, offset: page * PAGE, limit: PAGE, trees: true }).then((found) => { for (const one of found.entries) pages.current.set(one.n, one); drawn((n) => n + 1); }, (error) => { asked.current.delete(page); fail(error); });
       }
       wanted.current.clear();
     }, 120);
@@ -122,7 +122,7 @@ function Entry({ entry, chosen }) {
   const said = ["user", "assistant", "tool", "runtime"].includes(entry.kind);
   const who = EVENTS.includes(entry.kind) ? t(`sessions.event.${entry.kind}`) : entry.kind === "tool" ? entry.name : entry.sender || t(`sessions.who.${entry.kind}`);
   const cut = entry.cut && html`<p class="hint">${t("sessions.cut", { n: entry.cut })}</p>`;
-  const text = entry.text && html`<div class="text" dir="auto">${entry.text}</div>`;
+  const text = entry.tree ? html`<${Markdown} tree=${entry.tree} />` : entry.text && html`<div class="text" dir="auto">${entry.text}</div>`;
   return html`<article class=${`said ${entry.kind}${chosen ? " chosen" : ""}`} aria-current=${chosen ? "true" : undefined}><p class="soft"><strong>${who}</strong> ${entry.at && moment(entry.at)} ${entry.model || ""}${" "}
     ${entry.isError && html`<${Badge} kind="bad">${t("sessions.failed")}<//>`}${entry.taint && html`<${Badge} kind="warn">${t("sessions.untrusted", { from: entry.taint.join(", ") })}<//>`}${entry.pictures > 0 && html`<${Badge}>${t("context.pictures", { n: entry.pictures })}<//>`}${entry.notes && (Array.isArray(entry.notes) ? entry.notes.join(", ") : "")}${entry.before ? `${number(entry.before)} → ${number(entry.after)}` : ""}</p>
     ${entry.kind === "assistant" || entry.kind === "user" ? html`${text}${cut}` : entry.text && (said || entry.kind !== "unreadable") && html`<details><summary>${t("sessions.show")}</summary>${text}${cut}</details>`}
