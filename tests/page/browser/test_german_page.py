@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from agent.messages import ToolCall
 from tests.page.world import fill
 
 if TYPE_CHECKING:
@@ -72,3 +73,18 @@ async def test_no_english_is_left_on_the_german_page(village: PageVillage, visit
             ]
         print({route: texts for route, texts in left.items() if texts})  # noqa: T201
         assert {route: texts for route, texts in left.items() if texts} == {}
+
+
+async def test_a_question_and_what_came_of_it_are_told_in_german(village: PageVillage, visit: Visit) -> None:
+    village.model.then([ToolCall(id="c1", name="exec", arguments={"command": "touch never"})], "Gut.")
+    async with village.page() as served:
+        tab = await visit(served, "phone-light", locale="de-DE")
+        other = await served.tab()
+        await other.call("chat.say", session="agent:main:main", text="mach es", key="k" * 16)
+        await tab.go("approvals", title="Freigaben")
+        await tab.page.get_by_role("heading", name="main möchte einen Befehl ausführen").wait_for()
+        await tab.page.get_by_text("keine Regel erlaubt das ohne Frage").wait_for()
+        await tab.page.get_by_role("button", name="Ablehnen").click()
+        await tab.page.get_by_role("status").filter(has_text="Abgelehnt #").wait_for()
+        await tab.go("chat", title="Chat")
+        await tab.page.get_by_text("Entscheidung: abgelehnt").wait_for()

@@ -33,7 +33,7 @@ function Question({ name, role, done }) {
     try { done((await call("approvals.decide", { name, choice, source: "browser page" })).told); } catch (one) { tell(one); } finally { work(""); }
   }
   if (!value) return error ? html`<${ErrorNotice} error=${error} retry=${reload} />` : html`<${Loading} />`;
-  return html`<article class="card" aria-labelledby=${`q-${name}`}><h2 id=${`q-${name}`} dir="auto">${value.shown.command && value.shown.summary.startsWith("run ") ? t("approvals.wantsRun", { agent: value.agent }) : t("approvals.wants", { agent: value.agent, what: value.shown.summary })}</h2>
+  return html`<article class="card" aria-labelledby=${`q-${name}`}><h2 id=${`q-${name}`} dir="auto">${value.shown.command && value.kind === "exec" && !value.into ? t("approvals.wantsRun", { agent: value.agent }) : t("approvals.wants", { agent: value.agent, what: value.shown.summary })}</h2>
     <${Act} one=${value} />
     ${wrong && html`<${ErrorNotice} error=${wrong} />`}
     ${role === "owner" ? html`<div class="row">
