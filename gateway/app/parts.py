@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from agent.tools.provider import FixedTools, ToolProvider
-from channels.messages import API, WEB, ChatAddress
+from channels.messages import WEB, ChatAddress
 from channels.platform import Policy
 from channels.protocol import Channel
 from channels.silent import SilentChannel, is_silent
-from channels.terminal.channel import LOCAL, TerminalChannel
+from channels.terminal.channel import TerminalChannel
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.todo_lists import TodoLists
 from gateway.api.handlers.todo_requests import TodoHandlers
@@ -38,6 +37,7 @@ from gateway.app.skill_parts import SkillParts
 from gateway.app.status_handlers import StatusHandlers
 from gateway.app.subagents import SubAgentParts
 from gateway.app.telemetry_parts import TelemetryParts
+from gateway.app.turn_parts import TurnParts
 from gateway.approvals.rules import Rules
 from gateway.approvals.stored_rules import StoredRules
 from gateway.base.errors import StorageFailed
@@ -63,17 +63,13 @@ from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn
 from gateway.routing.access import Access
 from gateway.routing.automation import isolated_kind
-from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import ChatMigrations, router_of
 from gateway.sandbox.service import CommandSandbox
-from gateway.settings.block_streaming import Manner, manner_of
 from gateway.settings.messages import largest_file
 from gateway.settings.root import Settings, SettingsStore
 from gateway.supervision.channel_supervisor import ChannelRunner, ChannelSupervisor
-from gateway.turns.answering import Answering
-from gateway.turns.ending import TurnEndings
 from gateway.turns.storage_retry import StorageRetry
-from gateway.turns.worker import ResetDue, TurnWorker, go_on
+from gateway.turns.worker import ResetDue, go_on
 
 log = logging.getLogger(__name__)
 
@@ -279,43 +275,29 @@ class GatewayParts:
             deps, self.settings, ledger, agents=self.agents, inbox=self.inbox, place=self.owner.place
         )
         self.mcp = McpParts(deps, self.settings, self.agents, self._tell_owner)
-        self.endings = TurnEndings(
-            ledger.turns, results=self.automation.results, hand_out=self.inbox.hand_out, telemetry=deps.telemetry
-        )
-        answering = Answering(
-            ledger=ledger,
-            read=self.inbox.read,
-            channel=self.channel,
-            clock=deps.clock,
-            lanes=self.lanes,
-            queue=self.queue,
-            answered=self.acks.answered,
-            signature=self._signature,
-            media=self.media,
-            manner=self._manner,
-            secret_filter=self._secret_filter,
-            spoken=self.media_parts.spoken_replies(self.media.outgoing),
-            gate=self.approvals.gate,
-            asking=self.approvals.asking,
-            wake=self._wake,
-            resumed_at=self._resumed_at,
-            endings=self.endings,
-        )
-        self.turns = TurnWorker(
-            ledger=ledger,
-            read=self.inbox.read,
+        turns = TurnParts(
+            deps,
+            self.settings,
+            ledger,
             agents=self.agents,
-            channel=self.channel,
-            audience=self.router.audience,
-            clock=deps.clock,
+            inbox=self.inbox,
             lanes=self.lanes,
             queue=self.queue,
-            answering=answering,
-            endings=self.endings,
-            rights=self._rights,
             running=self._running,
-            decisions=self.approvals.decisions,
+            router=self.router,
+            approvals=self.approvals,
+            rights=self._rights,
+            channel=self.channel,
+            terminal=self.terminal,
+            owner=self.owner,
+            media=self.media,
+            spoken=self.media_parts.spoken_replies(self.media.outgoing),
+            acks=self.acks,
+            secret_filter=self._secret_filter,
+            results=self.automation.results,
+            wake=self._wake,
         )
+        self.endings, self.turns = turns.endings, turns.worker
 
     def _build_operations(self) -> None:
         deps, ledger = self.deps, self.ledger
@@ -469,31 +451,8 @@ class GatewayParts:
         await self.queue.hold(session)
         await self.agent_supervisor.hold(session)
 
-    def _signature(self, arrived: RoutedMessage) -> str:
-        """The agent's name at the beginning of a reply, where several agents answer."""
-        several = not arrived.actor.local and len(self.router.answering(arrived.inbound.conversation)) > 1
-        return f"**{self.agents[arrived.route.agent].profile.name}:** " if several else ""
-
-    def _manner(self, place: ChatAddress, agent: RunningAgent) -> Manner:
-        """How an agent's reply is split into blocks in a conversation."""
-        settings = self.settings.current
-        blocks = settings.messages.block_streaming
-        return manner_of(blocks, settings.channels, agent.profile.blocks, place.channel, place.account)
-
     def _wake(self, turn: Turn) -> None:
         go_on(self.lanes, turn)
-
-    async def _resumed_at(self, message: RoutedMessage) -> ChatAddress:
-        """Return where a turn is answered that had to wait: where it was asked for, unless that was a terminal that is gone.
-
-        The owner's programs do not wait either; a guest's is told with its next message.
-        """
-        place = message.inbound.conversation
-        if place.channel == API:
-            return (await self.owner.place() or place) if message.actor.owner else place
-        if place.channel != self.terminal.name or self.terminal.attached(place):
-            return place
-        return await self.owner.place() or replace(place, id=LOCAL)
 
     def _client(self) -> ChatAddress:
         """Return where what nobody asked for is read without a chat on a platform: in the page or the terminal, whichever is open.

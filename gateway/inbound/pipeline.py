@@ -41,7 +41,7 @@ from gateway.routing.routed_message import (
 from gateway.routing.router import ChatMigrations, Route, Router
 from gateway.settings.root import SettingsStore
 from gateway.telemetry.recorder import Telemetry
-from gateway.turns.ending import turn_facts
+from gateway.turns.turn_context import turn_facts
 
 log = logging.getLogger(__name__)
 

@@ -1,31 +1,54 @@
-"""How a turn ends: its state, its reply, and what other sessions and the chat's own session are told of it, in one transaction.
+"""How a turn ends: its reply in chunks, its state and what other sessions are told of it in one transaction, and the result for who waits.
 
-Also what marks the replies of automations as unasked, and the result summary for clients and programs that wait.
+finished    the model is done: queue the rest of its reply, or suspend the turn where its owner is asked
+failed      an error or a defect, in words
+cancelled   stopped by its owner, interrupted by a newer message, or left for the next start
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from agent.errors import AgentError, TranscriptWriteError
+from agent.errors import AgentError
 from agent.loop.turn import TurnResult
-from agent.models.notebook import NAME as NOTEBOOK
 from agent.taint import Marks, fenced, random_mark
+from agent.timing import Clock
+from channels.live import Done
+from channels.messages import Button, ChatAddress
+from channels.protocol import Channel
 from channels.silent import is_silent
 from gateway.agents.running_agent import RunningAgent
+from gateway.agents.session_contexts import with_asides
+from gateway.approvals.asking import Asking
 from gateway.approvals.gate import LIFETIME
+from gateway.approvals.record import public_name
 from gateway.base import errors
-from gateway.ledger.protocol import TurnLedger
-from gateway.ledger.rows import Arrival, InboxRow, NewApproval, NewEvent, NewOutbound, TurnEnd, Unasked
+from gateway.budget.budgeted_calls import REFUSED, USED_UP
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import Arrival, InboxRow, NewApproval, NewEvent, NewOutbound, Turn, TurnEnd, Unasked
 from gateway.ledger.unasked import APPROVAL
-from gateway.routing.automation import is_isolated
+from gateway.media.media_service import MediaService
+from gateway.outbound.blocks import Blocks
+from gateway.outbound.progress import show_frame
+from gateway.outbound.replying import after_turn, replies
+from gateway.outbound.secret_filter import SecretFilter
+from gateway.queue.lanes import Lanes, Ticket
+from gateway.routing.automation import is_isolated, to_say
 from gateway.routing.routed_message import RoutedMessage
 from gateway.telemetry.recorder import Telemetry
 from gateway.turns.quoting import cut, label_of, unmarked
+from gateway.turns.turn_context import DEFECT, TurnContext, exit_of, in_words
+from gateway.voice.spoken_replies import SpokenReplies
 
+log = logging.getLogger(__name__)
+
+ASKED_ELSEWHERE = "🔐 I need my owner's approval for this, and have asked for it. I go on once it is given."
 LONGEST_EVENT: Final = 1500
 """Characters of an isolated run's reply that the session of its chat is told."""
 
@@ -45,25 +68,188 @@ Results: TypeAlias = "Callable[[EndedTurn], Awaitable[Sequence[tuple[str, Arriva
 """Returns the messages, each with its account, that tell other sessions of a turn's end. It may be called again for the same end."""
 
 
-async def _nothing(_ended: EndedTurn) -> Sequence[tuple[str, Arrival]]:
-    return ()
-
-
 class TurnEndings:
-    """Ends turns. ``results`` is asked about each automation's turn; ``hand_out`` enqueues a stored message."""
+    """Ends turns. ``results`` is asked about each automation's turn; ``hand_out`` enqueues a stored message.
+
+    ``channel`` finds a conversation's channel. ``answered`` is called with messages whose turn is over; ``signature`` returns what a reply
+    begins with. ``asking`` makes the chunks of questions, and ``wake`` gets a turn that has nothing to wait for. ``resumed_at`` returns
+    where a turn is answered that had to wait for its owner.
+    """
 
     def __init__(
         self,
-        turns: TurnLedger,
+        ledger: Ledger,
         *,
-        results: Results = _nothing,
+        results: Results,
         hand_out: Callable[[InboxRow], Awaitable[None]],
-        telemetry: Telemetry | None = None,
+        channel: Callable[[ChatAddress], Channel],
+        clock: Clock,
+        lanes: Lanes[Any],
+        media: MediaService,
+        asking: Asking,
+        wake: Callable[[Turn], None],
+        resumed_at: Callable[[RoutedMessage], Awaitable[ChatAddress]],
+        answered: Callable[[Iterable[RoutedMessage]], None],
+        signature: Callable[[RoutedMessage], str],
+        secret_filter: SecretFilter | None,
+        spoken: SpokenReplies | None,
+        telemetry: Telemetry,
     ) -> None:
-        self.telemetry = telemetry or Telemetry()
-        self._turns = turns
+        self.telemetry = telemetry
         self.results = results
+        self.signature = signature
+        self._ledger = ledger
         self._hand_out = hand_out
+        self._channel = channel
+        self._clock = clock
+        self._lanes = lanes
+        self._media = media
+        self._asking = asking
+        self._wake = wake
+        self._resumed_at = resumed_at
+        self._answered = answered
+        self._secret_filter = secret_filter
+        self._spoken = spoken
+
+    async def finished(
+        self, context: TurnContext, blocks: Blocks, result: TurnResult, questions: Sequence[NewApproval]
+    ) -> None:
+        """End a turn whose model is done, or leave it until its owner has decided."""
+        await context.agent.ended(context.record, result)
+        if result.outcome == "suspended":
+            await self._suspend(context, blocks, result, questions)
+            return
+        failed = result.outcome == "failed"
+        state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
+        await self._finish(context, blocks, state, result.reply, result, exit_code=exit_of(result))
+
+    async def failed(
+        self, context: TurnContext, blocks: Blocks, error: AgentError | errors.HomebodyError | None = None
+    ) -> None:
+        """End a turn over an error; over a defect where there is none to tell of."""
+        text, exit_code = (DEFECT, errors.FAILED) if error is None else in_words(error)
+        await self._finish(context, blocks, "failed", text, None, exit_code=exit_code)
+
+    async def _suspend(
+        self, context: TurnContext, blocks: Blocks, result: TurnResult, questions: Sequence[NewApproval]
+    ) -> None:
+        """Ask the owner, and leave the turn until the answer comes. Clients that wait are told so; the answer comes later."""
+        message, place = context.message, context.message.inbound.conversation
+        unasked, now = unasked_of(context.agent, message), self._clock.now()
+        questions = [asked_when_awake(one, unasked, now) for one in questions]
+        chunks = await self.chunks(message, "" if blocks.begun else blocks.greeting)
+        asked = [marked(await asyncio.to_thread(self._asking.chunks, one), as_question(one, unasked)) for one in questions]
+        if any(one.place != place for one in questions) and message.automation is None:
+            chunks += await self.chunks(message, ASKED_ELSEWHERE)
+        turn = await self._ledger.turns.suspend(context.turn.id, questions, [*chunks, *(one for rows in asked for one in rows)])
+        if turn is not None:
+            self._wake(turn)
+            return
+        self.telemetry.turn_ended("suspended", message.origin)
+        here = [row for rows in asked for row in rows if row.conversation == place]
+        text = "\n\n".join(row.text for row in here) or ASKED_ELSEWHERE
+        facts = context.result(text, result)
+        facts |= {"chunks": len(chunks) + len(here), "replyKeys": None, "waitsFor": [public_name(one) for one in questions]}
+        self.done(message, facts)
+        for one in context.answered[1:]:
+            self.done(one, facts | {"chunks": 0, "answeredWith": message.inbound.message_id})
+
+    async def _finish(
+        self, context: TurnContext, blocks: Blocks, state: TurnEnd, text: str, result: TurnResult | None, *, exit_code: int
+    ) -> None:
+        held = result is not None and result.failure == "billing" and (USED_UP in text or REFUSED in text)
+        came, text = text, _shown(context.message, state, text, held=held)
+        greeting = await self.chunks(context.message, blocks.greeting if text and not blocks.begun else "")
+        asked = context.message.automation is None
+        buttons = after_turn(result.failure if result else None, text, context.message.actor) if asked else ()
+        left, continued = blocks.left_of(text)
+        said = with_asides(left, context.record, result, continued=continued)
+        if self._spoken is not None and not buttons and self._spoken.replaces_text(context.message.row.uid):
+            said = ""
+        chunks = greeting + await self.chunks(context.message, said, buttons, continued=continued, before=blocks.said)
+        chunks += await self._media.enclosed(context.message.row.uid, context.message.inbound.conversation)
+        if context.asked:
+            there = await self._resumed_at(context.message)
+            chunks = [replace(chunk, conversation=there) for chunk in chunks]
+        chunks = marked(chunks, unasked_of(context.agent, context.message))
+        keys = await self.end(
+            context.turn.id,
+            state,
+            context.message,
+            chunks,
+            text=came,
+            taint=context.taint,
+            reason=failure_of(context.message, state, came),
+        )
+        facts = context.result(text, result, keys=keys, exit_code=exit_code)
+        facts |= await self._spent_today(context)
+        facts |= {"stopped": True} if state == "stopped" else {}
+        self.all_done(context.answered, facts)
+
+    async def _spent_today(self, context: TurnContext) -> dict[str, float]:
+        """Return what all agents' calls cost today, for a terminal, which shows it below the prompt; otherwise nothing."""
+        guard = context.agent.budget_guard
+        if guard is None or not hasattr(self._channel(context.message.inbound.conversation), "show"):
+            return {}
+        try:
+            return {"costToday": await guard.spent_today()}
+        except errors.StorageFailed:
+            return {}
+
+    async def cancelled(self, ticket: Ticket[Any], context: TurnContext) -> None:
+        """Record why a turn was cancelled.
+
+        A turn that its owner stopped is over. One that the gateway cancelled while closing continues at the next start. One that a newer
+        message interrupted is over when its messages are in the transcript; otherwise they are answered together with the newer one.
+        """
+        begun = context.running.begun or context.asked  # one that was asked about has begun before
+        if ticket.ending == "interrupt" and not begun and context.running.items:
+            await self._ledger.turns.release(context.turn.id)
+            self._lanes.give_back(ticket.session, context.running.items)
+            return
+        if ticket.ending not in {"stop", "interrupt"}:
+            await self._ledger.turns.interrupted(context.turn.id)
+            return
+        reason = "stopped by its owner" if ticket.ending == "stop" else "interrupted by a newer message"
+        if context.running.turn is not None:
+            with contextlib.suppress(
+                AgentError
+            ):  # the history then says that the call waits, and nobody can decide it any more
+                await context.running.turn.withdraw(f"withdrawn, because the turn was {reason}.")
+        await self.end(context.turn.id, "stopped", context.message, taint=context.taint, reason=reason)
+        self.all_done(context.answered, context.result("") | {"stopped": True})
+
+    async def chunks(
+        self, message: RoutedMessage, text: str, buttons: Sequence[Button] = (), *, continued: bool = False, before: str = ""
+    ) -> list[NewOutbound]:
+        """Return the chunks to queue for a text. ``continued``: it continues what was sent ``before``."""
+        channel = self._channel(message.inbound.conversation)
+        text = self.signature(message) + text if text and not continued else text
+        return await replies(
+            channel,
+            message,
+            text,
+            knows=self._ledger.inbox.knows,
+            buttons=buttons,
+            continued=continued,
+            secret_filter=self._secret_filter,
+            before=before,
+        )
+
+    def all_done(self, messages: Sequence[RoutedMessage], facts: dict[str, Any]) -> None:
+        """Send the result to clients that wait for any of a turn's messages; the reply is counted with the first."""
+        self._answered(messages)
+        first, *further = messages
+        self.done(first, facts)
+        for one in further:
+            self.done(one, facts | {"chunks": 0, "replyKeys": [], "answeredWith": first.inbound.message_id})
+
+    def done(self, message: RoutedMessage, facts: dict[str, Any]) -> None:
+        """Send a message's result to a client that waits for it."""
+        if message.automation is not None:
+            return
+        place = message.inbound.conversation
+        show_frame(self._channel(place), place, Done(message.row.uid, message.inbound.message_id, facts))
 
     async def end(
         self,
@@ -89,7 +275,7 @@ class TurnEndings:
         if message is not None and message.automation is not None:
             ended = EndedTurn(message=message, state=state, text=text, taint=tuple(sorted(taint)), reason=reason)
             arrivals, events = await self.results(ended), told_to_chat(ended, chunks)
-        finished = await self._turns.finish(
+        finished = await self._ledger.turns.finish(
             turn, state, chunks, reason=reason, returned=returned, arrivals=arrivals, events=events
         )
         self.telemetry.turn_ended(state, message.origin if message is not None else "unknown")
@@ -135,72 +321,8 @@ def as_question(question: NewApproval, unasked: Unasked | None) -> Unasked | Non
     return None if unasked is None else replace(unasked, source=f"{APPROVAL}{question.id}", counts=False)
 
 
-DEFECT = "⚠️ Something went wrong on my side, and I gave this up; see the log. Say it again, or ask in another way."
-
 _LONGEST_REASON: Final = 300
 """Characters of the reason that is stored of a failed turn."""
-
-
-def exit_of(result: TurnResult) -> int:
-    """Return the exit code of a program that asked: a note that could not be written is a failure, too."""
-    if result.outcome != "failed":
-        unwritten = result.model == NOTEBOOK and any(call.name == "write" and call.is_error for call in result.calls)
-        return errors.FAILED if unwritten else errors.OK
-    return errors.NO_MODEL if result.failure in {"auth", "unknown_model"} else errors.FAILED
-
-
-def in_words(error: AgentError | errors.HomebodyError) -> tuple[str, int]:
-    """Put an error into words for the chat, with the exit code for a program that asked."""
-    known = errors.as_homebody_error(error)
-    code = errors.STORAGE_FAILED if isinstance(error, TranscriptWriteError) else known.exit_code if known else errors.FAILED
-    if isinstance(error, AgentError) and not isinstance(error, TranscriptWriteError):
-        code = errors.NO_MODEL
-    return f"⚠️ {error}" + (f"\n{error.hint}" if error.hint else ""), code
-
-
-def turn_facts(
-    agent: str,
-    key: str,
-    session: str,
-    reply: str,
-    result: TurnResult | None = None,
-    *,
-    keys: Sequence[str] = (),
-    exit_code: int = 0,
-) -> dict[str, Any]:
-    """What ``homebody agent --json`` prints, with the fields that a client needs. A figure not known is None.
-
-    ``chosen`` is the model that was to answer, ``model`` the one that did. ``keys`` are those of the pieces of the reply, by
-    which a client knows them among others that arrive.
-    """
-    usage = result.usage if result else None
-    return {
-        "reply": reply,
-        "agent": agent,
-        "sessionKey": key,
-        "sessionId": session,
-        "model": result.model if result else None,
-        "chosen": result.chosen if result else None,
-        "usage": {
-            "input": usage.input if usage else None,
-            "output": usage.output if usage else None,
-            "cacheRead": usage.cache_read if usage else None,
-            "cacheWrite": usage.cache_write if usage else None,
-            "cost": usage.cost if usage else None,
-        },
-        "context": {"tokens": result.context if result else None, "window": result.window if result else None},
-        "toolCalls": [
-            {"name": call.name, "error": call.is_error} | _json(call.details) for call in (result.calls if result else ())
-        ],
-        "ms": round(result.seconds * 1000) if result else None,
-        "chunks": len(keys),
-        "replyKeys": list(keys),
-        "exit": exit_code,
-    }
-
-
-def _json(details: Mapping[str, Any]) -> dict[str, Any]:
-    return {"details": dict(details)} if details else {}
 
 
 def failure_of(message: RoutedMessage, state: TurnEnd, text: str) -> str:
@@ -210,3 +332,17 @@ def failure_of(message: RoutedMessage, state: TurnEnd, text: str) -> str:
         return ""
     line = " ".join(text.removeprefix("⚠️").split())
     return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"
+
+
+def _shown(message: RoutedMessage, state: TurnEnd, text: str, *, held: bool) -> str:
+    """Return what people are sent of a turn's reply: of an automation's, nothing where there is nothing to say, and whose failure it is.
+
+    ``held``: a budget did not allow it, of which the owner is told once a day already.
+    """
+    automation = message.automation
+    if automation is None or not text:
+        return text
+    if state == "failed":
+        log.warning("%s failed: %s", label_of(automation), text)
+        return "" if automation.quiet_failure or held else f"{label_of(automation)}: {text}"
+    return to_say(automation, text)

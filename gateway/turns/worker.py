@@ -2,7 +2,8 @@
 
     session   reset it if it is due
     claim     begin the turn in the ledger
-    answer    transcript, flush, model, tools, and the end of the turn with its reply (``gateway.turns.answering``)
+    answer    transcript, flush, model, tools, with what people see of it meanwhile (``gateway.turns.answering``)
+    end       the reply and the end of the turn (``gateway.turns.ending``)
 
 A crash at any point leaves the turn running in the ledger; the next start continues from its transcript.
 """
@@ -42,10 +43,10 @@ from gateway.queue.message_queue import MessageQueue, QueuedMessage
 from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
 from gateway.sessions.store import SessionRecord
-from gateway.turns.answering import Answering, TurnContext
-from gateway.turns.ending import TurnEndings, in_words, marked, turn_facts, unasked_of
+from gateway.turns.answering import Answering
+from gateway.turns.ending import TurnEndings, marked, unasked_of
 from gateway.turns.interrupted import GivenUp, given_up, worked_on
-from gateway.turns.turn_log import bound
+from gateway.turns.turn_context import TurnContext, bound, in_words, turn_facts
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +199,7 @@ class TurnWorker:
             told = message.inbound.text.strip() or (message.automation is not None and message.automation.instruction)
             if not told and not message.inbound.attachments:
                 await self._ledger.inbox.settle([message.row.id], "ignored", reason="empty")
-                self._answering.done(message, turn_facts(agent.id, route.session, "", ""))
+                self._endings.done(message, turn_facts(agent.id, route.session, "", ""))
                 return
             former = agent.store.get(route.session)
             record = await self._session(agent, message)
@@ -244,7 +245,7 @@ class TurnWorker:
         if ticket.ending == "stop":
             await self._endings.end(turn.id, "stopped", found[0] if found else None, reason="stopped by its owner")
             if found:
-                self._answering.all_done(found, turn_facts(turn.agent, turn.session, "", ""))
+                self._endings.all_done(found, turn_facts(turn.agent, turn.session, "", ""))
             return
         if not found:
             await self._endings.end(turn.id, "failed", reason="its message cannot be read any more")
@@ -290,7 +291,7 @@ class TurnWorker:
             except AgentError as error:
                 log.warning("the transcript does not tell that a call was withdrawn: %s", error)
         await self._endings.end(turn.id, "stopped", found[0], reason=reason)
-        self._answering.all_done(found, turn_facts(turn.agent, turn.session, "", ""))
+        self._endings.all_done(found, turn_facts(turn.agent, turn.session, "", ""))
 
     async def _record_given_up(
         self, agent: RunningAgent, record: SessionRecord, over: GivenUp, judged: Callable[[set[str]], GivenUp | None]
@@ -310,14 +311,14 @@ class TurnWorker:
 
     async def _give_up(self, ticket: Ticket[Any], turn: Turn, over: GivenUp) -> None:
         """End the messages that are given up, and put the others back in the lane."""
-        chunks = await self._answering.chunks(over.ended[0], over.text)
+        chunks = await self._endings.chunks(over.ended[0], over.text)
         if (agent := self._agents.get(turn.agent)) is not None:
             chunks = marked(chunks, unasked_of(agent, over.ended[0]))
         returned = [one.row.id for one in over.returned]
         keys = await self._endings.end(
             turn.id, over.state, over.ended[0], chunks, text=over.text, reason=over.reason, returned=returned
         )
-        self._answering.all_done(
+        self._endings.all_done(
             over.ended, turn_facts(turn.agent, turn.session, "", over.text, keys=keys, exit_code=errors.FAILED)
         )
         self._lanes.give_back(ticket.session, [self._queue.item(one) for one in over.returned])
@@ -348,11 +349,11 @@ class TurnWorker:
             reply, exit_code = in_words(error)
         if (now := agent.store.get(record.key)) is not None and now.session != record.session:
             await self._decisions.withdraw(record.key, LEFT)
-        chunks = await self._answering.chunks(message, reply, buttons)
+        chunks = await self._endings.chunks(message, reply, buttons)
         if message.inbound.conversation.channel == API:  # a repeat of the request finds the reply by it
             chunks = [replace(one, key=f"{message.row.uid}.c.{n}") for n, one in enumerate(chunks)]
         keys = await self._ledger.inbox.settle([message.row.id], "answered", reply=chunks)
-        self._answering.done(message, turn_facts(agent.id, record.key, record.session, reply, keys=keys, exit_code=exit_code))
+        self._endings.done(message, turn_facts(agent.id, record.key, record.session, reply, keys=keys, exit_code=exit_code))
 
 
 def _pointless(asked: Sequence[Approval], record: SessionRecord) -> str:
