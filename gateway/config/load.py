@@ -6,7 +6,6 @@ import json
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -314,6 +313,8 @@ def _custom(detail: ErrorDetails) -> str:
 
 
 def _hint(found: Any, details: Sequence[ErrorDetails]) -> str:
+    from difflib import get_close_matches
+
     words = [word for detail in details for word in str((detail.get("ctx") or {}).get("expected", "")).split("'")[1::2]]
     close = get_close_matches(str(found), words, n=1) if isinstance(found, str) else []
     return f"Did you mean {close[0]}?" if close else ""

@@ -9,7 +9,6 @@ import re
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
@@ -156,6 +155,8 @@ def _is_text(value: str) -> bool:
 
 def suggest_key(key: str, path: KeyPath, known: list[str], model: type[BaseModel]) -> str:
     """Return the key that was probably meant: a similar one in the same section, otherwise the same name nearest to it."""
+    from difflib import get_close_matches
+
     by_folded = {_folded(name): name for name in known}
     close = get_close_matches(_folded(key), list(by_folded), n=1, cutoff=0.75)
     if close:

@@ -7,8 +7,6 @@ secret do not hide it. Not found: a secret that is encrypted, compressed (but fo
 from __future__ import annotations
 
 import base64
-import gzip
-import html
 import io
 import json
 import re
@@ -241,7 +239,11 @@ def _unescaped(text: str) -> str:
 def _character(escape: str) -> str:
     if escape[0] == "%":
         return unquote(escape, errors="ignore")
-    return html.unescape(escape) if escape[0] == "&" else chr(int.from_bytes(bytes.fromhex(escape[2:])))
+    if escape[0] == "&":
+        from html import unescape  # its table of names is loaded for the first text that has one
+
+        return unescape(escape)
+    return chr(int.from_bytes(bytes.fromhex(escape[2:])))
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -259,6 +261,8 @@ def _unpacked(data: bytes) -> Iterator[bytes]:
     yield data
     try:
         if data.startswith(b"\x1f\x8b"):
+            import gzip
+
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
                 yield packed.read(_UNPACKED)
         elif data.startswith(b"PK\x03\x04"):

@@ -6,7 +6,6 @@ Plain HTTP in threads: no SDK, no proxy, a fraction of a second in all.
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import ssl
 from collections.abc import Mapping
@@ -117,6 +116,8 @@ def names_of(answer: Any) -> list[str]:
 
 def fetch_json(url: str, post: Mapping[str, Any] | None, seconds: float, headers: Mapping[str, str] | None = None) -> Any:
     """Fetch JSON; None for anything that goes wrong, since whatever else listens there is no model server. Blocks."""
+    import http.client
+
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     try:

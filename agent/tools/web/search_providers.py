@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -174,5 +173,7 @@ def _plain(value: Any, most: int) -> str:
     """Return a text of a service without markup, on one line."""
     if not isinstance(value, str):
         return ""
-    text = " ".join(without_smuggled(html.unescape(_TAG.sub("", value[: 20 * most]))).split())
+    from html import unescape
+
+    text = " ".join(without_smuggled(unescape(_TAG.sub("", value[: 20 * most]))).split())
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
