@@ -220,19 +220,20 @@ def sample(
 ) -> Iterator[tuple[Scenario, tuple[Kill, ...]]]:
     """Draw kills for ever, those at frequent calls more often; one in four is followed by another inside the recovery.
 
-    One kill in five falls upon a named place; without ``calls`` all do. One run in ten is killed while each attempt is made that a turn
-    has, so that it is given up.
+    The scenarios are drawn in rounds, so that each is tried as often as any other. One kill in five falls upon a named place; without
+    ``calls`` all do. One run in ten is killed while each attempt is made that a turn has, so that it is given up.
     """
     while True:
-        scenario = dice.choice(scenarios)
-        if dice.random() < 0.1:
-            yield (
-                scenario,
-                tuple(Kill(f"before-{dice.choice(('transcript', 'settle_call', 'finish'))}", 1) for _ in range(MAX_ATTEMPTS)),
-            )
-            continue
-        kills = [_drawn(dice, scenario) if calls and dice.random() < 0.8 else _drawn_by_name(dice, scenario) for _ in range(2)]
-        yield scenario, tuple(kills if dice.random() < 0.25 else kills[:1])
+        for scenario in dice.sample(scenarios, len(scenarios)):
+            yield scenario, _kills_of(dice, scenario, calls=calls)
+
+
+def _kills_of(dice: random.Random, scenario: Scenario, *, calls: bool) -> tuple[Kill, ...]:
+    """Draw what a run is killed by."""
+    if dice.random() < 0.1:
+        return tuple(Kill(f"before-{dice.choice(('transcript', 'settle_call', 'finish'))}", 1) for _ in range(MAX_ATTEMPTS))
+    kills = [_drawn(dice, scenario) if calls and dice.random() < 0.8 else _drawn_by_name(dice, scenario) for _ in range(2)]
+    return tuple(kills if dice.random() < 0.25 else kills[:1])
 
 
 REFUSED = {"pwrite64": 40, "write": 20, "fdatasync": 16, "fsync": 4, "ftruncate": 1, "linkat": 1, "rename": 2}

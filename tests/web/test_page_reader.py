@@ -15,6 +15,7 @@ from agent.errors import FetchFailed
 from agent.tools.web import page_reader
 from agent.tools.web.fetch_protocol import Fetched
 from agent.tools.web.page_reader import PageReader, PageText
+from tests import programs
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ async def read(
 ) -> PageText:
     data = body.encode() if isinstance(body, str) else body
     page = Fetched(url="https://example.org/a/b", status=200, media_type=media_type, charset=charset, body=data)
-    return await PageReader().read(page, marked=marked, whole=whole)
+    return await PageReader(spawn=programs.spawn).read(page, marked=marked, whole=whole)
 
 
 SHAPES = [
