@@ -20,11 +20,20 @@ ANYBODY: Final = "*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupChoices:
+    """What the settings choose for one group; empty where they leave it to the agent. ``welcome`` is a text, or whether there is one."""
+
+    model: str = ""
+    language: str = ""
+    welcome: bool | str = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRule:
     """Who may speak in one group, and whether they must mention the agent.
 
     ``users`` None means the people in the policy's ``allow_from``. ``tools`` narrow what the agent may use there, and ``tools_key`` is
-    where the settings say so. ``threads`` are threads with a rule of their own.
+    where the settings say so. ``choices`` are its model, language and welcome. ``threads`` are threads with a rule of their own.
     """
 
     allow: bool = True
@@ -32,6 +41,7 @@ class GroupRule:
     users: tuple[str, ...] | None = None
     tools: tuple[GroupTools, ...] = ()
     tools_key: str = ""
+    choices: GroupChoices = field(default_factory=GroupChoices)
     threads: Mapping[str, GroupRule] = field(default_factory=dict)
 
 
@@ -127,8 +137,9 @@ class Platform:
     from the settings of one account; without it the keys of ``channels.plugins.<name>`` say so. ``env`` gives the environment
     variables that may hold the secrets of the account `default`, by field of the section; the first field identifies the bot.
     ``chat_ids`` are regular expressions of the ids of private chats and groups (``ChatAddress.id``); without one any id is possible.
-    ``guide`` tells a person how to get a bot. ``make_with_state`` is called in place of ``make`` where the installation is known, and
-    ``device`` gives the tools for the device that an account keeps in such a folder.
+    ``guide`` tells a person how to get a bot. ``allows_group`` is the setting that lets the bot be spoken to in a group, below the
+    account's section: ``{id}`` stands for the group and ``{space}`` for its server. ``make_with_state`` is called in place of
+    ``make`` where the installation is known, and ``device`` gives the tools for the device that an account keeps in such a folder.
     """
 
     name: str
@@ -139,6 +150,7 @@ class Platform:
     env: Mapping[str, str] = field(default_factory=dict)
     chat_ids: Mapping[ChatKind, str] = field(default_factory=dict)
     guide: SetupGuide | None = None
+    allows_group: str = ""
     device: Callable[[Path], DeviceTools] | None = None
 
 
@@ -147,7 +159,18 @@ def people(listed: list[str] | None) -> tuple[str, ...] | None:
     return None if listed is None else tuple(listed)
 
 
-class PlaceRule(Protocol):
+class ChoosingSection(Protocol):
+    """What the settings choose for one group (``GroupSection``)."""
+
+    @property
+    def model(self) -> str | None: ...  # noqa: D102
+    @property
+    def language(self) -> str | None: ...  # noqa: D102
+    @property
+    def welcome(self) -> bool | str | None: ...  # noqa: D102
+
+
+class PlaceRule(ChoosingSection, Protocol):
     """What the settings say of one room or channel that lies in no server."""
 
     @property
@@ -169,6 +192,7 @@ def place_rules(listed: Mapping[str, PlaceRule], *, policy: str, tools_key: str)
             users=people(rule.users),
             tools=tool_rules(rule.tools),
             tools_key=tools_key,
+            choices=choices_of(rule),
         )
         for place, rule in (listed.items() if policy != "disabled" else ())
     }
@@ -180,3 +204,14 @@ def place_rules(listed: Mapping[str, PlaceRule], *, policy: str, tools_key: str)
 def tool_rules(*given: GroupTools | None) -> tuple[GroupTools, ...]:
     """Return those sections on tools that are set."""
     return tuple(one for one in given if one is not None)
+
+
+def choices_of(*sections: ChoosingSection) -> GroupChoices:
+    """Return what sections on one place choose; what a later one sets goes before an earlier one's."""
+    said = {
+        key: value
+        for section in sections
+        for key in ("model", "language", "welcome")
+        if (value := getattr(section, key)) is not None
+    }
+    return GroupChoices(**said)

@@ -50,6 +50,14 @@ class InboundSink(Protocol):
         """Record durably that the platform gave a group another id; its rules, session and queued messages move to the new id."""
         ...
 
+    async def added(self, group: ChatAddress, *, key: str, title: str = "", by: str = "") -> None:
+        """Report that the bot was added to a group: it says there who it is, or the owner is told how to allow the group.
+
+        ``key`` is the same when the platform tells it again, and another one when the bot is added anew. ``title`` is the group's name and
+        ``by`` that of the person who added the bot; either may be empty. Raises only if nothing could be stored.
+        """
+        ...
+
     def ready(self) -> None:
         """Report that the platform can be reached, so that queued deliveries may start. May be called again after a reconnect."""
         ...
@@ -211,6 +219,22 @@ class MenuEntry:
     name: str
     help: str
     argument: str = ""
+
+
+class Overhears(Protocol):
+    """Optional, for platforms that do not give a bot every message of a group."""
+
+    async def unheard(self, conversation: ChatAddress) -> str:
+        """Return why the bot is not given messages of a group that do not mention it, with what to do; empty where it is given them."""
+        ...
+
+
+class Ranks(Protocol):
+    """Optional, for platforms whose groups have administrators."""
+
+    async def administers(self, conversation: ChatAddress, person: str) -> bool:
+        """Return whether a person, by id, is an administrator of a group. False where the platform fails."""
+        ...
 
 
 class Menu(Protocol):

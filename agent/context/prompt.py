@@ -58,7 +58,8 @@ class PromptFacts:
     """The facts about a session that its instructions state.
 
     ``tools`` are the names of the tools that are sent; ``writes`` says that notes can be written. ``notes_given`` says that a
-    conversation begins with notes, ``private`` that MEMORY.md is one of them. ``window`` is in tokens.
+    conversation begins with notes, ``private`` that MEMORY.md is one of them.
+    ``window`` is in tokens. ``language`` is what is to be written, where the settings choose it.
     """
 
     zone: str
@@ -68,6 +69,7 @@ class PromptFacts:
     notes_given: bool
     private: bool
     window: int
+    language: str = ""
 
     def rules(self) -> str:
         """Return what to do about facts, the past and notes, as list items."""
@@ -123,6 +125,8 @@ def instructions(mode: Mode, there: PromptFacts) -> str:
             f"\nOthers read this conversation too. Its notes are kept in {there.audience.folder}/; besides it you can read what your "
             "owner shares, such as shared/. Nothing private is given here.\n"
         )
+    if there.language:
+        base += f"Write in this language here, whatever the messages are in, unless you are asked for a translation: {there.language}.\n"
     return base
 
 

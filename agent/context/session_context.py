@@ -52,7 +52,9 @@ class SessionContext:
     somebody. ``narrowed``: a smaller window that history must fit, while the model keeps its own. ``keeping``: the tools of the
     memory flush, which rules on the model's tools do not restrict. ``origin``: who started the turn that runs; None: the audience tells.
     ``light``: its requests have no history before ``turn``, which is the id of the turn that runs. ``task``: it is a sub-agent's, and is
-    given no more of the workspace than how to work in it. ``skills`` returns the list of skills for a window of that size; it may block.
+    given no more of the workspace than how to work in it.
+    ``language`` is what it writes here, where the settings say.
+    ``skills`` returns the list of skills for a window of that size; it may block.
     """
 
     agent: str
@@ -77,6 +79,7 @@ class SessionContext:
     light: LightRun | None = None
     turn: str = ""
     task: bool = False
+    language: str = ""
     skills: Callable[[int], str] = field(default=lambda _window: "", repr=False)
     calibration: Calibration = field(default_factory=Calibration)
     watch: PrefixWatch = field(default_factory=PrefixWatch)
@@ -290,6 +293,7 @@ class SessionContext:
                 notes_given=self.settings.startup_context.enabled,
                 private=self.private,
                 window=self.readable,
+                language=self.language,
             ),
             "files": self._files if self.light is None else self._files_now,
             "skills": self._listed,

@@ -57,6 +57,13 @@ class GroupSection(Section):
 
     tools: GroupTools | None = None
     """Which of its tools the agent may use here; all that it has when not set."""
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """The model that answers here, written as in `agents.defaults.model`; the agent's own when not set. `/model` goes before it."""
+    language: Annotated[str, Field(pattern=r"^[^\W\d_][\w -]{1,39}$")] | None = None
+    """The language that the agent writes here, such as `de` or `German`; that of the message it answers when not set."""
+    welcome: bool | Annotated[str, Field(max_length=2000)] | None = None
+    """What the agent says when it is added here: who it is, how to address it and what it keeps (`true`, also when not set), nothing
+    (`false`), or a text of yours."""
 
 
 class DirectMessages(Section):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from channels.common.log import Log
 from channels.discord.settings import DiscordSettings
-from channels.platform import ANYBODY, GroupRule, Platform, Policy, SetupGuide, people, tool_rules
+from channels.platform import ANYBODY, GroupRule, Platform, Policy, SetupGuide, choices_of, people, tool_rules
 from channels.protocol import Channel, Clock
 
 if TYPE_CHECKING:
@@ -27,7 +27,11 @@ def policy(account: DiscordAccount) -> Policy:
     for guild, rule in named.items():
         key = f"channels.discord.guilds.{guild}"
         shared = GroupRule(
-            require_mention=rule.require_mention, users=people(rule.users), tools=tool_rules(rule.tools), tools_key=key
+            require_mention=rule.require_mention,
+            users=people(rule.users),
+            tools=tool_rules(rule.tools),
+            tools_key=key,
+            choices=choices_of(rule),
         )
         rules[guild] = {
             channel: GroupRule(
@@ -36,6 +40,7 @@ def policy(account: DiscordAccount) -> Policy:
                 users=people(rule.users if entry.users is None else entry.users),
                 tools=tool_rules(rule.tools, entry.tools),
                 tools_key=key,
+                choices=choices_of(rule, entry),
             )
             for channel, entry in rule.channels.items()
         }
@@ -65,4 +70,5 @@ PLATFORM = Platform(
     env={"token": "DISCORD_BOT_TOKEN"},
     chat_ids={"direct": r"[0-9]{1,20}", "group": r"[0-9]{1,20}"},
     guide=GUIDE,
+    allows_group="guilds.{space}.channels.{id}.allow",
 )

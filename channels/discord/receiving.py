@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import discord
@@ -29,7 +29,7 @@ from channels.discord.interactions import InteractionHandler, reaction
 from channels.discord.message_backfill import PAGE, Backfill
 from channels.discord.settings import DiscordAccount
 from channels.discord.token_conflict import TokenConflict
-from channels.messages import Cursor, Inbound
+from channels.messages import ChatAddress, Cursor, Inbound
 from channels.protocol import Clock, InboundSink
 
 BEGUN = "begun"
@@ -37,6 +37,8 @@ BEGUN = "begun"
 _MESSAGE = "MESSAGE_CREATE"
 _CHANGED = {"MESSAGE_UPDATE", "MESSAGE_REACTION_ADD"}
 _CONNECTED = {"READY", "RESUMED"}
+_JUST_NOW = timedelta(minutes=10)
+"""After so long a server counts as one that the bot was on before."""
 _QUEUED = {_MESSAGE, *_CHANGED, *_CONNECTED, "GUILD_CREATE"}
 
 
@@ -161,6 +163,7 @@ class Receiver:
             unread, self._places.unread = self._places.unread, []
             await self._missed.read_on(dict(unread))
             await self._store([])
+            await self._added(content)
         else:
             found = None
             with self._guard.reading(facts(name, content)):
@@ -168,6 +171,17 @@ class Receiver:
                     found = await self._changed(name, content, place, stamp)
             if found is not None:
                 await self._store([found])
+
+    async def _added(self, guild: dict[str, Any]) -> None:
+        """Tell the gateway of a server that the bot came onto just now. It is welcomed in the channel for news of the server."""
+        with self._guard.reading({"kind": "server", "server": guild.get("id")}):
+            joined = datetime.fromisoformat(str(guild["joined_at"]))
+            channel = str(guild.get("system_channel_id") or "")
+            if not is_snowflake(channel) or self._clock.now() - joined > _JUST_NOW:
+                return
+            server, title = str(guild["id"]), str(guild.get("name") or "")
+            group = ChatAddress(channel="discord", account=self._account, kind="group", id=channel, space=server)
+            await self._sink.added(group, key=f"joined:{joined.isoformat()}", title=title)
 
     def _batch(self) -> list[dict[str, Any]]:
         batch: list[dict[str, Any]] = []

@@ -66,7 +66,7 @@ class DiscordDirect(DirectMessages):
     """Numeric ids of the people who may write without pairing; the first is the owner."""
 
 
-class DiscordChannelRule(Section):
+class DiscordChannelRule(GroupSection):
     """One channel of a server. Its threads and posts follow it."""
 
     allow: bool = True

@@ -58,5 +58,6 @@ PLATFORM = Platform(
     env={"access_token": "MATRIX_ACCESS_TOKEN", "password": "MATRIX_PASSWORD"},
     chat_ids={"direct": PERSON, "group": ROOM},
     guide=GUIDE,
+    allows_group="groups.{id}.allow",
     device=device,
 )

@@ -161,10 +161,19 @@ class Receiver:
         room = self._rooms.joined(identity, told)
         begun = _invited_at(events, self._rooms.me)
         if begun is not None:
+            await self._added(room, events[begun])
             events = events[begun:]
         elif timeline.get("limited") and isinstance(timeline.get("prev_batch"), str):
             events = await self._gap(identity, since, timeline["prev_batch"]) + events
         return await self._messages(room, events, latest)
+
+    async def _added(self, room: Room, joining: Mapping[str, Any]) -> None:
+        """Tell the gateway of a room of several people that we came into."""
+        if room.person is None:
+            inviter = str(joining.get("sender") or "")
+            by = "" if inviter == self._rooms.me else room.people.get(inviter) or inviter
+            group = room.conversation(self._account, None)
+            await self._sink.added(group, key=f"joined:{joining.get('event_id')}", title=room.name, by=by)
 
     async def _gap(self, room: str, since: str, start: str) -> list[dict[str, Any]]:
         """Return the events between a position and the oldest event that a sync gave, oldest first."""

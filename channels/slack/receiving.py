@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 _OK, _UNHANDLED, _OFFER_AGAIN = 200, 404, 503
 _ANY = re.compile(".*")
 _OFFERED_AGAIN = "an event could not be taken, and Slack is to offer it again"
+
+
+_JOINED: Final = frozenset({"channel_join", "group_join"})
 
 
 class OwnIds(AsyncAuthorize):
@@ -164,6 +167,7 @@ class Receiver:
         """Handle one request or envelope. Unwanted ones are acknowledged, so that Slack does not repeat them."""
         async with self.in_order:
             self.stored = True
+            await self._joined(request.body.get("event"))
             try:
                 answer = await self.app.async_dispatch(request)
             except MALFORMED as error:  # the library reads an event before it hands it on
@@ -184,6 +188,7 @@ class Receiver:
         event = body["event"]
         self._begin_naming(event)
         async with self.in_order:
+            await self._joined(event)
             await asyncio.sleep(0)  # a burst is not read in one step of the event loop
             try:
                 stored = self._put(await self._wanted([(event, self._read(body, event))]))
@@ -270,6 +275,15 @@ class Receiver:
             await self._sink.accept([], Cursor(name=MOVES, value=json.dumps(self._known.former)))
         except Exception as error:  # noqa: BLE001 - whatever the gateway could not note, Slack must tell again
             self._refused("a channel's new id could not be stored", error)
+
+    async def _joined(self, event: object) -> None:
+        """Tell the gateway of a channel that the bot came into: a notice of its own, which the library does not hand on."""
+        if not isinstance(event, dict) or event.get("subtype") not in _JOINED or event.get("user") != self._who.user:
+            return
+        try:
+            await self._sink.added(self._group(str(event.get("channel"))), key=f"joined:{event.get('ts')}")
+        except Exception as error:  # noqa: BLE001 - whatever the gateway could not note, Slack must tell again
+            self._refused("a welcome could not be stored", error)
 
     async def _revoked(self, event: dict[str, Any]) -> None:
         bots = (event.get("tokens") or {}).get("bot") or []

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from channels.common.log import Log
-from channels.platform import ANYBODY, GroupRule, Platform, Policy, SetupGuide, people, tool_rules
+from channels.platform import ANYBODY, GroupRule, Platform, Policy, SetupGuide, choices_of, people, tool_rules
 from channels.protocol import Channel, Clock
 from channels.telegram.settings import TelegramSettings
 
@@ -31,6 +31,7 @@ def policy(account: TelegramAccount) -> Policy:
             users=people(account.speakers(rule)),
             tools=tool_rules(rule.tools),
             tools_key="channels.telegram.groups",
+            choices=choices_of(rule),
         )
 
     named = account.groups if account.group_policy != "disabled" else {}
@@ -67,4 +68,5 @@ PLATFORM = Platform(
     env={"bot_token": "TELEGRAM_BOT_TOKEN"},
     chat_ids={"direct": r"[1-9]\d{0,18}", "group": r"-[1-9]\d{0,18}"},
     guide=GUIDE,
+    allows_group="groups.{id}.enabled",
 )

@@ -48,6 +48,11 @@ NEAREST: Final = {
 }
 """Stand-ins for what Telegram does not let bots put under a message."""
 OTHERWISE: Final = "👀"
+PRIVACY_MODE: Final = (
+    "privacy mode is on, so Telegram gives the bot only commands, mentions and replies to it: @BotFather, /setprivacy, Disable, then "
+    "remove the bot from the group and add it again; or make it an administrator"
+)
+_ADMINISTRATORS: Final = frozenset({"creator", "administrator"})
 _TAKEN: Final = {str(one): str(one) for one in ReactionEmoji} | {str(one).rstrip("\ufe0f"): str(one) for one in ReactionEmoji}
 
 
@@ -114,6 +119,23 @@ class BotActions:
         except RetryAfter as error:
             self._pacer.hold(conversation.id, wait_of(error))
             raise
+
+    async def administers(self, conversation: ChatAddress, person: str) -> bool:
+        """Return whether a person is an administrator of a group. One who writes anonymously has the group's own id."""
+        if person == conversation.id:
+            return True
+        try:
+            member = await self._bot.get_chat_member(int(conversation.id), int(person))
+        except (TelegramError, ValueError):
+            return False
+        return member.status in _ADMINISTRATORS
+
+    async def unheard(self, conversation: ChatAddress) -> str:
+        """Return why the bot is not given all messages of a group. An administrator is given them whatever its privacy mode is."""
+        me = await self._bot.get_me()
+        if me.can_read_all_group_messages or await self.administers(conversation, str(me.id)):
+            return ""
+        return PRIVACY_MODE
 
     async def paced(self, conversation: ChatAddress) -> None:
         """Wait until a message may go to a chat."""

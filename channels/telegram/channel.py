@@ -119,6 +119,22 @@ class TelegramChannel(ChatChannel):
         if (actions := self.actions) is not None:
             await actions.paced(conversation)
 
+    async def administers(self, conversation: ChatAddress, person: str) -> bool:
+        """See ``channels.protocol.Ranks``."""
+        try:
+            return await (await self._made_actions()).administers(conversation, person)
+        except ChannelError:
+            return False
+
+    async def unheard(self, conversation: ChatAddress) -> str:
+        """See ``channels.protocol.Overhears``."""
+        try:
+            return await (await self._made_actions()).unheard(conversation)
+        except Exception as error:
+            if isinstance(error, (ChannelError, *self._passing())):
+                return f"Telegram does not answer: {type(error).__name__}; try again in a moment"
+            raise
+
     async def answers(self, conversation: ChatAddress) -> bool:
         """Send a typing action, and return whether the answer shows that Telegram works."""
         try:

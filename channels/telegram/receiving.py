@@ -67,12 +67,13 @@ class Receiver:
                 await self._move(*reading.moved)
         following = updates[-1].update_id + 1
         messages = [reading.inbound for _, reading in readings if reading.inbound is not None]
+        for _, reading in readings:
+            if reading.membership is not None:
+                await self._take_membership(reading.membership)
         await self._deps.sink.accept(messages, Cursor(name=CURSOR, value=str(following)))
         for _, reading in readings:
             if reading.press is not None:
                 self._aside.begin("a pressed button was not answered", self._answer(reading.press))
-            if reading.membership is not None:
-                self._tell_where(reading.membership)
         return following
 
     def _read(self, update: Update) -> Reading:
@@ -104,17 +105,15 @@ class Receiver:
         except (TelegramError, TypeError, KeyError, ValueError) as error:
             self._deps.log.info("a pressed button was not answered", error=type(error).__name__, account=self._deps.account)
 
-    def _tell_where(self, membership: Membership) -> None:
-        """Log the setting that allows a group to which the bot was added."""
+    async def _take_membership(self, membership: Membership) -> None:
+        """Tell the gateway of a group to which the bot was added."""
         facts = {"group": membership.chat, "title": membership.title, "account": self._deps.account}
         if not membership.present:
             self._deps.log.warning("the bot was removed from a group", **facts)
             return
-        listed = self._deps.settings.group(membership.chat) is not None
-        key = f"{key_of(self._deps.account)}.groups.{membership.chat}.enabled"
-        self._deps.log.warning(
-            "the bot was added to a group", hint="" if listed else f"homebody config set {key} true", **facts
-        )
+        group = ChatAddress(channel="telegram", account=self._deps.account, kind="group", id=membership.chat)
+        self._deps.log.warning("the bot was added to a group", **facts)
+        await self._deps.sink.added(group, key=membership.key, title=membership.title, by=membership.by)
 
 
 def _is_sound(reading: Reading) -> bool:

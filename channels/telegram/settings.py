@@ -133,7 +133,7 @@ class TelegramCommand(Section):
         return "\n".join(part for part in (said or self.description.strip(), rest.strip()) if part)
 
 
-class TelegramTopicRule(Section):
+class TelegramTopicRule(GroupSection):
     """One topic of a forum group; what is not set is as the group says."""
 
     enabled: bool | None = None

@@ -43,6 +43,8 @@ class Membership:
     chat: str
     title: str
     present: bool
+    by: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +238,8 @@ def _membership(change: ChatMemberUpdated) -> Reading:
     before, after = change.old_chat_member.status in _PRESENT, change.new_chat_member.status in _PRESENT
     if before == after or change.chat.type not in {"group", "supergroup"}:
         return Reading(passed="a change of the bot's rights, or in a private chat")
-    return Reading(membership=Membership(str(change.chat.id), change.chat.title or "", after))
+    key = f"added:{change.date.timestamp():.0f}"
+    return Reading(membership=Membership(str(change.chat.id), change.chat.title or "", after, change.from_user.full_name, key))
 
 
 def _sender(message: Message) -> tuple[Sender | None, bool]:

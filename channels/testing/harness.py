@@ -54,6 +54,7 @@ class RecordingSink:
         self.lives = 0
         self.admitted: set[str] | None = None
         self.moves: list[tuple[ChatAddress, ChatAddress]] = []
+        self.added_to: list[tuple[ChatAddress, str, str, str]] = []
         self._keys: set[str] = set()
         self._changed = asyncio.Condition()
 
@@ -78,6 +79,10 @@ class RecordingSink:
     async def admits(self, person: str) -> bool:
         """Return whether the person is one of ``admitted``; everybody is while that is None."""
         return self.admitted is None or person in self.admitted
+
+    async def added(self, group: ChatAddress, *, key: str, title: str = "", by: str = "") -> None:
+        """Record that the bot was added to a group."""
+        self.added_to.append((group, key, title, by))
 
     async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """Record the call."""

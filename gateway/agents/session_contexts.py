@@ -24,6 +24,7 @@ from agent.tool_settings import ToolRules
 from agent.tools.protocol import Origin
 from agent.transcript.entries import Opened
 from agent.transcript.transcript import Transcript
+from channels.platform import GroupChoices
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.models.model_registry import AgentModels
 from gateway.routing.automation import Automation, isolated_kind
@@ -64,8 +65,9 @@ def rules_of(automation: Automation) -> list[ToolRules]:
 
 
 class SessionContexts:
-    """Opens session contexts. ``narrowed`` returns further tool rules of a session, such as those of a group.
+    """Opens session contexts.
 
+    ``narrowed`` returns further tool rules of a session, such as those of a group, and ``choices`` what the settings choose for its group.
     ``busy`` returns whether a turn runs in the session of a key. ``skills`` returns the list of skills for a window.
     """
 
@@ -81,6 +83,7 @@ class SessionContexts:
         clock: Clock,
         models: AgentModels,
         narrowed: Callable[[SessionRecord], Sequence[ToolRules]] = lambda _: (),
+        choices: Callable[[SessionRecord], GroupChoices] = lambda _: GroupChoices(),
         tell: Callable[[str], None] = log.warning,
         budget_guard: BudgetGuard | None = None,
         busy: Callable[[str], bool] = lambda _: False,
@@ -98,6 +101,7 @@ class SessionContexts:
         self.models = models
         self.budget_guard = budget_guard
         self._narrowed = narrowed
+        self._choices = choices
         self._tell = tell
         self._open: OrderedDict[str, SessionContext] = OrderedDict()
         self._shared: tuple[str, Opened | None] = ("", None)
@@ -143,7 +147,7 @@ class SessionContexts:
         model = automation.model if automation is not None and automation.model else model
         light = automation is not None and automation.light
         usual = record if not light else self.store.get(main_key(self.profile.id)) or record
-        wanted = self.models.names(self.profile.settings).resolve(model) if model else usual.model
+        wanted = self.models.names(self.profile.settings).resolve(model) if model else self._model_name(usual)
         chosen = await self._model(wanted, record.key)
         audience = audience_of(record, audience)
         conversation = self._open.get(record.session)
@@ -219,6 +223,7 @@ class SessionContexts:
         conversation.settings = self._settings(conversation.key)
         rules = [*(self._rules(record) if record else ()), *(rules_of(automation) if automation else ())]
         private = conversation.audience.kind == "owner"
+        conversation.language = self._choices(record).language if record else ""
         conversation.toolbox = self.rack.box(conversation.model.name, *rules, private=private)
 
     def _settings(self, key: str) -> AgentSettings:
@@ -241,6 +246,10 @@ class SessionContexts:
             return [ToolRules(deny=("*",))]
         return self._narrowed(record)
 
+    def _model_name(self, record: SessionRecord) -> str | None:
+        """Return the model of a session: the one chosen with ``/model``, else its group's; None for the agent's own."""
+        return record.model or self._choices(record).model or None
+
     async def _model(self, name: str | None, session: str) -> Model:
         budget = None if self.budget_guard is None else (self.budget_guard, session)
         return await self.models.get(name, self.profile.settings, budget=budget)
@@ -248,7 +257,7 @@ class SessionContexts:
     async def of(self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None) -> SessionContext:
         """Read a session, current or ended, without keeping it open."""
         audience = audience_of(record, audience)
-        model = model or await self._model(record.model, record.key)
+        model = model or await self._model(self._model_name(record), record.key)
         return SessionContext(
             agent=self.profile.id,
             session=session,
@@ -267,6 +276,7 @@ class SessionContexts:
             task=isolated_kind(record.key) == "sub",
             skills=self._skills,
             calibration=self.models.learnt.calibration(model.name),
+            language=self._choices(record).language,
         )
 
     async def transcript(self, record: SessionRecord) -> Transcript:

@@ -31,7 +31,7 @@ from gateway.ledger.protocol import Ledger
 from gateway.media.outgoing import OutgoingFiles
 from gateway.models.model_registry import ModelRegistry
 from gateway.outbound.owner_notifications import StartupNotices
-from gateway.routing.access import GroupToolRules
+from gateway.routing.access import GroupRules
 from gateway.runner.agent_commands import AgentCommands
 from gateway.sessions.store import SessionStore
 from gateway.settings.root import AgentProfile, Settings, SettingsStore
@@ -156,6 +156,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
     if RITUAL in made and store.all():
         parts.notices.report(_laid_anew(agent_id, workspace))
     commands = await parts.commands.of(profile, workspace)
+    rules = GroupRules(parts.policies, parts.formers)
     contexts = SessionContexts(
         profile=profile,
         workspace=workspace,
@@ -174,7 +175,8 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
             parts.withheld,
             [FixedTools("web", web_tools(settings.tools.web, parts.fetcher, parts.env)), *parts.providers(agent_id)],
         ),
-        narrowed=GroupToolRules(parts.policies, parts.formers),
+        narrowed=rules.tools,
+        choices=rules.choices,
         store=store,
         zone=zone,
         clock=parts.clock,

@@ -261,6 +261,7 @@ class Gateway(GatewayParts):
     async def _take_up(self) -> None:
         """Queue what the last process left: interrupted turns before waiting messages. Suspended ones wait on, but not too long."""
         self.commands.begin()
+        await self.groups.load()
         if self.deps.serving and (restored := await self.ledger.begin_restored()) is not None:
             self.notices.report(restored_notice(restored))
         await self.subagents.service.begin()

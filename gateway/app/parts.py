@@ -27,6 +27,7 @@ from gateway.app.backups import ScheduledBackups
 from gateway.app.chat_readers import TERMINAL
 from gateway.app.commands import CommandParts
 from gateway.app.dependencies import Dependencies
+from gateway.app.group_parts import GroupParts
 from gateway.app.mail_parts import MailParts
 from gateway.app.mail_watch import MailWatchParts
 from gateway.app.mcp_parts import McpParts
@@ -168,11 +169,20 @@ class GatewayParts:
     def _build_routing(self) -> None:
         deps = self.deps
         self.migrations = ChatMigrations()
+        self.groups = GroupParts(
+            self.channel_supervisor.policies,
+            self.migrations.formers,
+            self.ledger,
+            rights=self._rights,
+            channel=self.channel,
+            clock=deps.clock,
+        )
         self.access = Access(
             self.ledger.pairing,
             self.channel_supervisor.policies,
             lambda: self.settings.current.session.identity_links,
             formers=self.migrations.formers,
+            activation=self.groups.activation,
         )
         self.router = router_of(deps.settings, self.migrations.formers)
 
@@ -231,6 +241,7 @@ class GatewayParts:
             stopping=self.subagents.stopping,
             further=self._further_command,
             status_lines=lambda agent: self.automation.status_lines(agent),  # noqa: PLW0108 (it is built later)
+            group_lines=self.groups.status_lines,
         )
         enqueuer = Enqueuer(
             queue=self.queue,
@@ -254,6 +265,7 @@ class GatewayParts:
             channel=self.channel,
             ready=self.delivery.ready,
             alive=self.channel_supervisor.alive,
+            arrivals=self.groups.arrivals(self.owner, self.router, agents=self.agents, settings=self.settings),
             telemetry=deps.telemetry,
         )
 
@@ -398,6 +410,7 @@ class GatewayParts:
             **self.automation.commands(),
             **self.mcp.commands(),
             **self.skills.commands(),
+            **self.groups.commands(),
             "todo": TodoCommand(self.todo).reply,
         }.get(name)
 

@@ -49,7 +49,8 @@ class UrgentCommands:
 
     All but the last two, and ``/stop all``, affect only the sender's session.
 
-    ``further`` finds the urgent commands of other parts by name; ``status_lines`` returns what ``/status`` says of them.
+    ``further`` finds the urgent commands of other parts by name; ``status_lines`` returns what ``/status`` says of them, and
+    ``group_lines`` what it says of a group.
     """
 
     def __init__(
@@ -68,7 +69,9 @@ class UrgentCommands:
         stopping: Stopping,
         further: Callable[[str], FurtherCommand | None] = lambda _: None,
         status_lines: Callable[[RunningAgent], Awaitable[Sequence[str]]] = _no_lines,
+        group_lines: Callable[[ChatAddress], Sequence[str]] = lambda _: (),
     ) -> None:
+        self._group_lines = group_lines
         self._further = further
         self._status_lines = status_lines
         self._decisions = decisions
@@ -213,6 +216,8 @@ class UrgentCommands:
                     "needed one: it may not support tools, and nothing was written or looked up. Choose another "
                     "model with /model."
                 )
+        if inbound.conversation.kind == "group":
+            lines += self._group_lines(inbound.conversation)
         ahead = self._lanes.queued(route.session)
         lines += self._at_work(agent, route)
         lines += self._commands(route.agent)

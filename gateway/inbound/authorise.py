@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from channels.messages import ChatAddress, Inbound
+from gateway.commands.table import parse
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.values import account_of
 from gateway.routing.access import Access, Actor, Allowed, Pair
@@ -54,7 +55,11 @@ class Authoriser:
         if await self._accept_invitation(inbound):
             return None
         decision = await self._access.decide(
-            inbound.conversation, inbound.sender, mentioned=await self._is_for_agent(inbound), from_bot=inbound.from_bot
+            inbound.conversation,
+            inbound.sender,
+            mentioned=await self._is_for_agent(inbound),
+            from_bot=inbound.from_bot,
+            switches=_switches(inbound),
         )
         if isinstance(decision, Allowed):
             if inbound.event != "message" or self._within_bot_limit(inbound):
@@ -103,6 +108,14 @@ class Authoriser:
             self._history.note(inbound, most=history_limit(self._settings.current, inbound.conversation))
         elif inbound.event == "edited":
             self._history.amend(inbound)
+
+
+def _switches(inbound: Inbound) -> bool:
+    """Return whether this is a command that is heard in a group where the agent is off: the one that switches it on."""
+    if not inbound.text.startswith("/") or inbound.event not in {"message", "button"}:
+        return False
+    command = parse(inbound.text)
+    return command is not None and command[0].name == "activation" and (inbound.mentioned or inbound.event == "button")
 
 
 def history_limit(settings: Settings, place: ChatAddress) -> int:

@@ -21,6 +21,7 @@ from gateway.base.errors import StorageFailed, UsageError
 from gateway.command_handlers.urgent_commands import UrgentCommands
 from gateway.commands.table import parse
 from gateway.inbound.authorise import Authoriser, GroupHistory
+from gateway.inbound.group_arrivals import GroupArrivals
 from gateway.inbound.message_routing import MessageRouting, NewMessage
 from gateway.inbound.normalise import normalise
 from gateway.ledger.protocol import InboxLedger, Ledger
@@ -71,8 +72,10 @@ class Inbox:
         channel: Callable[[ChatAddress], Channel],
         ready: Callable[[str, str], None],
         alive: Callable[[str, str], None],
+        arrivals: GroupArrivals | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
+        self.arrivals = arrivals
         self.telemetry = telemetry or Telemetry()
         history = GroupHistory()
         self.access = access
@@ -191,6 +194,13 @@ class AccountSink:
         """See the protocol."""
         place = ChatAddress(channel=self._channel, account=self._account, kind="direct", id=person)
         return isinstance(await self._inbox.access.decide(place, Sender(id=person)), Allowed)
+
+    async def added(self, group: ChatAddress, *, key: str, title: str = "", by: str = "") -> None:
+        """See the protocol."""
+        if account_of(group) != self._key or group.kind != "group":
+            raise ValueError(f"{group.address} is no group of {self._key}")
+        if self._inbox.arrivals is not None:
+            await self._inbox.finish(self._inbox.arrivals.added(group, key=key, title=clean(title), by=clean(by)))
 
     async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """See the protocol."""

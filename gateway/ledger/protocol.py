@@ -13,6 +13,7 @@ from typing import Protocol
 
 from agent.tools.protocol import Effect
 from channels.messages import ChatAddress, Cursor
+from gateway.ledger.activations import ActivationLedger
 from gateway.ledger.heartbeats import HeartbeatLedger
 from gateway.ledger.hooks import HookLedger
 from gateway.ledger.job_rows import JobLedger
@@ -517,6 +518,11 @@ class Ledger(Protocol):
     @property
     def outbox(self) -> OutboxLedger:
         """Messages to send."""
+        ...
+
+    @property
+    def activations(self) -> ActivationLedger:
+        """What was chosen with ``/activation`` in groups."""
         ...
 
     @property

@@ -174,7 +174,10 @@ class _Recovery:
             lambda row: self._believed(row) and _timely(row.values["noted_at"]) and _is_json(row.values["sources"] or "[]"),
         )
         self._plain(
-            "meta", lambda row: self._believed(row) and row.values["name"].startswith(("noted:", "allowed:", "heartbeat:"))
+            "meta",
+            lambda row: (
+                self._believed(row) and row.values["name"].startswith(("noted:", "allowed:", "heartbeat:", "activation:"))
+            ),
         )
         self._plain("spending", lambda row: _plausible(row.values))
         for row in _final_first(self._tables["approval"], _OPEN_APPROVAL):

@@ -14,6 +14,7 @@ import apsw
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
 from gateway.ledger import restored
+from gateway.ledger.activations import SqliteActivations
 from gateway.ledger.approvals import SqliteApprovals
 from gateway.ledger.backup import LedgerBackup
 from gateway.ledger.chat_migrations import SqliteChatMigrations
@@ -75,6 +76,7 @@ class SqliteLedger:
         self.turns = SqliteTurns(connection, self.context_events.known)
         self.approvals = SqliteApprovals(connection)
         self.outbox = SqliteOutbox(connection)
+        self.activations = SqliteActivations(connection)
         self.heartbeats = SqliteHeartbeats(connection)
         self.unasked = SqliteUnasked(connection)
         self.pairing = SqlitePairing(connection)

@@ -10,7 +10,8 @@ from typing import Final
 
 from agent.tool_settings import ToolRules
 from channels.messages import ChatAddress, Sender
-from channels.platform import ANYBODY, GroupRule, Policy
+from channels.platform import ANYBODY, GroupChoices, GroupRule, Policy
+from gateway.ledger.activations import ActivationMode
 from gateway.ledger.protocol import PairingLedger
 from gateway.ledger.rows import ApprovedSender, Role
 from gateway.sessions.sessions_file import SessionRecord
@@ -72,7 +73,8 @@ Decision = Allowed | Pair | Ignored
 class Access:
     """Decides who has access. ``policies`` returns the current settings by channel and account, so that changes apply at once.
 
-    ``formers`` returns a conversation under former ids of its group: a rule for a former id still applies.
+    ``formers`` returns a conversation under former ids of its group: a rule for a former id still applies. ``activation`` returns what was
+    chosen in a group with ``/activation``, None where the settings hold.
     """
 
     def __init__(
@@ -83,7 +85,9 @@ class Access:
         *,
         code: Callable[[], str] | None = None,
         formers: Callable[[ChatAddress], Sequence[ChatAddress]] = lambda _: (),
+        activation: Callable[[ChatAddress], ActivationMode | None] = lambda _: None,
     ) -> None:
+        self._activation = activation
         self._pairing = pairing
         self._policies = policies
         self._links = identity_links
@@ -91,9 +95,18 @@ class Access:
         self._formers = formers
 
     async def decide(
-        self, conversation: ChatAddress, sender: Sender, *, mentioned: bool = False, from_bot: bool = False
+        self,
+        conversation: ChatAddress,
+        sender: Sender,
+        *,
+        mentioned: bool = False,
+        from_bot: bool = False,
+        switches: bool = False,
     ) -> Decision:
-        """Return whether ``sender`` has access in ``conversation``. Only ids are compared, never names. Changes nothing."""
+        """Return whether ``sender`` has access in ``conversation``. Only ids are compared, never names. Changes nothing.
+
+        ``switches``: it is a command that switches the agent on where it is off.
+        """
         where = (conversation.channel, conversation.account)
         policy = self._policies().get(where, Policy())
         if policy.local:
@@ -104,9 +117,7 @@ class Access:
         actor = self._actor(conversation.channel, sender.id, approved)
         listed = sender.id != ANYBODY and sender.id in policy.allow_from
         if conversation.kind == "group":
-            places = (conversation, *self._formers(conversation))
-            rule = next((found for place in places if (found := policy.group(place)) is not None), None)
-            return _decide_group(policy, rule, actor, mentioned=mentioned)
+            return self._in_group(policy, conversation, actor, mentioned=mentioned, switches=switches)
         paired = policy.dm_policy == "pairing" and any(
             (one.channel, one.account, one.sender) == (*where, sender.id) for one in approved
         )
@@ -118,6 +129,17 @@ class Access:
         lacking = ', which accepts everybody only if it contains "*"' if policy.dm_policy == "open" else ""
         unproven = ", and nothing proves who it is" if is_unproven(policy, sender.id) else ""
         return Ignored(f"the sender is not in allowFrom{lacking}{unproven}")
+
+    def _in_group(
+        self, policy: Policy, conversation: ChatAddress, actor: Actor, *, mentioned: bool, switches: bool
+    ) -> Decision:
+        places = (conversation, *self._formers(conversation))
+        rule = next((found for place in places if (found := policy.group(place)) is not None), None)
+        mode = self._activation(conversation)
+        if mode == "off" and not switches:
+            return Ignored("the agent is switched off in this group")
+        needs_mention = rule is not None and rule.require_mention if mode is None else mode == "mention"
+        return _decide_group(policy, rule, actor, mentioned=mentioned or switches or not needs_mention)
 
     async def accept_invitation(self, conversation: ChatAddress, sender: Sender, text: str) -> ApprovedSender | None:
         """Make the sender an owner if ``text`` is the code of this account's invitation; see ``PairingLedger.redeem``."""
@@ -186,7 +208,7 @@ def _decide_group(policy: Policy, rule: GroupRule | None, actor: Actor, *, menti
     speakers = policy.allow_from if rule.users is None else rule.users
     if ANYBODY not in speakers and (actor.sender == ANYBODY or actor.sender not in speakers):
         return Ignored("the sender is not listed for this group")
-    if mentioned or not rule.require_mention:
+    if mentioned:
         return Allowed(actor)
     return Ignored("the agent was not mentioned", overheard=True)
 
@@ -232,8 +254,8 @@ def new_code() -> str:
     return "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_LENGTH))
 
 
-class GroupToolRules:
-    """Reads the current policies. ``formers`` returns a conversation under former ids of its group."""
+class GroupRules:
+    """What the settings say of groups, by the policies in force. ``formers`` returns a conversation under former ids of its group."""
 
     def __init__(
         self,
@@ -243,15 +265,23 @@ class GroupToolRules:
         self._policies = policies
         self._formers = formers
 
-    def __call__(self, record: SessionRecord) -> tuple[ToolRules, ...]:
-        """Return the rules of the group that a session belongs to; none for a session with one person."""
+    def of(self, place: ChatAddress) -> GroupRule | None:
+        """Return the rule of a group; None for one that is not listed."""
+        policy = self._policies().get((place.channel, place.account))
+        found = (policy.group(one) for one in (place, *self._formers(place))) if policy else iter(())
+        return next((rule for rule in found if rule is not None), None)
+
+    def tools(self, record: SessionRecord) -> tuple[ToolRules, ...]:
+        """Return the tool rules of the group that a session belongs to; none for a session with one person."""
         place = group_of(record)
-        policy = self._policies().get((place.channel, place.account)) if place else None
-        if place is None or policy is None:
-            return ()
-        found = (policy.group(one) for one in (place, *self._formers(place)))
-        rule = next((rule for rule in found if rule is not None), None)
+        rule = self.of(place) if place else None
         return rules_of(rule) if rule else ()
+
+    def choices(self, record: SessionRecord) -> GroupChoices:
+        """Return what the settings choose for the group that a session belongs to."""
+        place = group_of(record)
+        rule = self.of(place) if place else None
+        return rule.choices if rule else GroupChoices()
 
 
 def rules_of(rule: GroupRule) -> tuple[ToolRules, ...]:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zlib import crc32
 
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr
 
 from agent.section import Section
 from agent.settings import AgentSettings, ModelsSettings
 from agent.tool_settings import ExecSettings, ToolRules
 from channels.built_in import PlatformSettings
-from channels.common.shared_settings import DmPolicy
-from channels.platform import Policy
+from channels.common.shared_settings import DmPolicy, GroupSection
+from channels.platform import ANYBODY, Policy, place_rules
 from gateway.base.errors import unknown_agent
 from gateway.settings.approvals import ApprovalsSettings
 from gateway.settings.auth import AuthSettings
@@ -133,6 +133,22 @@ class AgentProfile:
     skills: tuple[str, ...] | None = None
 
 
+class PluginGroup(GroupSection):
+    """One group of a channel from another package."""
+
+    allow: bool = True
+    """Whether the agent reads this group."""
+    require_mention: bool = True
+    """Whether it answers only when it is mentioned or replied to."""
+    users: list[str] | None = None
+    """Ids of those who may speak to it here, or `*` for everybody; those in `allowFrom` when not set, nobody when empty."""
+
+
+def _by_id(value: object) -> object:
+    """Read a list of ids as groups without settings of their own."""
+    return {str(one): {} for one in value} if isinstance(value, list | tuple) else value
+
+
 class PluginChannel(Section):
     """A channel from another package."""
 
@@ -142,8 +158,8 @@ class PluginChannel(Section):
     """Who may write private messages: people approved by a pairing code, only those in `allowFrom`, everybody if it has `*`, or nobody."""
     allow_from: tuple[str, ...] = ()
     """Ids of people who may write without pairing. The first one is the owner."""
-    groups: tuple[str, ...] = ()
-    """Ids of allowed groups. In them, people in `allowFrom` reach the agent by mentioning it."""
+    groups: Annotated[dict[str, PluginGroup], BeforeValidator(_by_id)] = Field(default_factory=dict)
+    """Allowed groups by id, or a list of their ids. In them, people in `allowFrom` reach the agent by mentioning it."""
     block_streaming: bool | None = None
     """Send answers in blocks while they are written. Unset: `agents.defaults.blockStreamingDefault` applies."""
     media_max_mb: Annotated[float, Field(ge=0, le=100)] | None = None
@@ -163,7 +179,8 @@ class PluginChannel(Section):
 
     def policy(self) -> Policy:
         """Return the access policy of this channel."""
-        return Policy(dm_policy=self.dm_policy, allow_from=self.allow_from, groups=frozenset(self.groups))
+        rules = place_rules(self.groups, policy="allowlist", tools_key="channels.plugins")
+        return Policy(dm_policy=self.dm_policy, allow_from=self.allow_from, rules={ANYBODY: rules})
 
 
 class ChannelsSettings(PlatformSettings):

@@ -269,7 +269,7 @@ async def test_the_log_tells_the_id_of_a_group_that_the_bot_was_added_to() -> No
         async with line.running():
             await line.peer.until(lambda: line.peer.unconfirmed == 0)
     added, removed = [event for event in line.log.events if "group" in event]
-    assert f"homebody config set channels.telegram.groups.{FAMILY}.enabled true" in added
+    assert f"the bot was added to a group {{'group': '{FAMILY}'" in added
     assert "was removed from a group" in removed
 
 

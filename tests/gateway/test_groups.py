@@ -198,7 +198,7 @@ def test_a_channel_of_another_package_is_made_with_its_settings(tmp_path: Any, m
     settings = Settings.model_validate({"channels": {"plugins": given}})
     [(channel, policy)] = platforms(settings, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), {})
     assert (channel.name, channel.loft) == ("pigeon", "north")  # type: ignore[attr-defined]
-    assert (policy.allow_from, policy.groups, policy.dm_policy) == (("anna",), frozenset({"roof"}), "pairing")
+    assert (policy.allow_from, [*policy.rules["*"]], policy.dm_policy) == (("anna",), ["roof"], "pairing")
 
 
 async def test_a_platform_of_another_package_has_its_settings_checked(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,8 @@ class DiscordPeer:
     channels: dict[str, Channel] = field(default_factory=dict)
     interactions: dict[str, Interaction] = field(default_factory=dict)
     joined: dict[str, str] = field(default_factory=dict)
+    system: dict[str, str] = field(default_factory=dict)
+    """The channel for news of a server, by the server."""
     pings: list[str] = field(default_factory=list)
     typed: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)

@@ -182,6 +182,7 @@ class Gateway:
             "name": "Home",
             "joined_at": self.peer.joined.get(guild, "2024-01-01T00:00:00+00:00"),
             "owner_id": "1",
+            "system_channel_id": self.peer.system.get(guild),
             "roles": [],
             "emojis": [],
             "members": [],

@@ -25,6 +25,7 @@ class BookDoor:
         self.lives = 0
         self.admitted: set[str] | None = None
         self.moves: list[tuple[ChatAddress, ChatAddress]] = []
+        self.added_to: list[tuple[ChatAddress, str, str, str]] = []
         self._changed = asyncio.Condition()
         self._ready = asyncio.Event()
 
@@ -45,6 +46,9 @@ class BookDoor:
 
     async def admits(self, person: str) -> bool:
         return self.admitted is None or person in self.admitted
+
+    async def added(self, group: ChatAddress, *, key: str, title: str = "", by: str = "") -> None:
+        self.added_to.append((group, key, title, by))
 
     async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         async with self._changed:

@@ -291,6 +291,10 @@ METHODS: dict[str, Callable[[Chats, dict[str, Any]], Any]] = {
     "editMessageReplyMarkup": edit_message_reply_markup,
     "answerCallbackQuery": answer_callback_query,
     "setMessageReaction": set_message_reaction,
+    "getChatMember": lambda chats, arguments: {
+        "user": {"id": int(arguments["user_id"]), "is_bot": False, "first_name": "Anna"},
+        **chats.rank(chat_of(chats, arguments), int(arguments["user_id"])),
+    },
     "getChat": lambda chats, arguments: {
         **chats.people[chat_of(chats, arguments)],
         "accent_color_id": 0,

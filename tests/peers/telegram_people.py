@@ -76,10 +76,10 @@ class People:
         await self.inject("message", self.chats.note(chat, person, "", [], None, migrate_to_chat_id=present))
         await self.inject("message", self.chats.note(present, person, "", [], None, migrate_from_chat_id=chat))
 
-    async def add_bot(self, chat: int, *, status: str = "member", before: str = "left") -> None:
+    async def add_bot(self, chat: int, *, status: str = "member", before: str = "left", date: int = 1) -> None:
         """Let somebody add the bot to a group, or remove it."""
         me = {key: BOT[key] for key in ("id", "is_bot", "first_name", "username")}
         person = {"id": 42, "is_bot": False, "first_name": "Anna"}
         was, now = ({"user": me, "status": one} | ({"until_date": 0} if one == "kicked" else {}) for one in (before, status))
-        about = {"chat": self.chats.people[chat], "from": person, "date": 1, "old_chat_member": was, "new_chat_member": now}
+        about = {"chat": self.chats.people[chat], "from": person, "date": date, "old_chat_member": was, "new_chat_member": now}
         await self.inject("my_chat_member", about)

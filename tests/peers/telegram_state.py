@@ -68,6 +68,7 @@ class Chats:
     reactions: dict[tuple[int, int], list[str]] = field(default_factory=dict)
     queries: dict[str, Query] = field(default_factory=dict)
     no_voice: set[int] = field(default_factory=set)
+    admins: set[tuple[int, int]] = field(default_factory=set)
     upload_limit: int = 50_000_000
     download_limit: int = 20_000_000
 
@@ -82,6 +83,15 @@ class Chats:
         """Add a group with the bot in it; a forum when it has topics."""
         self.people[chat] = {"id": chat, "type": kind, "title": title} | ({"is_forum": True} if topics else {})
         self.topics[chat] = set(topics)
+
+    def rank(self, chat: int, user: int) -> dict[str, Any]:
+        """Return what a member of a group is, as the Bot API has it. ``admins`` are pairs of a group and a member."""
+        if (chat, user) not in self.admins:
+            return {"status": "member"}
+        rights = ("can_be_edited", "is_anonymous", "can_manage_chat", "can_delete_messages", "can_manage_video_chats")
+        more = ("can_restrict_members", "can_promote_members", "can_change_info", "can_invite_users")
+        stories = ("can_post_stories", "can_edit_stories", "can_delete_stories")
+        return {"status": "administrator"} | dict.fromkeys((*rights, *more, *stories), False)
 
     def hear(
         self, user: int, text: str, *, name: str, chat: int | None = None, reply_to: int | None = None, **more: Any

@@ -1,0 +1,91 @@
+"""Builds what is particular to groups: when the agent answers there, its welcome, and what the settings choose for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from agent.timing import Clock
+from channels.messages import ChatAddress
+from channels.platform import Policy
+from channels.protocol import Channel
+from gateway.agents.running_agent import RunningAgent
+from gateway.command_handlers.activation_command import ActivationCommand
+from gateway.command_handlers.rights import CommandRights
+from gateway.command_handlers.urgent_commands import FurtherCommand
+from gateway.inbound.authorise import history_limit
+from gateway.inbound.group_arrivals import GroupArrivals
+from gateway.ledger.activations import ActivationMode
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.outbound.owner_notifications import OwnerNotifications
+from gateway.routing.access import GroupRules
+from gateway.routing.activations import Activations
+from gateway.routing.router import Router
+from gateway.settings.root import SettingsStore
+
+
+class GroupParts:
+    """What the settings and ``/activation`` say of groups."""
+
+    def __init__(
+        self,
+        policies: Callable[[], Mapping[tuple[str, str], Policy]],
+        formers: Callable[[ChatAddress], Sequence[ChatAddress]],
+        ledger: SqliteLedger,
+        *,
+        rights: CommandRights,
+        channel: Callable[[ChatAddress], Channel],
+        clock: Clock,
+    ) -> None:
+        self.rules = GroupRules(policies, formers)
+        self.activations = Activations(formers)
+        self._ledger = ledger
+        self._channel = channel
+        self._clock = clock
+        self._command = ActivationCommand(
+            self.activations, ledger.activations, self.rules, clock=clock, rights=rights, channel=channel
+        )
+
+    async def load(self) -> None:
+        """Read what was chosen before the start. Before any channel starts."""
+        await self.activations.load(self._ledger.activations)
+
+    def activation(self, place: ChatAddress) -> ActivationMode | None:
+        """Return what was chosen for a group with ``/activation``; None where the settings hold."""
+        chosen = self.activations.of(place)
+        return None if chosen is None else chosen.mode
+
+    def arrivals(
+        self,
+        owner: OwnerNotifications,
+        router: Router,
+        *,
+        agents: Mapping[str, RunningAgent],
+        settings: SettingsStore,
+    ) -> GroupArrivals:
+        """Return what is told when the bot is added to a group."""
+        return GroupArrivals(
+            self._ledger.outbox,
+            owner,
+            self.rules,
+            activations=self.activations,
+            router=router,
+            agents=agents,
+            channel=self._channel,
+            history=lambda place: history_limit(settings.current, place),
+            clock=self._clock,
+        )
+
+    def commands(self) -> dict[str, FurtherCommand]:
+        """Return the slash commands for groups, by name. They are in ``gateway.commands.table``."""
+        return {"activation": self._command.reply}
+
+    def status_lines(self, place: ChatAddress) -> list[str]:
+        """Return what ``/status`` says of a group."""
+        lines = [f"- Activation: {self._command.line(place)}"]
+        rule = self.rules.of(place)
+        if rule is None:
+            return lines
+        chosen = [f"model {rule.choices.model}"] if rule.choices.model else []
+        chosen += [f"language {rule.choices.language}"] if rule.choices.language else []
+        chosen += ["fewer tools (/tools lists them)"] if rule.tools else []
+        return [*lines, *([f"- The settings of this group: {', '.join(chosen)}"] if chosen else [])]

@@ -1,0 +1,78 @@
+"""What was chosen with ``/activation`` in groups: when the agent answers there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
+
+from gateway.ledger.thread import LedgerConnection
+from gateway.ledger.values import clean
+
+if TYPE_CHECKING:
+    import apsw
+
+PREFIX: Final = "activation:"
+"""Of the names of these rows in ``meta``."""
+ActivationMode = Literal["mention", "always", "off"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activation:
+    """When the agent answers in a group, who chose it (a person, as ``Actor.person`` names them) and when."""
+
+    mode: ActivationMode
+    by: str
+    at: datetime
+
+
+class ActivationLedger(Protocol):
+    """The choices of all groups."""
+
+    async def all(self) -> dict[str, Activation]:
+        """Return what was chosen, by the group's address."""
+        ...
+
+    async def put(self, group: str, activation: Activation | None) -> None:
+        """Store a choice; None removes it."""
+        ...
+
+
+class SqliteActivations:
+    """Implements ``ActivationLedger``."""
+
+    def __init__(self, connection: LedgerConnection) -> None:
+        self._connection = connection
+
+    async def all(self) -> dict[str, Activation]:
+        """See the protocol. A row that cannot be read is left out: the settings hold there."""
+
+        def work(db: apsw.Connection) -> list[tuple[str, str]]:
+            found = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (PREFIX, f"{PREFIX}\U0010ffff"))
+            return [(str(name), str(value)) for name, value in found]
+
+        read = {name.removeprefix(PREFIX): _read(value) for name, value in await self._connection.run(work)}
+        return {group: activation for group, activation in read.items() if activation is not None}
+
+    async def put(self, group: str, activation: Activation | None) -> None:
+        """See the protocol."""
+        name = f"{PREFIX}{clean(group)}"
+
+        def work(db: apsw.Connection) -> None:
+            if activation is None:
+                db.execute("DELETE FROM meta WHERE name = ?", (name,))
+                return
+            value = json.dumps({"mode": activation.mode, "by": activation.by, "at": activation.at.isoformat()})
+            db.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", (name, value))
+
+        await self._connection.run(work)
+
+
+def _read(written: str) -> Activation | None:
+    try:
+        raw = json.loads(written)
+        mode = next(mode for mode in get_args(ActivationMode) if mode == raw["mode"])
+        return Activation(mode=mode, by=str(raw["by"]), at=datetime.fromisoformat(raw["at"]))
+    except (KeyError, TypeError, ValueError, StopIteration):
+        return None
