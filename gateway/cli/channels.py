@@ -1,4 +1,4 @@
-"""``homebody channels``: shows the state of the chat channels, tests them, and reconnects one."""
+"""``homebody channels``: shows the state of the chat channels, tests them, and reconnects one; which there are, and a new one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.base import errors
+from gateway.cli.channel_packages import list_channels, new_channel
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
@@ -93,6 +94,10 @@ def _chats(invocation: Invocation) -> list[dict[str, str]]:
         said = record.spoken.isoformat(timespec="seconds")
         found.setdefault(address, {"address": address, "sessionKey": record.key, "lastMessageAt": said})
     return list(found.values())
+
+
+channels.add_command(list_channels)
+channels.add_command(new_channel)
 
 
 async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:

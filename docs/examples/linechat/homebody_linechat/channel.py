@@ -14,9 +14,10 @@ from channels.common.event_guard import EventGuard
 from channels.errors import ChannelBroken, NotSent, Uncertain
 from channels.messages import ChatAddress, Cursor, Inbound, Sender, Sent
 from channels.platform import Platform
+from homebody_linechat.settings import LineChatSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from channels.common.log import Log
     from channels.messages import Outbound
@@ -26,14 +27,13 @@ LIMIT = 500
 ANSWER_SECONDS = 10
 
 
-def make(settings: Mapping[str, Any], *, account: str, clock: Clock, log: Log) -> LineChat:
-    """Return the channel. ``settings`` are those of ``channels.plugins.linechat.settings``."""
-    return LineChat(
-        str(settings["host"]), int(settings["port"]), str(settings["password"]), account=account, clock=clock, log=log
-    )
+def make(settings: LineChatSettings, *, account: str, clock: Clock, log: Log) -> LineChat:
+    """Return the channel of one account. Nothing is connected before ``run``."""
+    password = settings.password.get_secret_value()
+    return LineChat(settings.host, settings.port, password, account=account, clock=clock, log=log)
 
 
-PLATFORM = Platform(name="linechat", make=make)
+PLATFORM = Platform(name="linechat", make=make, settings=LineChatSettings)
 """What the entry point names."""
 
 
