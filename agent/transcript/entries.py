@@ -266,6 +266,12 @@ def decode(line: bytes) -> Entry:
         raise InvalidEntry(f"cannot be read: {type(error).__name__}", foreign=True) from error
 
 
+def with_body_values(values: Any) -> Body:
+    """Return a body of its JSON values, as ``encode`` writes them. Raises ValidationError."""
+    body: Body = _BODY.validate_python(values)
+    return body
+
+
 def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from agent.timing import Clock
 from channels.messages import ChatAddress
@@ -14,13 +15,16 @@ from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.urgent_commands import FurtherCommand
 from gateway.inbound.authorise import history_limit
 from gateway.inbound.group_arrivals import GroupArrivals
+from gateway.inbound.pipeline import Inbox
 from gateway.ledger.activations import ActivationMode
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.outbound.owner_notifications import OwnerNotifications
+from gateway.queue.lanes import Lanes
 from gateway.routing.access import GroupRules
 from gateway.routing.activations import Activations
 from gateway.routing.router import Router
 from gateway.settings.root import SettingsStore
+from memory.audience import Audience
 
 
 class GroupParts:
@@ -41,6 +45,7 @@ class GroupParts:
         self._ledger = ledger
         self._channel = channel
         self._clock = clock
+        self._memory: FurtherCommand | None = None
         self._command = ActivationCommand(
             self.activations, ledger.activations, self.rules, clock=clock, rights=rights, channel=channel
         )
@@ -78,6 +83,30 @@ class GroupParts:
     def commands(self) -> dict[str, FurtherCommand]:
         """Return the slash commands for groups, by name. They are in ``gateway.commands.table``."""
         return {"activation": self._command.reply}
+
+    def memory_command(
+        self,
+        agents: Mapping[str, RunningAgent],
+        lanes: Lanes[Any],
+        audience: Callable[[str], Audience],
+        inbox: Inbox,
+        owner: OwnerNotifications,
+    ) -> FurtherCommand:
+        """Return the command ``/memory``. It is loaded when it is first used."""
+        if self._memory is None:
+            from gateway.app.word_removal import WordRemoval
+            from gateway.command_handlers.memory_command import MemoryCommand
+
+            removal = WordRemoval(agents, lanes, audience, inbox.history.forget)
+            self._memory = MemoryCommand(
+                agents,
+                self._ledger.forget_requests,
+                self._ledger.outbox,
+                channel=self._channel,
+                owner=owner.place,
+                carry_out=removal.carry_out,
+            ).reply
+        return self._memory
 
     def status_lines(self, place: ChatAddress) -> list[str]:
         """Return what ``/status`` says of a group."""

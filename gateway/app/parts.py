@@ -406,6 +406,8 @@ class GatewayParts:
         return [own, self.automation.calendar.provider(agent), *self.mail.providers(agent), *self.mcp.providers(agent)]
 
     def _further_command(self, name: str) -> FurtherCommand | None:
+        if name == "memory":
+            return self.groups.memory_command(self.agents, self.lanes, self.router.audience, self.inbox, self.owner)
         return {
             **self.automation.commands(),
             **self.mcp.commands(),

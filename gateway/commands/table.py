@@ -38,6 +38,9 @@ COMMANDS = {
             urgent=True,
         ),
         Command("activation", "show or set when I answer in this group", "[mention|always|off|default]", urgent=True),
+        Command(
+            "memory", "show my notes about this conversation; ask to forget your words", "[forget me|forget WORDS]", urgent=True
+        ),
         Command("missed", "send replies that could not be delivered earlier", urgent=True),
         Command("approve", "answer a question of mine about what I may do", "<id> <once, always or deny>", urgent=True),
         Command("jobs", "list reminders and jobs; run, pause or remove one", "[id]", urgent=True),

@@ -213,6 +213,12 @@ class GroupHistory:
         kept = self._groups.get(inbound.conversation.address, ())
         return "\n".join(line for message, line in kept if message != inbound.target)
 
+    def forget(self, group: ChatAddress, name: str) -> None:
+        """Drop what a person said in a group with all its threads."""
+        for address in [one for one in self._groups if f"{one}:".startswith(f"{group.address}:")]:
+            kept = self._groups[address]
+            self._groups[address] = deque((one for one in kept if not one[1].startswith(f"{name}: ")), maxlen=kept.maxlen)
+
     def told(self, address: str) -> None:
         """Forget the messages of a conversation, because they are stored with one that is for the agent."""
         self._groups.pop(address, None)

@@ -36,12 +36,14 @@ WELCOME: Final = {
     "en": (
         "Hello, I am **{name}**. {address}\n\n"
         "I keep what is said to me here, notes about this group, and until my next answer the last {history} messages that were not "
-        "for me. My owner can read all of it. `/help` lists what I can do."
+        "for me. My owner can read all of it. `/memory` shows my notes, `/memory forget me` asks for your words to be removed, and "
+        "`/help` lists what I can do."
     ),
     "de": (
         "Hallo, ich bin **{name}**. {address}\n\n"
         "Ich behalte, was ihr hier zu mir sagt, Notizen zu dieser Gruppe und bis zu meiner nächsten Antwort die letzten {history} "
-        "Nachrichten, die nicht an mich gingen. Wer mich betreibt, kann das alles lesen. `/help` zählt auf, was ich kann."
+        "Nachrichten, die nicht an mich gingen. Wer mich betreibt, kann das alles lesen. `/memory` zeigt meine "
+        "Notizen, `/memory forget me` bittet darum, deine Worte zu löschen, und `/help` zählt auf, was ich kann."
     ),
 }
 ADDRESS: Final = {

@@ -77,7 +77,7 @@ class Inbox:
     ) -> None:
         self.arrivals = arrivals
         self.telemetry = telemetry or Telemetry()
-        history = GroupHistory()
+        self.history = history = GroupHistory()
         self.access = access
         self.ledger = ledger
         self.router = router

@@ -176,7 +176,8 @@ class _Recovery:
         self._plain(
             "meta",
             lambda row: (
-                self._believed(row) and row.values["name"].startswith(("noted:", "allowed:", "heartbeat:", "activation:"))
+                self._believed(row)
+                and row.values["name"].startswith(("noted:", "allowed:", "heartbeat:", "activation:", "forget:"))
             ),
         )
         self._plain("spending", lambda row: _plausible(row.values))

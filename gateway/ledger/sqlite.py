@@ -18,6 +18,7 @@ from gateway.ledger.activations import SqliteActivations
 from gateway.ledger.approvals import SqliteApprovals
 from gateway.ledger.backup import LedgerBackup
 from gateway.ledger.chat_migrations import SqliteChatMigrations
+from gateway.ledger.forget_requests import SqliteForgetRequests
 from gateway.ledger.heartbeats import SqliteHeartbeats
 from gateway.ledger.hooks import SqliteHooks
 from gateway.ledger.inbox import SqliteContextEvents, SqliteInbox
@@ -77,6 +78,7 @@ class SqliteLedger:
         self.approvals = SqliteApprovals(connection)
         self.outbox = SqliteOutbox(connection)
         self.activations = SqliteActivations(connection)
+        self.forget_requests = SqliteForgetRequests(connection)
         self.heartbeats = SqliteHeartbeats(connection)
         self.unasked = SqliteUnasked(connection)
         self.pairing = SqlitePairing(connection)

@@ -76,6 +76,14 @@ class ResetDue:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """Work that is to be done while no turn runs in a session. ``agent`` is the session's."""
+
+    agent: str
+    work: Callable[[], Awaitable[None]]
+
+
 def go_on(lanes: Lanes[Any], turn: Turn) -> None:
     """Put a turn that may go on at the front of its lane, behind turns that were interrupted in the midst of their work.
 
@@ -133,6 +141,8 @@ class TurnWorker:
                 await self._resume(ticket, turn)
             case ResetDue(agent, key):
                 await self._reset(self._agents[agent], key)
+            case Errand(_, work):
+                await work()
             case QueuedMessage() as head:
                 await self._queued(ticket, head)
 

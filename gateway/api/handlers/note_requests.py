@@ -88,7 +88,7 @@ class NoteHandlers:
         file = await asyncio.to_thread(_read, found, path)
         return {"agent": found.id, **_page(file, max(0, offset))}
 
-    async def write(self, agent: str, path: str, text: str, expected: str | None) -> dict[str, Any]:
+    async def write(self, agent: str, path: str, text: str, expected: str | None, *, by: Author = _BY_PAGE) -> dict[str, Any]:
         """Replace the text of a file whose hash is ``expected`` (None: of one that does not exist yet).
 
         Returns ``written`` true, or false with what the file holds meanwhile and how that differs.
@@ -107,7 +107,7 @@ class NoteHandlers:
         data = _as_written(text, present)
         if present is not None and present.data == data:
             return {"written": True, "changed": False, **_page(present, 0)}
-        await self._change(found, name, present, data)
+        await self._change(found, name, present, data, by)
         return {"written": True, "changed": True, **_page(await asyncio.to_thread(_read, found, str(name)), 0)}
 
     async def remove(self, agent: str, path: str, expected: str) -> dict[str, Any]:
@@ -122,7 +122,9 @@ class NoteHandlers:
         await self._change(found, name, present, None)
         return {"written": True, "changed": True, "path": str(name)}
 
-    async def _change(self, agent: RunningAgent, path: PurePosixPath, present: _File | None, data: bytes | None) -> None:
+    async def _change(
+        self, agent: RunningAgent, path: PurePosixPath, present: _File | None, data: bytes | None, by: Author = _BY_PAGE
+    ) -> None:
         """Change a file between two words to the memory, which keeps the owner's changes apart and finds the new text at once."""
         memory = agent.memory
         if memory is not None:
@@ -136,7 +138,7 @@ class NoteHandlers:
         finally:
             if memory is not None:
                 with contextlib.suppress(MemoryTrouble):  # the file itself is safe; the index catches up at its next sync
-                    await memory.wrote(str(path), by=_BY_PAGE)
+                    await memory.wrote(str(path), by=by)
 
     def _agent(self, agent: str) -> RunningAgent:
         found = self._agents.get(agent)

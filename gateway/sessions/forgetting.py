@@ -1,0 +1,193 @@
+"""Takes somebody's words out of transcripts, for good: the one exception to their being append-only, at its speaker's and owner's will."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from agent.messages import Text, UserMessage
+from agent.transcript.entries import Entry, InvalidEntry, Said, decode, encode, with_body_values
+from gateway.base.atomic_file import sync, write_synced
+
+REMOVED: Final = "[removed at the wish of who said it]"
+_LONG_ENOUGH: Final = 12
+"""Characters from which a line counts as somebody's own words wherever it is repeated; a shorter one, such as “yes”, is said by many."""
+_FREE: Final = frozenset({"text", "notes", "pins", "summary", "thinking", "arguments"})
+"""Fields of entries that hold text."""
+_BEFORE: Final = "[Said in this group before, not to you]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speaker:
+    """Whose words are taken out: the platform's id of a person, as the head of a message shows it, and their name for lines of context."""
+
+    channel: str
+    id: str
+    name: str
+
+    def said(self, message: UserMessage) -> bool:
+        """Return whether a message is theirs."""
+        return f" {self.channel}:{self.id}, " in message.sender
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What is taken out: every message of a speaker, or with ``phrase`` what holds that."""
+
+    speaker: Speaker
+    phrase: str = ""
+
+    def takes(self, text: str) -> bool:
+        """Return whether a text of the speaker is taken out."""
+        return not self.phrase or self.phrase.casefold() in text.casefold()
+
+
+def own_lines(paths: Sequence[Path], words: Words) -> list[str]:
+    """Return the lines that the speaker wrote in these transcripts and that are taken out, to find repetitions. Raises OSError."""
+    found: dict[str, None] = {}
+    for path in paths:
+        for entry in _entries(path):
+            if isinstance(entry.body, Said) and isinstance(entry.body.message, UserMessage):
+                found |= dict.fromkeys(_lines_of(entry.body.message, words))
+    return list(found)
+
+
+def take_out(path: Path, words: Words, lines: Sequence[str]) -> int:
+    """Rewrite one transcript without the words, and return how many messages of the speaker were emptied. Raises OSError.
+
+    ``lines`` are the speaker's own (``own_lines``): wherever else one is repeated, it is taken out as well. The session must not be open.
+    """
+    pattern = _pattern(lines, words)
+    emptied, fresh, changed = 0, [], False
+    for line in _lines(path):
+        try:
+            entry = decode(line)
+        except InvalidEntry:
+            fresh.append(line + b"\n")
+            continue
+        new, own = _without(entry, words, pattern)
+        emptied += own
+        changed = changed or new is not entry
+        fresh.append(line + b"\n" if new is entry else encode(new))
+    if changed:
+        _rewrite(path, b"".join(fresh))
+    return emptied
+
+
+def without_lines(text: str, words: Words, lines: Sequence[str]) -> tuple[str, int]:
+    """Return a note without the lines that hold the words, or that name the speaker where everything is taken out; and how many went."""
+    pattern = _pattern(lines, words)
+    name = words.speaker.name.strip()
+    named = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE) if name and not words.phrase else None
+    kept, gone = [], 0
+    for line in text.splitlines(keepends=True):
+        taken = (pattern is not None and pattern.search(line) is not None) or (
+            named is not None and named.search(line) is not None
+        )
+        if taken and not line.lstrip().startswith("#"):
+            gone += 1
+        else:
+            kept.append(line)
+    return "".join(kept), gone
+
+
+def _without(entry: Entry, words: Words, pattern: re.Pattern[str] | None) -> tuple[Entry, bool]:
+    """Return an entry without the words, the same one if it has none; and whether it was a message of the speaker."""
+    body = entry.body
+    message = body.message if isinstance(body, Said) else None
+    if isinstance(message, UserMessage) and words.speaker.said(message) and words.takes(_own(message.text)):
+        if message.text == REMOVED:
+            return entry, False
+        return replace(entry, body=Said(message=replace(message, content=(Text(text=REMOVED),)))), True
+    values, changed = _scrubbed(json.loads(encode(entry))["body"], words, pattern)
+    return (replace(entry, body=with_body_values(values)), False) if changed else (entry, False)
+
+
+def _scrubbed(value: Any, words: Words, pattern: re.Pattern[str] | None, *, free: bool = False) -> tuple[Any, bool]:
+    """Return JSON values without the words, and whether anything changed. A changed thought is left out: it is signed as it was.
+
+    ``free``: it is text, and no name or mark of the format.
+    """
+    match value:
+        case str():
+            new = _scrub(value, words, pattern) if free else value
+            return new, new != value
+        case list():
+            parts = [(_scrubbed(one, words, pattern, free=free), one) for one in value]
+            kept = [
+                new
+                for (new, changed), one in parts
+                if not (changed and isinstance(one, dict) and one.get("type") == "thinking")
+            ]
+            return kept, any(changed for (_, changed), _ in parts)
+        case dict():
+            found = {key: _scrubbed(one, words, pattern, free=free or key in _FREE) for key, one in value.items()}
+            return {key: new for key, (new, _) in found.items()}, any(changed for _, changed in found.values())
+        case _:
+            return value, False
+
+
+def _scrub(text: str, words: Words, pattern: re.Pattern[str] | None) -> str:
+    if pattern is not None:
+        text = REMOVED.join(pattern.sub(REMOVED, part) for part in text.split(REMOVED))
+    prefix = f"{words.speaker.name}: "
+    if not words.speaker.name or prefix not in text or _BEFORE not in text:
+        return text
+    lines = text.split("\n")
+    return "\n".join(
+        f"{prefix}{REMOVED}" if line.startswith(prefix) and words.takes(line.removeprefix(prefix)) else line for line in lines
+    )
+
+
+def _pattern(lines: Sequence[str], words: Words) -> re.Pattern[str] | None:
+    wanted = [words.phrase] if words.phrase else []
+    wanted += [line for line in lines if len(line) >= _LONG_ENOUGH]
+    return (
+        re.compile("|".join(re.escape(one) for one in sorted(set(wanted), key=len, reverse=True)), re.IGNORECASE)
+        if wanted
+        else None
+    )
+
+
+def _lines_of(message: UserMessage, words: Words) -> Iterator[str]:
+    """Yield the lines of a message that are its speaker's own, or lines of context that are."""
+    if words.speaker.said(message) and words.takes(_own(message.text)):
+        yield from (line.strip() for line in _own(message.text).splitlines() if line.strip() and line.strip() != REMOVED)
+    elif _BEFORE in message.text and words.speaker.name:
+        prefix = f"{words.speaker.name}: "
+        for line in message.text.splitlines():
+            if line.startswith(prefix) and words.takes(line.removeprefix(prefix)):
+                yield line.removeprefix(prefix).strip()
+
+
+def _own(text: str) -> str:
+    """Return a message's own text, without what is told before it."""
+    return text.rpartition("[The message]\n")[2]
+
+
+def _entries(path: Path) -> Iterator[Entry]:
+    for line in _lines(path):
+        try:
+            yield decode(line)
+        except InvalidEntry:
+            continue
+
+
+def _lines(path: Path) -> list[bytes]:
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return data.split(b"\n")[:-1]
+
+
+def _rewrite(path: Path, data: bytes) -> None:
+    times = path.stat()
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    write_synced(fresh, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    os.utime(fresh, ns=(times.st_atime_ns, times.st_mtime_ns))
+    fresh.replace(path)
+    sync(path.parent)
