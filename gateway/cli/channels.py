@@ -142,8 +142,24 @@ def _policy(name: str, policy: Policy) -> dict[str, Any]:
         "dmPolicy": policy.dm_policy,
         "allowFrom": len(policy.allow_from),
         "groups": groups,
+        "groupSettings": _group_settings(policy),
         "concerns": concerns(name, policy),
     }
+
+
+def _group_settings(policy: Policy) -> dict[str, str]:
+    """Return what the settings choose for groups, in words, by the group's id (and its server's)."""
+    told = {}
+    for space, groups in policy.rules.items():
+        for group, rule in groups.items():
+            chosen = rule.choices
+            words = [f"model {chosen.model}"] if chosen.model else []
+            words += [f"language {chosen.language}"] if chosen.language else []
+            words += ["fewer tools"] if rule.tools else []
+            words += ["no welcome" if chosen.welcome is False else "a welcome of its own"] if chosen.welcome is not True else []
+            if words:
+                told[group if space == "*" else f"{space}/{group}"] = ", ".join(words)
+    return told
 
 
 def _told(facts: dict[str, Any], local: Callable[[str], str], *, probed: bool) -> str:
@@ -154,6 +170,7 @@ def _told(facts: dict[str, Any], local: Callable[[str], str], *, probed: bool) -
         heard = f", last contact {local(one['heard'])}" if one.get("heard") else ""
         who = f", private: {one['dmPolicy']}, groups: {one['groups']}" if "dmPolicy" in one else ""
         lines.append(f"{name}: {one['state']}{heard}{who}")
+        lines += [f"  group {group}: {words}" for group, words in one.get("groupSettings", {}).items()]
         lines += [f"  {one[key]}" for key in ("trouble", "mend", "sending") if one.get(key)]
         lines += [f"  ! {concern}" for concern in (*one.get("concerns", ()), *one.get("remarks", ()))]
         if probed and "probe" in one:

@@ -65,3 +65,13 @@ async def test_a_policy_that_lets_nobody_in_is_told(tmp_path: Path) -> None:
     code, told = await status(tmp_path, {"telegram": {"botToken": "1:a", "dmPolicy": "open"}})
     assert code == 0
     assert 'needs "*" in allowFrom' in told
+
+
+async def test_what_the_settings_choose_for_groups_is_shown(tmp_path: Path) -> None:
+    group = {"model": "x/y", "language": "German", "welcome": False, "tools": {"deny": ["exec"]}}
+    given = {"telegram": {"botToken": telegram.TOKEN, "groups": {"-5": group, "-6": {"welcome": "Hi"}, "-7": {}}}}
+    _, told = await status(tmp_path, given)
+    assert [line.strip() for line in told.splitlines() if "group -" in line] == [
+        "group -5: model x/y, language German, fewer tools, no welcome",
+        "group -6: a welcome of its own",
+    ]
