@@ -148,8 +148,45 @@ class Slack:
         return ChatAddress(channel="slack", kind="direct", id=self.peer.dm(f"U{person:08d}"))
 
 
+class Email:
+    """A real dovecot, and a real SMTP server in this process. Each person writes in one thread. Nothing shows typing."""
+
+    async def __aenter__(self):
+        from channels.email.channel import EmailChannel
+        from channels.email.settings import EmailSettings
+        from tests.fire.mailbox import WatchedMail
+        from tests.fire.platforms import nobody
+
+        self.peer = await WatchedMail().__aenter__()
+        self.peer.watcher = nobody
+        people = {"dmPolicy": "open", "allowFrom": ["*"], "mostPerMinute": 10_000}
+        self.given = {**self.peer.settings(), **people}
+        self.channel = EmailChannel(EmailSettings.model_validate(self.given), "default", clock=SystemClock())
+        return self
+
+    async def __aexit__(self, *_):
+        await self.channel.close()
+        await self.peer.__aexit__()
+
+    async def say(self, person: int, text: str) -> None:
+        await self.peer.write(_address(person), text)
+
+    def said(self, person: int) -> list[str]:
+        return self.peer.shown(_address(person))
+
+    def heard(self) -> int:
+        return len(self.peer.taken)
+
+    def place(self, person: int) -> ChatAddress:
+        return ChatAddress(channel="email", kind="direct", id=_address(person))
+
+
+def _address(person: int) -> str:
+    return f"p{person}@example.org"
+
+
 ROOM = "CROOM0001"
-PLATFORMS = {"discord": Discord, "slack": Slack, "telegram": Telegram}
+PLATFORMS = {"discord": Discord, "email": Email, "slack": Slack, "telegram": Telegram}
 
 
 class TypingDoor(RecordingSink):
@@ -283,7 +320,8 @@ async def main() -> None:
         door = TypingDoor(stage.channel)
         running = asyncio.ensure_future(stage.channel.run(door))
         await door.is_ready.wait()
-        await typing(stage, 100)
+        if hasattr(stage, "typed"):
+            await typing(stage, 100)
         await receiving(stage, door, given.messages, given.chats)
         await sending(stage, given.messages, given.chats)
         running.cancel()

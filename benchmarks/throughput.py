@@ -1,6 +1,6 @@
 """Measures how many messages a second a whole gateway answers, with the platform's peer in a process of its own and an instant model.
 
-    PYTHONPATH=. python benchmarks/throughput.py                     Telegram, Discord and Slack
+    PYTHONPATH=. python benchmarks/throughput.py                     Telegram, Discord, Slack and email
     PYTHONPATH=. python benchmarks/throughput.py --channel slack --messages 2000 --chats 200
 
 Everything is written at once. The peer is the one of the tests, its limits off; it says what was answered, and in which order.
@@ -108,7 +108,7 @@ def main() -> None:
     if given.peer:
         asyncio.run(peer(given.channel))
         return
-    for name in (given.channel,) if given.channel else ("telegram", "discord", "slack"):
+    for name in (given.channel,) if given.channel else ("telegram", "discord", "slack", "email"):
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(measure(name, given.messages, given.chats, folder))
 

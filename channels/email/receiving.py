@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from channels.common.event_guard import EventGuard
-from channels.common.mail.explanations import LoginRefused, explained
+from channels.common.mail.explanations import LoginRefused, explained, is_of_mail
 from channels.common.mail.stored_mail import StoredMail, read_mail, summary_of
 from channels.email import loop_guard
 from channels.email.inbound import Converter, Place
@@ -275,17 +275,6 @@ def _idle(connection: ImapConnection, seconds: float) -> None:
         line = connection.client.wait_for_line(seconds)
         told = line is None or b"EXISTS" in line.upper() or line.upper().startswith(b"* BYE")
     connection.stop_idle()
-
-
-def is_of_mail(error: BaseException) -> bool:
-    """Return whether an error comes from a server or the network, and not from a defect of ours."""
-    import imaplib
-
-    from imap_tools.errors import ImapToolsError
-
-    from channels.common.mail.imap_values import NotReadable
-
-    return isinstance(error, OSError | MailProblem | LoginRefused | imaplib.IMAP4.error | ImapToolsError | NotReadable)
 
 
 def problem_of(error: BaseException, names: MailboxNames, mailbox: Mailbox) -> MailProblem | ChannelBroken:

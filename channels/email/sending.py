@@ -7,12 +7,13 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from channels.common.mail.explanations import is_of_mail
 from channels.common.mail.mail_headers import headers_of
 from channels.common.mail.smtp import InDoubt, NotTaken, Submission, connected, hand_over
 from channels.common.mail.stored_mail import attachment
 from channels.common.repeats import mark
 from channels.email.mail_writing import OutgoingMail, written
-from channels.email.receiving import is_of_mail, problem_of
+from channels.email.receiving import problem_of
 from channels.email.settings import UNVERIFIED
 from channels.email.threads import Answered, Latest, latest_in, message_id_of
 from channels.errors import ChannelError, MailProblem, NotFetched, NotSent, Uncertain

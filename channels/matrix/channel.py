@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from channels.matrix.encryption import Encryption
     from channels.matrix.http_api import MatrixHttp
     from channels.matrix.own_reactions import OwnReactions
+    from channels.matrix.private_chats import PrivateChats
     from channels.matrix.receiving import Receiver
     from channels.matrix.sending import Outgoing
     from channels.matrix.settings import MatrixAccount, MatrixSettings
@@ -70,6 +71,7 @@ class MatrixChannel(ChatChannel):
         self._verifications: Verifications | None = None
         self._device: Device | None = None
         self._shown: dict[str, float] = {}
+        self._chats: PrivateChats | None = None
         self._previews = Previews(self, clock, between=lambda _: BETWEEN_EDITS)
 
     @property
@@ -102,6 +104,7 @@ class MatrixChannel(ChatChannel):
         from channels.matrix.api_errors import broken, signed_out
         from channels.matrix.device import sign_in
         from channels.matrix.http_api import MatrixHttp, Refused
+        from channels.matrix.private_chats import PrivateChats
         from channels.matrix.receiving import Receiver
         from channels.matrix.rooms import RoomDirectory
         from channels.matrix.sending import Outgoing
@@ -114,7 +117,10 @@ class MatrixChannel(ChatChannel):
                 self._log.warning("signed in as a new device", device=device.device, former=device.former, account=self.account)
             self._encryption = await self._opened(device)
             rooms = RoomDirectory(device.user)
-            self._outgoing = Outgoing(self._settings, http, device.device, rooms, self._clock, self._encryption, self._shown)
+            self._chats = self._chats or PrivateChats(self._clock)
+            self._outgoing = Outgoing(
+                self._settings, http, device.device, rooms, self._clock, self._encryption, self._shown, self._chats
+            )
             self._verifications = self._verifying(http, sink, device)
             self._receiver = Receiver(
                 self._settings,

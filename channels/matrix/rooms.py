@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -74,6 +75,7 @@ class RoomDirectory:
         self._rooms: dict[str, Room] = {}
         self.known = False
         """Whether all rooms were told; before that, nothing follows from a room that is missing."""
+        self._news = asyncio.Event()
 
     def __iter__(self) -> Iterator[Room]:
         """Go through the rooms."""
@@ -93,7 +95,15 @@ class RoomDirectory:
             if "state_key" in event:
                 room.state(event)
         self._count(room, told.get("summary"), before)
+        self._news.set()
         return room
+
+    async def told(self, room: str, seconds: float) -> None:
+        """Wait until the homeserver has told of a room that we are in. Raises TimeoutError."""
+        async with asyncio.timeout(seconds):
+            while room not in self._rooms:
+                self._news.clear()
+                await self._news.wait()
 
     def _count(self, room: Room, summary: object, before: set[str]) -> None:
         """Take over the homeserver's count; where it gives none, who came and went is counted on."""

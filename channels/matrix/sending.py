@@ -22,6 +22,7 @@ from channels.messages import Button, ChatAddress, Outbound, OutboundFile, Sent
 
 if TYPE_CHECKING:
     from channels.matrix.encryption import Encryption
+    from channels.matrix.private_chats import PrivateChats
     from channels.matrix.settings import MatrixAccount
     from channels.protocol import Clock
 
@@ -52,6 +53,12 @@ class Outgoing:
     clock: Clock
     encryption: Encryption | None
     shown: dict[str, float]
+    chats: PrivateChats
+
+    async def _begun(self, conversation: ChatAddress) -> None:
+        """Make a private chat that does not exist yet. Raises NotSent."""
+        if conversation.kind == "direct" and self.rooms.known and self.rooms.private(conversation.id) is None:
+            await self.chats.make(conversation.id, self.http, self.rooms, encrypted=self.encryption is not None)
 
     def room(self, conversation: ChatAddress) -> Room:
         """Return the room of a conversation. Raises NotSent if we are in none."""
@@ -63,11 +70,12 @@ class Outgoing:
             what = (
                 f"{conversation.id} has no private chat with the agent" if direct else f"the agent is not in {conversation.id}"
             )
-            raise NotSent(what, permanent=True, hint="invite its account from there")
+            raise NotSent(what, permanent=not direct, hint="" if direct else "invite its account from there")
         return room
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]], previews: Previews) -> Sent:
         """Deliver a chunk or a file, or edit a preview into the chunk. Raises NotSent or Uncertain."""
+        await self._begun(outbound.conversation)
         room = self.room(outbound.conversation)
         preview = _after(outbound.recorded, PREFIX)
         if preview is None and outbound.enclosure is None and not outbound.uncertain:

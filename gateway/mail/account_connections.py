@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from agent.errors import MailRefused
-from channels.common.mail.explanations import LoginRefused, is_broken
+from channels.common.mail.explanations import LoginRefused, is_broken, is_of_mail
 from channels.errors import MailProblem
 from gateway.mail.refusals import missing, refused
 from gateway.settings.mail import MailAccount, MailSettings
@@ -172,14 +172,3 @@ def imap_connection() -> type[ImapConnection]:
     except ImportError as error:
         raise missing(error) from error
     return ImapConnection
-
-
-def is_of_mail(error: BaseException) -> bool:
-    """Return whether an error comes from a server or the network, and not from a defect of ours."""
-    import imaplib
-
-    from imap_tools.errors import ImapToolsError
-
-    from channels.common.mail.imap_values import NotReadable
-
-    return isinstance(error, OSError | MailProblem | LoginRefused | imaplib.IMAP4.error | ImapToolsError | NotReadable)

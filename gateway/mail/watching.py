@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from agent.errors import MailRefused
-from channels.common.mail.explanations import LoginRefused
+from channels.common.mail.explanations import LoginRefused, is_of_mail
 from channels.common.mail.imap_values import check_of
 from channels.common.mail.stored_mail import StoredMail, Summary, read_mail, summary_of
 from gateway.base.errors import StorageFailed
-from gateway.mail.account_connections import imap_connection, is_of_mail
+from gateway.mail.account_connections import imap_connection
 from gateway.mail.agent_mail import trusted_of
 from gateway.mail.message_ids import MessageId
 from gateway.mail.refusals import refused

@@ -16,6 +16,7 @@ from channels.errors import ChannelBroken, NotSent
 from channels.matrix.channel import MatrixChannel
 from channels.matrix.device_files import DeviceFiles, stored
 from channels.matrix.markup import EVENT_BYTES, chunks, html, said, text_content
+from channels.matrix.private_chats import AGAIN_AFTER
 from channels.matrix.sending import KEPT_SECONDS
 from channels.matrix.settings import MatrixSettings
 from channels.messages import ChatAddress, Outbound
@@ -70,7 +71,9 @@ class House:
         async def record(noted: str) -> None:
             self.recorded.append(noted)
 
-        return (await self.channel.send(Outbound(key="k1", conversation=DIRECT, text=text, **more), record)).platform_id
+        return (
+            await self.channel.send(Outbound(**{"key": "k1", "conversation": DIRECT, "text": text, **more}), record)
+        ).platform_id
 
 
 @pytest.fixture
@@ -213,11 +216,73 @@ async def test_a_private_chat_becomes_a_room_when_a_third_one_is_invited(peer: M
         peer.home.member(room, BEN, "invite", by=ANNA)
         await peer.say(room, ANNA, "and now?")
         await house.sink.until(lambda: len(house.sink.messages) == 2, "the second arrived")
-        with pytest.raises(NotSent, match="no private chat"):
-            await house.send("a secret")
+        await house.send("a secret")
     first, second = house.sink.messages
     assert (first.conversation.kind, second.conversation.kind) == ("direct", "group")
     assert (first.mentioned, second.mentioned) == (True, False)
+    [other] = [one for one in peer.home.rooms.values() if one is not room]
+    assert (peer.said(room), peer.said(other)) == ([], ["a secret"])
+
+
+async def test_who_has_no_private_chat_gets_one_with_the_first_message(peer: MatrixPeer, tmp_path: Path) -> None:
+    house = House(peer, tmp_path)
+    async with house.running():
+        await asyncio.gather(house.send("good morning"), house.send("it rains", key="k2"))
+        [room] = peer.home.rooms.values()
+        assert (room.direct, room.membership(ANNA)) == (True, "invite")
+        peer.home.member(room, ANNA, "join")
+        await peer.say(room, ANNA, "thanks")
+        await house.sink.until(lambda: "thanks" in house.sink.texts, "the answer arrived")
+        assert house.sink.messages[-1].conversation == DIRECT
+    house.channel = house.made()
+    async with house.running():
+        await house.send("and now", key="k3")
+    assert sorted(peer.said(room)) == ["and now", "good morning", "it rains"]
+    assert len(peer.home.rooms) == 1
+
+
+async def test_a_private_chat_in_doubt_is_not_made_twice(peer: MatrixPeer, tmp_path: Path) -> None:
+    house = House(peer, tmp_path)
+    async with house.running():
+        peer.fault("/createRoom", "drop_after")
+        with pytest.raises(NotSent, match="may not have been made") as told:
+            await house.send("good morning")
+        assert not told.value.permanent
+        await said_at_last(house, "good morning")
+    [room] = peer.home.rooms.values()
+    assert peer.said(room) == ["good morning"]
+
+
+async def test_who_declines_the_private_chat_is_not_invited_again_that_day(peer: MatrixPeer, tmp_path: Path) -> None:
+    house = House(peer, tmp_path)
+    async with house.running():
+        await house.send("good morning")
+        [room] = peer.home.rooms.values()
+        peer.home.member(room, ANNA, "leave")
+        probe = peer.home.made(BEN, direct=True)
+        await peer.say(probe, BEN, "hello")
+        await house.sink.until(lambda: "hello" in house.sink.texts, "it is known that she left")
+        with pytest.raises(NotSent, match="has left") as told:
+            await house.send("hello?", key="k2")
+        assert told.value.permanent
+        house.clock.slept.append(AGAIN_AFTER)
+        await house.send("one day later", key="k3")
+    assert peer.said(room) == ["good morning"]
+    assert [peer.said(one) for one in peer.home.rooms.values() if one not in (room, probe)] == [["one day later"]]
+
+
+async def said_at_last(house: House, text: str) -> None:
+    """Send as the gateway does, until it is taken."""
+    while True:
+        try:
+            await house.send(text)
+        except NotSent as error:
+            if error.permanent:
+                raise
+            await house.clock.sleep(error.retry_after or 1)
+            await asyncio.sleep(0)
+        else:
+            return
 
 
 async def test_what_is_to_be_sent_before_the_rooms_are_known_is_sent_later(peer: MatrixPeer, tmp_path: Path) -> None:

@@ -43,6 +43,13 @@ def dovecot() -> Dovecot:
     return _running[0]
 
 
+class _Away(asyncio.Protocol):
+    """Nobody is there: the connection ends as it begins."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
 class WatchedMail(Peer):
     """The person writes all their mails in one thread. Nothing of a mail that was sent is kept but a copy, where the server keeps one."""
 
@@ -63,6 +70,9 @@ class WatchedMail(Peer):
         self.port = 0
         self.door: asyncio.Server | None = None
         self._passing: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._away = False
+        self._returning: asyncio.Task[None] | None = None
         self._acquainted = False
         self._held: list[tuple[str, Document | None]] = []
         self._said = 0
@@ -73,13 +83,16 @@ class WatchedMail(Peer):
         await asyncio.to_thread(lambda: dovecot().maildir(self.user))
         loop = asyncio.get_running_loop()
         self.door = await asyncio.start_server(self._pass, "127.0.0.1", 0)
-        self.server = await loop.create_server(
-            lambda: SMTP(self, auth_require_tls=False, authenticator=self.let_in, loop=loop), "127.0.0.1", 0
-        )
+        self.server = await loop.create_server(lambda: self._answering(loop), "127.0.0.1", 0)
         self.port = self.server.sockets[0].getsockname()[1]
         return self
 
+    def _answering(self, loop: asyncio.AbstractEventLoop) -> asyncio.Protocol:
+        return _Away() if self._away else SMTP(self, auth_require_tls=False, authenticator=self.let_in, loop=loop)
+
     async def __aexit__(self, *_: object) -> None:
+        if self._returning is not None:
+            self._returning.cancel()
         for server in (self.server, self.door):
             if server is not None:
                 server.close()
@@ -90,7 +103,11 @@ class WatchedMail(Peer):
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass a connection on to dovecot, and see when a house waits for mail: what comes from then on it has to read."""
+        if self._away:
+            writer.close()
+            return
         behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", dovecot().port)
+        self._writers |= {writer, behind_writer}
         both = [
             asyncio.ensure_future(self._copy(reader, behind_writer, watched=True)),
             asyncio.ensure_future(self._copy(behind_reader, writer, watched=False)),
@@ -98,6 +115,7 @@ class WatchedMail(Peer):
         self._passing.update(both)
         await asyncio.wait(both)
         self._passing.difference_update(both)
+        self._writers -= {writer, behind_writer}
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, watched: bool) -> None:
         try:
@@ -114,12 +132,31 @@ class WatchedMail(Peer):
             writer.close()
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802 -- aiosmtpd calls it
+        if self._cut("before", server):
+            return "250 OK"  # nobody hears it
         answer = await super().handle_DATA(server, session, envelope)
         self.sends += 1
         self._moved_at = time.monotonic()
         self._changed.set()
+        self._cut("after", server)
         await self.watcher(self.kind, self.sends)
         return answer
+
+    def _cut(self, when: str, server: Any) -> bool:
+        """Let an outage of both servers begin where this is its moment; whoever sent gets no answer."""
+        outage = self.outage
+        if outage is None or outage.cut != when or outage.send != self.sends + (when == "before"):
+            return False
+        self.outage, self._away = None, True
+        self._drop(server)
+        for one in self._writers:
+            one.transport.abort()
+        self._returning = asyncio.ensure_future(self._return(outage.seconds))
+        return True
+
+    async def _return(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._away, self._moved_at = False, time.monotonic()
 
     def _filed(self, mail: bytes) -> None:
         if self.keeps_copies:
@@ -161,13 +198,17 @@ class WatchedMail(Peer):
             self._held.append((text, file))
 
     async def _delivered(self, text: str, file: Document | None) -> None:
+        await self.write(MAIL_OWNER, text, file)
+
+    async def write(self, sender: str, text: str, file: Document | None = None) -> None:
+        """Deliver a mail of somebody, all of whose mails are one thread."""
         self._said += 1
         self._moved_at = time.monotonic()
         mail = EmailMessage()
-        mail["Authentication-Results"], mail["From"], mail["To"], mail["Subject"] = CHECKS, MAIL_OWNER, AGENT, "Re: chat"
+        mail["Authentication-Results"], mail["From"], mail["To"], mail["Subject"] = CHECKS, sender, AGENT, "Re: chat"
         mail["Message-ID"], mail["References"] = (
             f"<{self.user}.{self._said}.{secrets.token_hex(4)}@example.org>",
-            "<root@example.org>",
+            f"<root.{sender}>",
         )
         mail.set_content(text)
         if file is not None:
@@ -178,9 +219,9 @@ class WatchedMail(Peer):
     async def correct(self, before: str, text: str) -> None:
         raise NotImplementedError("a mail cannot be changed")
 
-    def shown(self) -> list[str]:
+    def shown(self, recipient: str = MAIL_OWNER) -> list[str]:
         found = []
-        for _, mail in self.taken:
+        for mail in (mail for people, mail in list(self.taken) if recipient in people):
             read = email.message_from_bytes(mail, policy=email.policy.default)
             body = read.get_body(("plain",)) if isinstance(read, EmailMessage) else None
             found.append(str(body.get_content()).replace("\r\n", "\n").rstrip("\n") if body is not None else "")

@@ -25,7 +25,9 @@ SHORTEST, LONGEST = 1.0, 5.0
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("platform", OUTAGES)
+@pytest.mark.parametrize(
+    "platform", [pytest.param(one, marks=pytest.mark.long) if one.startswith("email without") else one for one in OUTAGES]
+)
 @pytest.mark.parametrize("cut", ["before", "after"])
 async def test_nothing_is_lost_when_the_platform_is_away_for_seconds(
     fire: Fire, platform: str, cut: Literal["before", "after"]

@@ -151,6 +151,7 @@ class MatrixPeer:
         simple: dict[str, Callable[[], Awaitable[Any]]] = {
             f"GET {_V3}/account/whoami": lambda: _ready({"user_id": BOT, "device_id": device}),
             f"GET {_V3}/sync": lambda: self._sync(request),
+            f"POST {_V3}/createRoom": lambda: self._create(request),
             "POST /_matrix/media/v3/upload": lambda: self._upload(request),
             f"POST {_V3}/logout": lambda: self._logout(request),
         }
@@ -202,6 +203,9 @@ class MatrixPeer:
         if found is None:
             raise Refused(404, "M_UNRECOGNIZED", f"Unrecognized request {what}")
         return found()
+
+    async def _create(self, request: web.Request) -> dict[str, Any]:
+        return {"room_id": self.home.created(await request.json()).id}
 
     def _join(self, identity: str) -> dict[str, Any]:
         room = self.home.rooms.get(identity)

@@ -96,6 +96,25 @@ class Homeserver:
             self.member(room, BOT, "join")
         return room
 
+    def created(self, asked: dict[str, Any]) -> Room:
+        """Make the room that the account under test asks for; its people are invited."""
+        invited, state = asked.get("invite"), asked.get("initial_state", [])
+        if asked.get("preset") not in {"private_chat", "trusted_private_chat", "public_chat"} or "id" in asked:
+            raise Refused(400, "M_UNKNOWN", "unknown preset")
+        if not isinstance(invited, list) or not all(isinstance(one, str) and one[:1] == "@" and ":" in one for one in invited):
+            raise Refused(400, "M_INVALID_PARAM", "invite: a list of full ids")
+        if any(one["type"] == "m.room.encryption" and "algorithm" not in one["content"] for one in state):
+            raise Refused(400, "M_BAD_JSON", "encryption without an algorithm")
+        room = Room(f"!room{self.number()}:{SERVER}", direct=asked.get("is_direct") is True)
+        self.rooms[room.id] = room
+        self.add(room, BOT, "m.room.create", {"room_version": "11"}, state_key="")
+        self.member(room, BOT, "join")
+        for one in state:
+            self.add(room, BOT, one["type"], one["content"], state_key=one["state_key"])
+        for person in invited:
+            self.member(room, person, "invite", by=BOT)
+        return room
+
     def member(self, room: Room, person: str, membership: str, *, by: str | None = None) -> None:
         content: dict[str, Any] = {"membership": membership, "displayname": person[1:].partition(":")[0].title()}
         if membership == "invite" and room.direct:

@@ -63,6 +63,15 @@ def _login_hint(names: MailboxNames) -> str:
     )
 
 
+def is_of_mail(error: BaseException) -> bool:
+    """Return whether an error comes from a server or the network, and not from a defect of ours."""
+    from imap_tools.errors import ImapToolsError
+
+    from channels.common.mail.imap_values import NotReadable
+
+    return isinstance(error, OSError | MailProblem | LoginRefused | imaplib.IMAP4.error | ImapToolsError | NotReadable)
+
+
 def is_broken(error: BaseException) -> bool:
     """Return whether a connection cannot be used any more after an error."""
     return isinstance(error, imaplib.IMAP4.abort | OSError)
