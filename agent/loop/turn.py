@@ -1,4 +1,8 @@
-"""One turn: messages in, a reply out. Every step is durable, so that a restart resumes the turn where it was."""
+"""One turn: messages in, a reply out. Every step is durable, so that a restart resumes the turn where it was.
+
+Its loop (``Turn._loop``): call the model, run its tool calls, add messages that arrived meanwhile, until it answers without tools.
+Failures arrive as data (a failed answer, a refused call). The loop only decides whether to continue.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,13 @@ from agent.context.context_budget import ContextBudget
 from agent.context.context_report import added
 from agent.context.session_context import SessionContext
 from agent.events import AnswerFinished, Event, FailedOver, ReplyNote
-from agent.loop import loop
 from agent.loop.approvals import unsettled, withdraw
 from agent.loop.call_log import CallLog, NoCallLog
 from agent.loop.gate import AskedCall, Gate, OpenGate
 from agent.loop.model_call import call_model
 from agent.loop.streaming import AnswerStream, cut_answer
 from agent.loop.tool_runner import ToolRunner
-from agent.messages import AssistantMessage, FailureKind, ToolCall, ToolMessage, Usage, UserMessage
+from agent.messages import AssistantMessage, Failure, FailureKind, ToolMessage, Usage, UserMessage
 from agent.timing import running_limit
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, Said, SentPart, TurnEnded
 
@@ -29,6 +32,10 @@ _REMARKS = {
 }
 NEAR_FULL = 0.7
 """Share of the usable window above which a request that was refused for an unknown reason is tried once more after freeing context."""
+GRACE_ROUNDS = 2
+"""How many more answers with tool calls are accepted after the limit of tool calls was reached."""
+MOST_CUTS = 5
+"""How often an answer may break off after a part of it was sent, and be continued, in one turn."""
 Ended = Literal["answered", "silent", "failed", "stopped"]
 Outcome = Ended | Literal["suspended"]
 
@@ -62,6 +69,17 @@ class TurnResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """How the loop ended. ``answer`` is the model's last word; with "failed" it says what was wrong.
+
+    "suspended": it goes on with the same messages once the owner has decided. ``answer`` is None where the model was not asked.
+    """
+
+    outcome: Literal["answered", "failed", "stopped", "suspended"]
+    answer: AssistantMessage | None
+
+
+@dataclass(frozen=True, slots=True)
 class ExtraMessage:
     """A further message that a turn answers. After a crash it is found in the transcript by its ``name``."""
 
@@ -83,7 +101,7 @@ class SteeringSource:
 
 @dataclass(kw_only=True)
 class Turn:
-    """The steps of one turn (see ``agent.loop.loop.Steps``). ``background``: no person started the turn, so it never flushes.
+    """One turn of a session. ``background``: no person started the turn, so it never flushes.
 
     ``begun``: its messages are in the transcript, and stay in the history however the turn ends.
     ``speaker`` may send answers while they are written.
@@ -149,10 +167,10 @@ class Turn:
             try:
                 async with running_limit(limit):
                     resume = await self._begin(messages, further, asked)
-                    ending = await loop.run(self, resume=resume)
+                    ending = await self._loop(resume)
             except TimeoutError:
                 note = AssistantMessage(content=(), model=self.context.model.name, stop="cancelled")
-                ending = loop.Ending("suspended", None) if self.suspended else loop.Ending("stopped", note)
+                ending = Ending("suspended", None) if self._tools.waiting else Ending("stopped", note)
             return await self._end(ending, self.context.clock.monotonic() - began)
         finally:
             await self.context.transcript.settle()
@@ -165,18 +183,37 @@ class Turn:
         """
         await withdraw(self.context.transcript, self.id, (), reason, self.context.now())
 
-    @property
-    def suspended(self) -> bool:
-        """See ``agent.loop.loop.Steps``."""
-        return bool(self._tools.waiting)
+    async def _loop(self, resume: tuple[AssistantMessage, str] | None) -> Ending:
+        """Run until the model is done. ``resume`` is an answer that a restart found last in the transcript.
 
-    @property
-    def exhausted(self) -> bool:
-        """See ``agent.loop.loop.Steps``."""
-        return self._tools.exhausted
+        A message that arrives while the final answer is written is left for the next turn.
+        """
+        pending = resume
+        grace, cuts = GRACE_ROUNDS, MOST_CUTS
+        if pending is None and self._tools.waiting:
+            return Ending("suspended", None)
+        while True:
+            answer, entry = pending or await self._call_model()
+            pending = None
+            if answer.stop == "cut":
+                if (cuts := cuts - 1) < 0:
+                    return Ending("failed", replace(answer, failure=_cut_too_often(answer.model)))
+                continue
+            if _overflowed(answer) and await self._headroom.after_overflow():
+                continue
+            if answer.failure is not None or _overflowed(answer):
+                return Ending("failed", answer)
+            if not answer.calls:
+                return Ending("answered", answer)
+            if self._tools.exhausted and (grace := grace - 1) < 0:
+                return Ending("stopped", answer)
+            await self._tools.run(answer.calls, entry)
+            if self._tools.waiting:
+                return Ending("suspended", answer)
+            await self._put(await self.arrivals.take())
 
-    async def call_model(self) -> tuple[AssistantMessage, str]:
-        """See ``agent.loop.loop.Steps``. Between rounds the context is judged anew."""
+    async def _call_model(self) -> tuple[AssistantMessage, str]:
+        """Ask the model once; the answer is durable, and comes with the id of its entry. Between rounds the context is judged anew."""
         if self._asked:
             await self._headroom.between_rounds()
         self._asked = True
@@ -187,18 +224,6 @@ class Turn:
             if self.context.tokens() >= NEAR_FULL * self.context.window.compact_above:
                 answer = replace(answer, stop="overflow")  # a refusal in words that nobody knows here may mean the length
         return answer, entry
-
-    async def run_tools(self, calls: Sequence[ToolCall], answer: str) -> None:
-        """See ``agent.loop.loop.Steps``."""
-        await self._tools.run(calls, answer)
-
-    async def free_context(self) -> bool:
-        """See ``agent.loop.loop.Steps``."""
-        return await self._headroom.after_overflow()
-
-    async def drain_steering(self) -> None:
-        """See ``agent.loop.loop.Steps``."""
-        await self._put(await self.arrivals.take())
 
     async def _begin(
         self, messages: Sequence[UserMessage], further: Sequence[ExtraMessage], asked: Sequence[AskedCall]
@@ -235,7 +260,7 @@ class Turn:
         for one in further:
             await self.context.transcript.append(f"{self.id}~{one.name}", Said(message=one.message), n=0)
 
-    async def _end(self, ending: loop.Ending, seconds: float) -> TurnResult:
+    async def _end(self, ending: Ending, seconds: float) -> TurnResult:
         if ending.outcome == "suspended":
             return self._result(ending, "suspended", "", seconds)  # the turn has not ended, and its messages are not answered
         section = "subagents" if self.context.task else "limits"
@@ -251,7 +276,7 @@ class Turn:
         await self.context.transcript.append(self.id, TurnEnded(turn=self.id, outcome=outcome, facts=facts))
         return result
 
-    def _result(self, ending: loop.Ending, outcome: Outcome, reply: str, seconds: float) -> TurnResult:
+    def _result(self, ending: Ending, outcome: Outcome, reply: str, seconds: float) -> TurnResult:
         failure = ending.answer.failure if ending.answer is not None else None
         return TurnResult(
             outcome=outcome,
@@ -292,6 +317,15 @@ class Turn:
         return total
 
 
+def _overflowed(answer: AssistantMessage) -> bool:
+    return answer.stop == "overflow" or (answer.failure is not None and answer.failure.kind == "overflow")
+
+
+def _cut_too_often(model: str) -> Failure:
+    hint = "Say “go on” for the rest, or choose another model with /model."
+    return Failure(kind="network", message=f"{model} broke off its answer {MOST_CUTS + 1} times.", hint=hint)
+
+
 def _used(entry: Entry) -> Usage | None:
     if isinstance(entry.body, Said):
         return entry.body.message.usage if isinstance(entry.body.message, AssistantMessage) else None
@@ -319,7 +353,7 @@ def _unfinished(said: Sequence[Entry]) -> tuple[AssistantMessage, str] | None:
     return None
 
 
-def _reply(ending: loop.Ending, timeout: float, setting: str, *, stuck: bool = False) -> tuple[str, Ended]:
+def _reply(ending: Ending, timeout: float, setting: str, *, stuck: bool = False) -> tuple[str, Ended]:
     """Return what the person is told, and the outcome. ``setting`` names the one that the time limit comes from."""
     answer = ending.answer
     assert answer is not None

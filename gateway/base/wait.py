@@ -44,7 +44,7 @@ async def finish_despite_cancel(work: Coroutine[Any, Any, Result]) -> Result:
         return result
 
 
-async def run_despite_cancel(work: Coroutine[Any, Any, None]) -> None:
+async def run_despite_cancel(work: Coroutine[Any, Any, object]) -> None:
     """Finish ``work`` although the caller was cancelled; the caller then raises its own cancellation."""
     task = asyncio.ensure_future(work)
     with contextlib.suppress(asyncio.CancelledError):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from channels.errors import NotSent, Uncertain
 from channels.messages import Outbound, Sent
 from channels.protocol import Channel
 from gateway.base.errors import InvalidTransition, StorageFailed
-from gateway.base.wait import wait_until_set
+from gateway.base.wait import run_despite_cancel, wait_until_set
 from gateway.ledger.protocol import OutboxLedger
 from gateway.ledger.rows import OutboxRow
 from gateway.ledger.values import account_of
@@ -351,11 +352,18 @@ class Delivery:
         await self._surely(lambda: self._outbox.dead(row.id, f"may have arrived: {error}", tell=True))
         self._listener.given_up(row.conversation.address, "may or may not have arrived, and is not sent again")
 
-    async def _surely(self, note: Callable[[], Awaitable[Noted]]) -> Noted:
-        """Store the outcome of a send. It is retried on a full disk and shielded from cancellation, because the send has happened."""
+    async def _surely(self, note: Callable[[], Coroutine[Any, Any, Noted]]) -> Noted:
+        """Store the outcome of a send, because it has happened: again on a full disk, and once more when cancelled meanwhile.
+
+        A cancelled call may have stored it: then the row has left the state "sending", and the second call changes nothing.
+        """
         while True:
             try:
-                return await asyncio.shield(asyncio.ensure_future(note()))
+                return await note()
+            except asyncio.CancelledError:
+                with contextlib.suppress(InvalidTransition, StorageFailed):
+                    await run_despite_cancel(note())
+                raise
             except StorageFailed as error:
                 log.warning("the outcome of a send cannot be stored yet: %s", error)
                 await self._clock.sleep(STORAGE_PAUSE)
