@@ -147,6 +147,11 @@ def pytest_collection() -> Iterator[None]:
         Used.until = cpu_seconds()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long ones: the other workers would wait for one that begins last."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 def pytest_report_header() -> list[str]:
     """Say which of the parts that differ from machine to machine are here."""
     from tests.peers.aimock import node_version, peer_folder  # late: it is a plugin, which pytest imports first
