@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from agent.transcript.entries import InvalidEntry, Opened, decode
 from channels.messages import ChatAddress
@@ -23,6 +23,8 @@ from memory.audience import Audience
 from memory.protocol import Author
 
 log = logging.getLogger(__name__)
+_LONGEST_WAIT: Final = 3600.0
+"""Seconds that a removal waits for the turns before it in one session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,13 @@ class WordRemoval:
                 done.set_result(sum([await asyncio.to_thread(take_out, path, words, lines) for path in paths]))
             except Exception as error:  # noqa: BLE001 - whoever waits for it is told
                 done.set_exception(error)
+            finally:
+                if not done.done():
+                    done.set_exception(OSError("it was stopped"))
 
-        self._lanes.submit(key, Errand(agent.id, work))
-        return await done
+        self._lanes.submit(key, Errand(work))
+        async with asyncio.timeout(_LONGEST_WAIT):
+            return await done
 
     def _transcripts(self, agent: RunningAgent, audience: Audience) -> dict[str, list[Path]]:
         """Return the transcripts of an audience by the key of their session, archived ones included. Blocking."""

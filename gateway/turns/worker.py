@@ -78,9 +78,8 @@ class ResetDue:
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """Work that is to be done while no turn runs in a session. ``agent`` is the session's."""
+    """Work that is to be done while no turn runs in a session."""
 
-    agent: str
     work: Callable[[], Awaitable[None]]
 
 
@@ -141,7 +140,7 @@ class TurnWorker:
                 await self._resume(ticket, turn)
             case ResetDue(agent, key):
                 await self._reset(self._agents[agent], key)
-            case Errand(_, work):
+            case Errand(work):
                 await work()
             case QueuedMessage() as head:
                 await self._queued(ticket, head)
