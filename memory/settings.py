@@ -188,17 +188,26 @@ class FusedSettings(_Section):
     text_weight: _Share = 0.6
     """Weight of the keyword score, scaled over its candidates."""
 
+    line_weight: _Share = 0.3
+    """Weight of the share of the question's words that stand together in one line, or in the lines beside it."""
+
+    phrase_weight: _Share = 0.6
+    """Weight of words that follow one another as in the question."""
+
+    time_weight: _Share = 0.4
+    """Weight of a line with the question's words that names a time, if the question asks when."""
+
     candidates: Annotated[int, Field(ge=6, le=1000)] = 60
     """Number of candidates from keywords and from vectors."""
 
-    date_bonus: _Share = 0.15
+    date_bonus: _Share = 0.4
     """Added to the score of notes of a day that the question mentions."""
 
     transcript_weight: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Factor for the score of transcripts: what was said is often in a note too, in better words."""
 
-    floor: Annotated[float, Field(ge=0, le=1)] = 0.2
-    """Share of the question's words that the best result must contain before anything is returned; 0 always returns the nearest."""
+    floor: Annotated[float, Field(ge=0, le=1)] = 0.3
+    """Share of the question's words that one line must contain before anything is returned; 0 always returns the nearest."""
 
 
 class QuerySettings(_Section):

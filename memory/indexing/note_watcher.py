@@ -19,6 +19,8 @@ _LOOK_AGAIN_SECONDS = 30.0
 _FIRST_BACK_OFF_SECONDS = 1.0
 _STEP = 500
 """Milliseconds between two looks at what the kernel reported, which wake a thread, at rest too."""
+_UNREADABLE_NAME = "Unable to decode path"
+"""What watchfiles says of a changed file whose name is not UTF-8."""
 _STEADY_SECONDS = 60.0
 """The back-off is reset after a watch that lasted this long."""
 
@@ -78,7 +80,10 @@ class NoteWatcher:
             call()
 
     async def _watch(self, sessions: Path | None = None) -> None:
-        """Watch until cancelled. A watch that fails is restarted after a back-off, followed by one full check."""
+        """Watch until cancelled. A watch that fails is restarted after a back-off, followed by one full check.
+
+        A changed file whose name is not UTF-8 ends a watch too. That is no fault: the check finds the change, and names the file.
+        """
         back_off, failed = _FIRST_BACK_OFF_SECONDS, False
         while True:
             folders = await asyncio.to_thread(self._folders, sessions)
@@ -93,10 +98,15 @@ class NoteWatcher:
                 await self._watch_folders(folders, ".jsonl" if sessions else "", look_first=failed)
             except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
                 raise
-            except BaseException as error:  # noqa: BLE001 - watchfiles raises groups of errors, and Rust's panics are no Exception
-                self._tell_failure(error)
+            except BaseException as raised:  # noqa: BLE001 - watchfiles raises groups of errors, and Rust's panics are no Exception
+                error = _innermost(raised)
+                named = _UNREADABLE_NAME in str(error)
+                if not named:
+                    self._tell_failure(error)
+            else:
+                named = False  # ended without an error
             failed = True
-            if self._clock.monotonic() - began >= _STEADY_SECONDS:
+            if named or self._clock.monotonic() - began >= _STEADY_SECONDS:
                 back_off = _FIRST_BACK_OFF_SECONDS
             await self._clock.sleep(back_off)
             back_off = min(back_off * 2, _LOOK_AGAIN_SECONDS)
@@ -122,8 +132,6 @@ class NoteWatcher:
 
     def _tell_failure(self, error: BaseException) -> None:
         """Log every failure, and tell the owner about the first."""
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
         log.warning("watching the memory notes failed and is restarted: %s: %s", type(error).__name__, error)
         if not self._told:
             self._tell(
@@ -135,3 +143,9 @@ class NoteWatcher:
     def _folders(self, sessions: Path | None) -> list[Path]:
         wanted = self._sources.watched() if sessions is None else [sessions]
         return [folder for folder in wanted if folder.is_dir()]
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

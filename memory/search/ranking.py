@@ -29,10 +29,11 @@ def assign_ranks(candidates: Sequence[Candidate]) -> None:
 
 
 def fused_ranking(candidates: Sequence[Candidate], settings: FusedSettings, days: Sequence[Span]) -> list[Candidate]:
-    """Rank by the weighted sum of both scores, each scaled to 0..1, plus a bonus for notes of days in the query.
+    """Rank by the weighted sum of both scores, each scaled to 0..1, and of how well lines match, plus a bonus for days in the query.
 
-    Unlike ranks, scaled scores keep the distances between candidates. If one side has no candidates, the other has all the
-    weight; a chunk without a vector is ranked by its keyword score. Scores are comparable within one search only.
+    The sum is scaled so that the best one is at most 1. Unlike ranks, scaled scores keep the distances between candidates. If one
+    side has no candidates, the other has all the weight; a chunk without a vector is ranked by its keyword score. Scores are
+    comparable within one search only.
     """
     assign_ranks(candidates)
     words, vectors = _words_scaled(candidates, settings.candidates), _vectors_scaled(candidates)
@@ -40,8 +41,13 @@ def fused_ranking(candidates: Sequence[Candidate], settings: FusedSettings, days
     for candidate in candidates:
         word = words.get(candidate.id, 0.0)
         vector = vectors.get(candidate.id, 0.0 if candidate.embedded else word)
+        line = candidate.line
+        near = settings.line_weight * line.share + settings.phrase_weight * line.phrases + settings.time_weight * line.timed
+        candidate.score = word_weight * word + vector_weight * vector + near
+    best = max((1.0, *(candidate.score for candidate in candidates)))
+    for candidate in candidates:
         candidate.bonus = settings.date_bonus * _day_match(candidate.day, days)
-        candidate.score = word_weight * word + vector_weight * vector + candidate.bonus
+        candidate.score = candidate.score / best + candidate.bonus
         if candidate.source == "sessions":
             candidate.score *= settings.transcript_weight
     return sorted(candidates, key=_order)

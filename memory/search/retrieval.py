@@ -9,6 +9,7 @@ from typing import Any
 
 from memory.notes.sources import Source
 from memory.protocol import Hit
+from memory.search.line_matches import LineMatches
 from memory.search.ranking import (
     REFERENCE_MIN_SCORE,
     REFERENCE_MOST_CANDIDATES,
@@ -20,10 +21,14 @@ from memory.settings import QuerySettings
 from memory.store.candidates import Candidate, Lookup
 from memory.store.index import Index
 from memory.text.dates import Span, spans, spelt_out
+from memory.text.folding import folded
 from memory.text.terms import Terms, query_terms
+from memory.text.times import asks_when
 from memory.text.tokens import estimate
 
 _HARDLY = 0.05
+_IN_ORDER, _BY_COSINE = 0.15, 0.15
+"""How much words in the order of the query, and a cosine, count for relevance, beside the share of words."""
 _ANSWERED = 0.6
 """Keyword coverage from which a query counts as answered, so that its best cosine is learned as that of an answer."""
 
@@ -91,6 +96,11 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
         limit=fused.candidates,
         floor=fused.floor,
     )
+    matches = LineMatches(
+        question.terms, found.weights, found.languages, alike=found.alike, asks_when=asks_when(folded(question.text))
+    )
+    for candidate in found.candidates:
+        candidate.line = matches.measure(candidate.text)
     ranked = fused_ranking(found.candidates, fused, question.days)
     if _is_nothing(index, found, fused.floor, question):
         return Retrieval(hits=(), ranked=ranked, floored=True, coverage=found.coverage, scan=found.scan)
@@ -117,21 +127,24 @@ def _reference(index: Index, question: Query, settings: QuerySettings) -> Retrie
 def _is_nothing(index: Index, found: Lookup, floor: float, question: Query) -> bool:
     """Return whether no candidate is relevant enough to be returned.
 
-    That is so if no chunk contains the share ``floor`` of the query's words (weighted), none is of a day in the query, and no
-    cosine reaches the learned similarity threshold, which differs from model to model. Until it is learned, candidates with
-    a vector are returned.
+    That is so if no line contains the share ``floor`` of the query's words (weighted; words in their order count more), and no
+    note is of a day in the query. A cosine counts by its place among those that answers have in this index, and until that is
+    learned, candidates with a vector are returned.
     """
     cosines = [c.vector for c in found.candidates if c.vector is not None]
     if found.coverage >= _ANSWERED and cosines:
-        index.similarity_threshold.learn(index.live.embedder, max(cosines))
-    if not found.candidates or found.coverage >= floor:
+        index.learn_answer(max(cosines))
+    if not found.candidates or found.coverage >= 1.0 or floor <= 0.0:
         return False
     if any(c.day and any(c.day in span for span in question.days) for c in found.candidates):
         return False
+    evidence = max(c.line.share + _IN_ORDER * c.line.phrases for c in found.candidates)
+    if question.terms.pairs:
+        evidence = max(evidence, found.coverage)
     if not cosines:
-        return True
-    level = index.similarity_threshold.level(index.live.embedder)
-    return level is not None and max(cosines) < level
+        return evidence < floor
+    place = index.answers.place(index.live.embedder, max(cosines))
+    return place is not None and evidence + _BY_COSINE * place < floor
 
 
 def _hit(passage: Passage, snippet_chars: int | None) -> Hit:
@@ -266,6 +279,9 @@ def explain_search(recalled: Retrieval, settings: QuerySettings) -> dict[str, An
                 "keywordScore": _rounded(c.keyword),
                 "vectorRank": c.vector_rank,
                 "vectorScore": _rounded(c.vector),
+                "lineShare": round(c.line.share, 4),
+                "phrases": round(c.line.phrases, 4),
+                "timedShare": round(c.line.timed, 4),
                 "dateBonus": c.bonus,
                 "shown": c.id in shown,
             }

@@ -1,12 +1,30 @@
-"""Candidates of a search, as the index returns them, and the learned similarity threshold."""
+"""Candidates of a search, as the index returns them, and the cosines that answers have."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import NamedTuple
 
 from memory.notes.sources import Source
+
+
+class LineMatch(NamedTuple):
+    """How well the best line of a passage matches a query, in numbers from 0 to 1.
+
+    ``share`` is the weighted share of the query's words in it, where those of the lines beside it count half. ``phrases`` tells how
+    many of its words follow one another as in the query; three pairs are 1. ``timed`` is the share of the best line that also names
+    a time, if the query asks when something was.
+    """
+
+    share: float
+    phrases: float
+    timed: float
+
+
+NO_MATCH = LineMatch(0.0, 0.0, 0.0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -14,7 +32,8 @@ class Candidate:
     """A chunk found by the keyword index, the vector index or both.
 
     ``keyword`` is BM25 (higher is better), ``vector`` the cosine; None if that index did not find it. ``embedded`` is
-    False for a chunk that has no vector yet. ``score`` and ``bonus`` are set by the ranking.
+    False for a chunk that has no vector yet. ``line`` is measured by ``memory.search.line_matches``; ``score`` and ``bonus`` are
+    set by the ranking.
     """
 
     id: int
@@ -31,6 +50,7 @@ class Candidate:
     vector: float | None = None
     keyword_rank: int | None = None
     vector_rank: int | None = None
+    line: LineMatch = NO_MATCH
     bonus: float = 0.0
     score: float = 0.0
 
@@ -39,23 +59,30 @@ class Candidate:
 class Lookup:
     """Candidates of a query. ``coverage`` is the weighted share of the query's words in the best keyword candidate.
 
-    ``total`` is the approximate number of chunks.
+    ``total`` is the approximate number of chunks, ``weights`` those of the query's words, ``languages`` those of the notes besides
+    English, ``alike`` the words that were searched instead of one that no chunk contains.
     """
 
     candidates: list[Candidate] = field(default_factory=list)
     coverage: float = 0.0
     total: int = 0
     scan: str = "none"
+    weights: dict[str, float] = field(default_factory=dict)
+    languages: tuple[str, ...] = ()
+    alike: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 _REMEMBERED = 100
 _ENOUGH = 20
+_LOW, _HIGHEST, _LOWEST = 0.05, 2.0, -3.0
+"""Quantile of the answers' cosines that counts as 0, and the bounds of what is told of another cosine."""
 
 
-class SimilarityThreshold:
-    """Learns the cosine that an answer has at least, from queries that were answered by keywords.
+class AnswerCosines:
+    """Learns which cosines answers have in this index, from queries that were answered by keywords.
 
-    Cosines of different models are not comparable; ``embedder`` is any value that identifies the model by equality.
+    Cosines of different models, languages and notes are not comparable; ``embedder`` is any value that identifies the model by
+    equality.
     """
 
     def __init__(self) -> None:
@@ -69,6 +96,20 @@ class SimilarityThreshold:
             self._seen.clear()
         self._seen.append(best)
 
-    def level(self, embedder: object) -> float | None:
-        """Return the lowest of the recorded cosines; None until there are 20."""
-        return min(self._seen) if embedder == self._of and len(self._seen) >= _ENOUGH else None
+    def place(self, embedder: object, cosine: float) -> float | None:
+        """Say where a cosine is among those of answers: 0 at a low one, 1 at the median; None until 20 are known."""
+        if embedder != self._of or len(self._seen) < _ENOUGH:
+            return None
+        ordered = sorted(self._seen)
+        low, median = ordered[int(_LOW * len(ordered))], ordered[len(ordered) // 2]
+        if median <= low:
+            return 1.0 if cosine >= low else _LOWEST
+        return max(_LOWEST, min(_HIGHEST, (cosine - low) / (median - low)))
+
+    def known(self) -> list[float]:
+        """Return what was learned, for the next start."""
+        return list(self._seen)
+
+    def recall(self, embedder: object, cosines: Sequence[float]) -> None:
+        """Take up what was learned before this start."""
+        self._of, self._seen = embedder, deque(cosines, maxlen=_REMEMBERED)

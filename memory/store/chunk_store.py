@@ -14,13 +14,18 @@ from memory.notes.sources import Source, Stamp, audience_of
 from memory.store.database import Database
 from memory.text.chunks import Chunk
 from memory.text.dates import day_of, header
+from memory.text.stems import language_of, stemmed
 from memory.text.terms import bigram_text, spaced, trigram_text
 
 _SHIFT = 40
 """A chunk id is the generation number, shifted left by this, plus a counter: a generation is a range of ids."""
 
-INDEXING_VERSION = 2
+INDEXING_VERSION = 3
 """Version of the chunking and indexing rules. When it is raised, notes are indexed again in a new generation."""
+
+
+_LANGUAGE = "language "
+"""Prefix of the keys of ``meta`` that name languages of the notes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,7 @@ class ChunkStore:
     def __init__(self, database: Database) -> None:
         self._db = database
         self.words_changed = 0
+        self._languages: frozenset[str] | None = None
         self.on_drop: Callable[[Sequence[int]], None] = lambda _: None
 
     def live(self) -> Generation | None:
@@ -92,6 +98,20 @@ class ChunkStore:
     def mixed(self) -> bool:
         """Whether the tables contain chunks of more than one generation."""
         return bool(self._db.one("SELECT 1 FROM meta WHERE key IN ('building', 'sweeping')"))
+
+    def languages(self) -> tuple[str, ...]:
+        """The languages by whose rules words of the notes were stemmed, besides English."""
+        if self._languages is None:
+            rows = self._db.rows("SELECT substr(key, ?) FROM meta WHERE key LIKE ?", (len(_LANGUAGE) + 1, f"{_LANGUAGE}%"))
+            self._languages = frozenset(name for (name,) in rows)
+        return tuple(sorted(self._languages))
+
+    def _remember(self, languages: set[str]) -> None:
+        if not languages <= set(self.languages()):
+            self._db.connection.executemany(
+                "INSERT OR IGNORE INTO meta VALUES (?, '1')", [(f"{_LANGUAGE}{name}",) for name in languages]
+            )
+            self._languages = None
 
     def keep(self, role: str, generation: Generation | None) -> None:
         """Set the generation that is "live" or "building"."""
@@ -211,10 +231,18 @@ class ChunkStore:
         if not self._db.drivers.keywords:
             return
         self.words_changed += len(new)
+        note = language_of("\n".join(c.text for _, _, _, c in numbered))
+        spoken = {id_: language_of(c.text) or note for id_, _, _, c in numbered}
+        self._remember({language for language in spoken.values() if language})
         self._db.connection.executemany(
             "INSERT INTO chunks_fts (rowid, header, text, pairs) VALUES (?, ?, ?, ?)",
             (
-                (id_, spaced(head), spaced(c.words or c.text), bigram_text(f"{head}\n{c.words or c.text}"))
+                (
+                    id_,
+                    stemmed(spaced(head), spoken[id_]),
+                    stemmed(spaced(c.words or c.text), spoken[id_]),
+                    bigram_text(f"{head}\n{c.words or c.text}"),
+                )
                 for id_, _, head, c in numbered
             ),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -10,7 +11,7 @@ from typing import Any
 
 from memory.embedding.identity import Identity
 from memory.settings import MemorySettings
-from memory.store.candidates import Candidate, Lookup, SimilarityThreshold
+from memory.store.candidates import AnswerCosines, Candidate, Lookup
 from memory.store.chunk_store import INDEXING_VERSION, ChunkStore, EmbeddingCache, Generation
 from memory.store.database import AllowedFeatures, Database
 from memory.store.keyword_index import KeywordIndex
@@ -30,6 +31,10 @@ DONE = 1
 
 _BARE = 0.1
 """Factor for the keyword score of headings without text, so that they rank below notes with content."""
+
+_ANSWERS = "answers"
+"""Key of ``meta`` with the cosines that answers had."""
+_WRITTEN_EVERY = 20
 
 _REFUSED_FOR = 86_400
 """Seconds after which a refused text is embedded again."""
@@ -52,10 +57,11 @@ class Index:
         self.notes = ChunkStore(database)
         self.keywords = KeywordIndex(database, self.notes)
         self.vectors = VectorStore(database)
-        self.similarity_threshold = SimilarityThreshold()
+        self.answers = AnswerCosines()
         self.notes.on_drop = self.vectors.removed
         self.cache = EmbeddingCache(database, enabled=settings.cache.enabled, most=settings.cache.max_entries)
         self._settings = settings
+        self._learned = 0
 
     @classmethod
     def open(cls, path: Path, settings: MemorySettings, *, now: datetime, parts: AllowedFeatures | None = None) -> Index:
@@ -75,6 +81,7 @@ class Index:
             elif not index.vectors.fits(live):
                 index.notes.keep("live", replace(live, provider="", model="", fingerprint="", dims=0, table=""))
                 index.database.connection.execute("UPDATE chunks SET embedded = 0 WHERE embedded = 1")
+        index._recall_answers()
         return index
 
     @property
@@ -242,7 +249,32 @@ class Index:
                 candidate.keyword *= _BARE
             candidate.vector = cosines.get(candidate.id)
         scan = self.vectors.scan_of(live) if vector is not None else "none"
-        return Lookup(candidates=candidates, coverage=words.coverage, total=self.keywords.total(), scan=scan)
+        return Lookup(
+            candidates=candidates,
+            coverage=words.coverage,
+            total=self.keywords.total(),
+            scan=scan,
+            weights=words.weights,
+            languages=self.notes.languages(),
+            alike=words.alike,
+        )
+
+    def learn_answer(self, cosine: float) -> None:
+        """Record the best cosine of a query that was answered by keywords. Some are written down, for the next start."""
+        who = self.live.embedder
+        self.answers.learn(who, cosine)
+        known = self.answers.known()
+        self._learned += 1
+        if self._learned % _WRITTEN_EVERY == 0:
+            with self.database.writing():
+                told = json.dumps({"embedder": who, "cosines": [round(one, 4) for one in known]})
+                self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_ANSWERS, told))
+
+    def _recall_answers(self) -> None:
+        value = self.database.one("SELECT value FROM meta WHERE key = ?", (_ANSWERS,))
+        if value:
+            told = json.loads(value)
+            self.answers.recall(tuple(told["embedder"]), told["cosines"])
 
     def fetch(self, ids: Sequence[int]) -> list[Candidate]:
         """Return chunks by id, with their texts."""

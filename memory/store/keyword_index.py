@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memory.store.chunk_store import ChunkStore, Generation
 from memory.store.database import Database
+from memory.text.folding import folded
+from memory.text.irregular import irregular_forms
+from memory.text.stems import forms
 from memory.text.terms import Terms, fts_string
 
 _SHORTEST = 4
@@ -30,7 +32,7 @@ class Vocabulary:
 
     def like(self, word: str) -> list[str]:
         """Return words that contain most of ``word``, or that ``word`` contains; the most similar in length first."""
-        asked = _folded(word)[:_LONGEST]
+        asked = folded(word)[:_LONGEST]
         if len(asked) < _SHORTEST:
             return []
         self._read()
@@ -62,12 +64,6 @@ class Vocabulary:
         self._read_at = state
 
 
-def _folded(word: str) -> str:
-    """Return a word as SQLite's tokenizer normalises it, without stemming: lower case, no diacritics."""
-    parts = unicodedata.normalize("NFD", word.lower())
-    return unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
-
-
 _TRIGRAM_WEIGHT = 0.5
 _FEW = 50
 """Up to this many chunks, words are weighted one by one."""
@@ -88,11 +84,15 @@ _CHANGE_THAT_COUNTS = 0.02
 class KeywordHits:
     """Scores by chunk id; higher is better.
 
-    ``coverage`` is the weighted share of the query's words in the best chunk: 1 if one chunk contains all of them.
+    ``coverage`` is the weighted share of the query's words in the best chunk: 1 if one chunk contains all of them. ``weights`` are
+    those of the query's words and character pairs (one that no chunk contains weighs as one of a single chunk); ``alike`` are the
+    words that were searched instead of one that no chunk contains.
     """
 
     scores: dict[int, float] = field(default_factory=dict)
     coverage: float = 0.0
+    weights: dict[str, float] = field(default_factory=dict)
+    alike: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class KeywordIndex:
@@ -120,10 +120,14 @@ class KeywordIndex:
         hits = self._search(terms, {}, generation, audience, limit)
         if hits.coverage >= floor or not self._db.drivers.keywords:
             return hits
-        unknown = [word for word in terms.words if not self._count(fts_string(word))]
-        alike = {word: found for word in unknown if (found := self._vocabulary.like(word))}
+        languages = self._notes.languages()
+        unknown = [word for word in terms.words if not self._count(_any_of(forms(word, languages)))]
+        alike = {word: found for word in unknown if (found := [*self._irregular(word), *self._vocabulary.like(word)])}
         wider = self._search(terms, alike, generation, audience, limit) if alike else hits
         return wider if wider.coverage >= floor else hits
+
+    def _irregular(self, word: str) -> list[str]:
+        return [form for form in irregular_forms(word.lower()) if self._count(fts_string(form))]
 
     def _search(
         self, terms: Terms, alike: Mapping[str, Sequence[str]], generation: Generation, audience: str | None, limit: int
@@ -132,7 +136,10 @@ class KeywordIndex:
         if not self._db.drivers.keywords or not terms:
             return hits
         self._recount()
-        parts = [_any_of(word, alike) for word in terms.words] + [f"pairs : {fts_string(pair)}" for pair in terms.pairs]
+        languages = self._notes.languages()
+        by_word = {word: _any_of(_written(word, alike, languages)) for word in terms.words}
+        by_pair = {pair: f"pairs : {fts_string(pair)}" for pair in (*terms.pairs, *terms.content_bigrams)}
+        parts = [*by_word.values(), *(by_pair[pair] for pair in terms.pairs)]
         counts = {part: self._count(part) for part in parts}
         chosen = self._rarest(counts)
         if self._total <= _FEW:
@@ -145,8 +152,14 @@ class KeywordIndex:
                 hits.scores[id_] = hits.scores.get(id_, 0.0) + _TRIGRAM_WEIGHT * score
                 hits.coverage = 1.0  # an identifier that is there to the letter is an answer
         best = sorted(hits.scores, key=lambda id_: -hits.scores[id_])[:_LOOKED_INTO]
-        judged = {part: counts[part] for part in self._judged(terms, alike)}
-        hits.coverage = max(hits.coverage, self._coverage(judged, best))
+        pairs = terms.content_bigrams if terms.content_bigrams or terms.words else terms.pairs
+        judged = {part: counts[part] for part in (*by_word.values(), *(by_pair[pair] for pair in pairs))}
+        similar = {by_word[word] for word in alike}
+        hits.coverage = max(hits.coverage, self._coverage(judged, best, similar))
+        hits.alike = alike
+        hits.weights = {
+            term: self._weight(max(1, counts[part])) for term, part in (by_word | by_pair).items() if part in counts
+        }
         return hits
 
     def total(self) -> int:
@@ -196,21 +209,15 @@ class KeywordIndex:
             self._counts[part] = int(self._db.one("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", (part,)))
         return self._counts[part]
 
-    @staticmethod
-    def _judged(terms: Terms, alike: Mapping[str, Sequence[str]]) -> list[str]:
-        """Return the parts of a query that count for coverage."""
-        pairs = terms.content_bigrams if terms.content_bigrams or terms.words else terms.pairs
-        return [_any_of(word, alike) for word in terms.words] + [f"pairs : {fts_string(pair)}" for pair in pairs]
-
-    def _coverage(self, counts: dict[str, int], ids: list[int]) -> float:
-        """Return the largest weighted share of the query that one of these chunks contains."""
+    def _coverage(self, counts: dict[str, int], ids: list[int], similar: set[str]) -> float:
+        """Return the largest weighted share of the query that one of these chunks contains. ``similar`` are those of similar words."""
         weights = {part: self._weight(count) for part, count in counts.items()}
         held = dict.fromkeys(ids, 0.0)
         marks = ",".join("?" * len(ids))
         for part, weight in weights.items():
             sql = f"SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? AND +rowid IN ({marks})"  # noqa: S608 - placeholders only
             for (id_,) in self._db.rows(sql, (part, *ids)) if counts[part] else ():
-                held[id_] += weight * (_ALIKE if part.startswith("(") else 1.0)
+                held[id_] += weight * (_ALIKE if part in similar else 1.0)
         return max(held.values(), default=0.0) / (sum(weights.values()) or 1.0)
 
     def _weight(self, count: int) -> float:
@@ -232,8 +239,13 @@ class KeywordIndex:
         return chosen
 
 
-def _any_of(word: str, alike: Mapping[str, Sequence[str]]) -> str:
-    """Return the FTS query for a word or any similar word."""
-    if word not in alike:
-        return fts_string(word)
-    return f"({' OR '.join(map(fts_string, alike[word]))})"
+def _written(word: str, alike: Mapping[str, Sequence[str]], languages: Sequence[str]) -> Sequence[str]:
+    """Return how a word may stand in the index: its stems in the languages of the notes, or the words like it."""
+    if word in alike:
+        return alike[word]
+    return forms(word, languages)
+
+
+def _any_of(words: Sequence[str]) -> str:
+    """Return the FTS query for any of these words."""
+    return fts_string(words[0]) if len(words) == 1 else f"({' OR '.join(map(fts_string, words))})"

@@ -1,36 +1,47 @@
-"""Dates: the day of a note, and the days that a query mentions, also relative ones (yesterday, letzten Dienstag, 5 days ago)."""
+"""Dates: the day of a note, and the days that a query mentions, also relative ones (see ``memory.text.relative_days``)."""
 
 from __future__ import annotations
 
 import re
 from calendar import day_name, month_name, monthrange
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 
-_MONTHS = {name[:3].lower(): number for number, name in enumerate(month_name) if name} | {
-    "mär": 3,
-    "mai": 5,
-    "okt": 10,
-    "dez": 12,
-}
-_MONTH = (
-    "(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
-    "|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?|januar|februar|märz|mai|juni|juli|oktober|dezember)"
+from memory.text.folding import without_accents
+from memory.text.relative_days import Counted, counted
+
+_NAMES = (
+    "january jan januar janvier enero gennaio",
+    "february feb februar fevrier febrero febbraio",
+    "march mar marz mars marzo",
+    "april apr avril abril aprile",
+    "may mai mayo maggio",
+    "june jun juni juin junio giugno",
+    "july jul juli juillet julio luglio",
+    "august aug aout agosto",
+    "september sept sep septembre septiembre settembre",
+    "october oct oktober okt octobre octubre ottobre",
+    "november nov novembre noviembre",
+    "december dec dezember dez decembre diciembre dicembre",
 )
+_MONTHS = {name: number for number, names in enumerate(_NAMES, 1) for name in names.split()}
+_MONTH = f"({'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
 _DAY = r"(\d{1,2})(?:st|nd|rd|th|\.)?"
 _YEAR = r"((?:19|20)\d\d)"
 
 _IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)-(\d\d)(?!\d)")
 _DOTTED = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)?(?!\d)")
 _ISO = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?(?![\d-])")
-_DAY_MONTH = re.compile(rf"(?<!\d){_DAY}(?: of)? {_MONTH}\b(?:,? {_YEAR})?", re.IGNORECASE)
+_DAY_MONTH = re.compile(rf"(?<!\d){_DAY}(?: of| de| di)? {_MONTH}\b(?:,?(?: de| del)? {_YEAR})?", re.IGNORECASE)
 _MONTH_DAY = re.compile(rf"\b{_MONTH}\.? {_DAY}\b(?:,? {_YEAR})?(?!\d)", re.IGNORECASE)
-_MONTH_YEAR = re.compile(rf"\b{_MONTH}\.?,?(?: of)? {_YEAR}\b", re.IGNORECASE)
+_MONTH_YEAR = re.compile(rf"\b{_MONTH}\.?,?(?: of| de| del)? {_YEAR}\b", re.IGNORECASE)
 _MONTH_ALONE = re.compile(
-    rf"\b(?:in|during|last|since|of|early|late|mid|im|seit|letzten) (?:early |late |mid[- ])?{_MONTH}\b", re.IGNORECASE
+    rf"\b(?:in|during|last|since|of|early|late|mid|im|seit|letzten|en|au mois de|depuis|desde|a|nel|da|lo scorso) "
+    rf"(?:early |late |mid[- ])?{_MONTH}\b",
+    re.IGNORECASE,
 )
-_YEAR_ALONE = re.compile(rf"\b(?:in|during|of|since|throughout) {_YEAR}\b", re.IGNORECASE)
+_YEAR_ALONE = re.compile(rf"\b(?:in|during|of|since|throughout|seit|en|depuis|desde|nel|dal) {_YEAR}\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +85,12 @@ def spans(question: str, *, today: date) -> list[Span]:
 def spelt_out(question: str, *, today: date) -> str:
     """Replace each relative date by the day in the spelling in which notes of that day are indexed.
 
-    Phrases for several days are removed: their words ("last", "week") are in many notes.
+    Phrases for several days are removed: their words ("last", "week") are in many notes. Seasons stay, by their names.
     """
     pieces, end = [], 0
     for one in counted(question, today):
+        if one.by_name:
+            continue
         pieces += [question[end : one.start], header(one.first, "") if one.first == one.last else " "]
         end = one.end
     return "".join(pieces) + question[end:]
@@ -91,7 +104,7 @@ def _without(question: str, phrases: Sequence[Counted]) -> str:
 
 def _absolute(question: str, today: date) -> list[Span]:
     found: list[Span] = []
-    rest = question
+    rest = without_accents(question)
 
     def take(pattern: re.Pattern[str], order: tuple[int, int, int]) -> None:
         nonlocal rest
@@ -116,7 +129,7 @@ def _span(year: str | None, month: str | None, day: str | None, today: date) -> 
     if month is None:
         assert year is not None
         return Span(date(int(year), 1, 1), date(int(year), 12, 31))
-    number = int(month) if month.isdigit() else _MONTHS[month[:3].lower()]
+    number = int(month) if month.isdigit() else _MONTHS[month.lower()]
     if not 1 <= number <= 12:  # noqa: PLR2004 - months of a year
         return None
     this = int(year) if year else today.year
@@ -135,131 +148,3 @@ def _date(year: str, month: str, day: str) -> date | None:
         return date(int(year), int(month), int(day))
     except ValueError:
         return None
-
-
-_WEEKDAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-_TAGE = ["montag", "dienstag", "mittwoch", "donnerstag", "freitag", "samstag", "sonntag"]
-_WEEKDAY = r"(mon|tues|wednes|thurs|fri|satur|sun)day"
-_TAG = rf"({'|'.join(_TAGE)}|sonnabend)"
-_NUMBERS = {
-    "a": 1,
-    "an": 1,
-    "one": 1,
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-}
-_ZAHLEN = {"zwei": 2, "drei": 3, "vier": 4, "fünf": 5, "sechs": 6, "sieben": 7, "acht": 8, "neun": 9, "zehn": 10}
-_RECENT = timedelta(days=14)
-_PART_OF_DAY = r"(?:\s+(?:morning|noon|afternoon|evening|night))?"
-_TAGESZEIT = r"(?:\s+(?:früh|morgen|vormittag|mittag|nachmittag|abend|nacht))?"
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A relative date in a query: its position, and the first and last day that it means."""
-
-    start: int
-    end: int
-    first: date
-    last: date
-
-
-def counted(question: str, today: date) -> list[Counted]:
-    """Return the phrases by which a question, in English or German, counts days from ``today``, in order. None overlap."""
-    found: list[Counted] = []
-    for pattern, meaning in _RULES:
-        for match in pattern.finditer(question):
-            if any(match.start() < one.end and one.start < match.end() for one in found):
-                continue
-            first, last = meaning(match, today)
-            found.append(Counted(match.start(), match.end(), first, last))
-    return sorted(found, key=lambda one: one.start)
-
-
-def _day(back: int) -> Callable[[re.Match[str], date], tuple[date, date]]:
-    def meaning(_: re.Match[str], today: date) -> tuple[date, date]:
-        day = _back(today, back)
-        return day, day
-
-    return meaning
-
-
-def _ago(match: re.Match[str], today: date) -> tuple[date, date]:
-    word, unit = match[1].lower(), match[2].lower()[0]
-    number = int(word) if word.isdigit() else _NUMBERS.get(word) or _ZAHLEN.get(word) or 1
-    length, slack = {"d": (1, 0), "t": (1, 0), "w": (7, 3), "m": (30, 10)}[unit]
-    return _back(today, number * length + slack), _back(today, number * length - slack)
-
-
-def _weekday(match: re.Match[str], today: date) -> tuple[date, date]:
-    """The last such day before today; of "this" one, today may be it."""
-    name = match["day"].lower()
-    name = "samstag" if name == "sonnabend" else name
-    number = _TAGE.index(name) if name in _TAGE else _WEEKDAYS.index(name[:3])
-    this = match["which"].lower() in {"this", "diesen"}
-    day = _back(today, (today.weekday() - number) % 7 or (0 if this else 7))
-    return day, day
-
-
-def _week(match: re.Match[str], today: date) -> tuple[date, date]:
-    which, monday = match[1].lower(), _back(today, today.weekday())
-    if which in {"this", "diese"}:
-        return monday, today
-    if which == "past":
-        return _back(today, 7), today
-    return _back(monday, 7), _back(monday, 1)
-
-
-def _month(match: re.Match[str], today: date) -> tuple[date, date]:
-    last = today if match[1].lower() in {"this", "diesen", "diesem"} else _back(today.replace(day=1), 1)
-    return last.replace(day=1), last
-
-
-def _year(match: re.Match[str], today: date) -> tuple[date, date]:
-    year = max(1, today.year - (match[1].lower() not in {"this", "dieses", "diesem"}))
-    return date(year, 1, 1), date(year, 12, 31)
-
-
-def _recently(_: re.Match[str], today: date) -> tuple[date, date]:
-    return _back(today, _RECENT.days), today
-
-
-def _back(day: date, days: int) -> date:
-    """Return the day so many days earlier, or the calendar's first one."""
-    return date.fromordinal(max(1, day.toordinal() - days))
-
-
-def _rules() -> Iterator[tuple[re.Pattern[str], Callable[[re.Match[str], date], tuple[date, date]]]]:
-    count = "|".join([r"\d{1,3}", *_NUMBERS])
-    zahl = "|".join([r"\d{1,3}", *_ZAHLEN, "einem", "einer"])
-    letzt = "(?:letzt|vergangen|vorig)"
-    for pattern, meaning in (
-        (r"\b(?:the )?day before yesterday\b", _day(2)),
-        (rf"\byesterday{_PART_OF_DAY}\b|\blast night\b", _day(1)),
-        (r"\btoday\b|\bthis (?:morning|afternoon|evening)\b|\btonight\b", _day(0)),
-        (rf"\bvorgestern{_TAGESZEIT}\b", _day(2)),
-        (rf"\bgestern{_TAGESZEIT}\b", _day(1)),
-        (rf"\bheute{_TAGESZEIT}\b", _day(0)),
-        (rf"\b({count}) (day|week|month)s? ago\b", _ago),
-        (rf"\bvor ({zahl}) (tag|woche|monat)(?:en|e|n)?\b", _ago),
-        (rf"\b(?P<which>this past|last|past|this|previous|on) (?P<day>{_WEEKDAY}){_PART_OF_DAY}\b", _weekday),
-        (rf"\b(?P<which>{letzt}en|diesen|am) (?P<day>{_TAG}){_TAGESZEIT}\b", _weekday),
-        (r"\b(last|past|this|previous) week\b", _week),
-        (rf"\b({letzt}e|diese) woche\b", _week),
-        (r"\b(last|past|this|previous) month\b", _month),
-        (rf"\b({letzt}e[nm]|diese[nm]) monat\b", _month),
-        (r"\b(last|past|this|previous) year\b", _year),
-        (rf"\b({letzt}e[sm]|diese[sm]) jahre?\b", _year),
-        (r"\brecently\b|\blately\b|\bneulich\b|\bkürzlich\b|\bin letzter zeit\b", _recently),
-    ):
-        yield re.compile(pattern, re.IGNORECASE), meaning
-
-
-_RULES = tuple(_rules())

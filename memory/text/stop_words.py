@@ -6,7 +6,7 @@ words weigh little anyway.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _ENGLISH = (
     "a about after again all also am an and any are aren as at be because been before being between both but by can "
@@ -73,6 +73,11 @@ _OTHERS = {
 ENGLISH = frozenset(_ENGLISH.split())
 _LISTS = {language: frozenset(words.split()) for language, words in _OTHERS.items()}
 
+_LANGUAGES: dict[str, list[str]] = {}
+for _name, _words in (("English", ENGLISH), *_LISTS.items()):
+    for _word in _words:
+        _LANGUAGES.setdefault(_word, []).append(_name)
+
 _HAN = frozenset("的了是在吗呢吧啊和与我你您他她它们这那哪谁什么怎样为何有没不就都也很还要会能可以把被对从到几多少")
 _HAN_PAIRS = frozenset(["时候", "時候", "什麼", "甚麼", "怎么", "哪里", "哪裡"])
 _KOREAN = ("누구", "무엇", "뭐", "어디", "언제", "어떻", "어떤", "왜", "얼마", "몇", "우리", "나의", "내가")
@@ -87,6 +92,15 @@ def of(words: Sequence[str]) -> frozenset[str]:
         if count > most:
             best, most = own, count
     return best
+
+
+def language(words: Iterable[str]) -> tuple[str, int]:
+    """Return the language with the most stop words among ``words`` in lower case, and their number; English in case of a tie."""
+    counts = {"English": 0}
+    for word in words:
+        for name in _LANGUAGES.get(word, ()):
+            counts[name] = counts.get(name, 0) + 1
+    return max(counts.items(), key=lambda one: one[1])
 
 
 def content_bigrams(run: str, pairs: Sequence[str]) -> list[str]:

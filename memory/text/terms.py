@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from memory.text import stop_words
+from memory.text.folding import full_width
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
@@ -45,6 +46,7 @@ def query_terms(question: str, *, at_least_any: bool = True) -> Terms:
 
     With ``at_least_any`` False stop words are always removed (the query has a date, for example).
     """
+    question = full_width(question)
     runs = _RUN.findall(question)
     words = _WORD.findall(_RUN.sub(" ", question))
     empty = stop_words.of([word.lower() for word in words])
@@ -66,12 +68,13 @@ def bigram_text(text: str) -> str:
     """Return what the column of pairs holds for ``text``: pairs and single characters, so that either can be asked for."""
     if text.isascii():
         return ""
+    text = full_width(text)
     return " ".join(" ".join((*bigrams(run), *(run if len(run) > 1 else ""))) for run in _RUN.findall(text))
 
 
 def spaced(text: str) -> str:
     """Return ``text`` with blanks around each unspaced run, so that the words of other scripts within are words to the index."""
-    return text if text.isascii() else _RUN.sub(lambda run: f" {run[0]} ", text)
+    return text if text.isascii() else _RUN.sub(lambda run: f" {run[0]} ", full_width(text))
 
 
 def code_tokens(text: str) -> list[str]:
@@ -83,7 +86,7 @@ def trigram_text(text: str) -> str:
     """Return what the trigram table holds for ``text``: code and unspaced runs only, which keeps that table small."""
     found = code_tokens(text)
     if not text.isascii():
-        found += [run for run in _RUN.findall(text) if len(run) >= _TRIGRAM]
+        found += [run for run in _RUN.findall(full_width(text)) if len(run) >= _TRIGRAM]
     return "\n".join(dict.fromkeys(found))
 
 

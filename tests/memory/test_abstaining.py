@@ -12,7 +12,7 @@ from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.settings import MemorySettings
-from memory.store.candidates import SimilarityThreshold
+from memory.store.candidates import AnswerCosines
 from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
@@ -65,11 +65,31 @@ async def test_how_near_is_near_is_learned_of_each_model(tmp_path: Path, embedde
 
 
 def test_twenty_answers_tell_and_those_of_another_model_do_not() -> None:
-    similarity_threshold = SimilarityThreshold()
+    answers = AnswerCosines()
     for number in range(20):
-        assert similarity_threshold.level(A) is None
-        similarity_threshold.learn(A, 0.5 + number / 100)
-    assert similarity_threshold.level(A) == 0.5
-    assert similarity_threshold.level(B) is None
-    similarity_threshold.learn(B, 0.1)
-    assert similarity_threshold.level(A) is None
+        assert answers.place(A, 0.6) is None
+        answers.learn(A, 0.5 + number / 100)
+    assert answers.place(A, 0.51) == 0.0
+    assert answers.place(A, 0.60) == pytest.approx(1.0)
+    assert answers.place(A, 0.1) == -3.0
+    assert answers.place(B, 0.6) is None
+    again = AnswerCosines()
+    again.recall(A, answers.known())
+    assert again.place(A, 0.55) == answers.place(A, 0.55)
+    answers.learn(B, 0.1)
+    assert answers.place(A, 0.6) is None
+
+
+async def test_what_was_learned_is_known_after_a_restart(tmp_path: Path) -> None:
+    memory = opened(tmp_path, 40, BagOfWords())
+    await memory.sync()
+    for number in range(25):
+        assert (await memory.search(f"did we walk to market {number} for bread?", audience=OWNER)).hits
+    await memory.close()
+    clock = ManualClock(datetime(2026, 3, 19, 12, tzinfo=UTC))
+    again = WorkspaceMemory(
+        tmp_path / "ws", tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock, embedder=BagOfWords()
+    )
+    await again.sync()
+    assert (await again.search("which spaceship launched the orbital telescope?", audience=OWNER)).hits == ()
+    await again.close()

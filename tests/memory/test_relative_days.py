@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.settings import MemorySettings
-from memory.text.dates import counted, spans, spelt_out
+from memory.text.dates import spans, spelt_out
+from memory.text.relative_days import counted
 from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
@@ -58,6 +59,12 @@ def opened(workspace: Path, now: datetime | None = None, zone: tzinfo = UTC) -> 
         ("Was habe ich letzten Dienstag gemacht?", "2026-11-17"),
         ("Was war gestern?", "2026-11-21"),
         ("Was war vorgestern Abend?", "2026-11-20"),
+        ("Qu'est-ce que j'ai fait mardi dernier ?", "2026-11-17"),
+        ("Qu'est-ce que nous avons fait hier soir ?", "2026-11-21"),
+        ("¿Qué hice el martes pasado?", "2026-11-17"),
+        ("¿Qué hice anteayer?", "2026-11-20"),
+        ("Che cosa ho fatto martedì scorso?", "2026-11-17"),
+        ("Che cosa ho fatto cinque giorni fa?", "2026-11-17"),
         ("Was habe ich vor 5 Tagen gemacht?", "2026-11-17"),
         ("Was habe ich vor drei Tagen gemacht?", "2026-11-19"),
         ("Was war am Donnerstag?", "2026-11-19"),
@@ -119,3 +126,37 @@ def test_phrases_do_not_overlap_and_days_are_in_order(question: str, today: date
 def test_words_that_only_look_like_it_stay() -> None:
     for question in ("the last supper", "Friday the cat", "vor dem Haus", "agony of days", "is Monday a name?"):
         assert counted(question, TODAY) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("vor drei Wochen", "2026-10-29", "2026-11-04"),
+        ("il y a trois semaines", "2026-10-29", "2026-11-04"),
+        ("hace tres semanas", "2026-10-29", "2026-11-04"),
+        ("tre settimane fa", "2026-10-29", "2026-11-04"),
+        ("letztes Wochenende", "2026-11-14", "2026-11-15"),
+        ("le week-end dernier", "2026-11-14", "2026-11-15"),
+        ("this weekend", "2026-11-21", "2026-11-22"),
+        ("la semaine dernière", "2026-11-09", "2026-11-15"),
+        ("la semana pasada", "2026-11-09", "2026-11-15"),
+        ("la settimana scorsa", "2026-11-09", "2026-11-15"),
+        ("last summer", "2026-06-01", "2026-08-31"),
+        ("l'été dernier", "2026-06-01", "2026-08-31"),
+        ("im Winter 2025", "2025-12-01", "2026-02-28"),
+        ("en primavera", "2026-03-01", "2026-05-31"),
+        ("in autumn", "2026-09-01", "2026-11-22"),
+        ("en mars", "2026-03-01", "2026-03-31"),
+        ("lo scorso mese", "2026-10-01", "2026-10-31"),
+        ("el 5 de marzo de 2026", "2026-03-05", "2026-03-05"),
+        ("le 5 août", "2026-08-05", "2026-08-05"),
+    ],
+)
+def test_days_are_counted_in_five_languages(question: str, first: str, last: str) -> None:
+    [span] = spans(question, today=TODAY)
+    assert (str(span.first), str(span.last)) == (first, last)
+
+
+@pytest.mark.parametrize("question", ["Was ist hier los?", "Wer hat das getan?", "the fall of Rome", "mes amis", "a été vendu"])
+def test_words_that_only_look_like_a_time_are_none(question: str) -> None:
+    assert spans(question, today=TODAY) == []

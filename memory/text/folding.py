@@ -1,0 +1,26 @@
+"""Texts without what a comparison does not look at: case, diacritics, and the width of characters."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_NARROW = re.compile("[\uff61-\uff9f]+")
+
+
+def folded(text: str) -> str:
+    """Return a text as SQLite's tokenizer normalises it, without stemming: lower case, no diacritics."""
+    if text.isascii():
+        return text.lower()
+    parts = unicodedata.normalize("NFD", text.lower())
+    return unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
+
+
+def without_accents(text: str) -> str:
+    """Return a text without diacritics and with each character at its place, so that positions in it are those in ``text``."""
+    return text if text.isascii() else "".join(unicodedata.normalize("NFD", character)[0] for character in text)
+
+
+def full_width(text: str) -> str:
+    """Return a text with half-width katakana (as old devices write them) as the usual ones."""
+    return text if text.isascii() else _NARROW.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text)

@@ -1,0 +1,275 @@
+"""Phrases by which a question counts days from today: "last Tuesday", "vor drei Wochen", "la semaine dernière", "hace dos meses".
+
+English, German, French, Spanish and Italian. Seasons are those of the northern half of the earth.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from memory.text import stop_words
+from memory.text.folding import without_accents
+
+Meaning = Callable[[re.Match[str], date], tuple[date, date]]
+
+_NUMBERS = {
+    word: number
+    for number, words in enumerate(
+        (
+            "a an one einem einer un une una uno",
+            "two zwei deux dos due",
+            "three drei trois tres tre",
+            "four vier quatre cuatro quattro",
+            "five funf cinq cinco cinque",
+            "six sechs seis sei",
+            "seven sieben sept siete sette",
+            "eight acht huit ocho otto",
+            "nine neun neuf nueve nove",
+            "ten zehn dix diez dieci",
+        ),
+        1,
+    )
+    for word in words.split()
+}
+_DAYS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "monday montag lundi lunes lunedi",
+            "tuesday dienstag mardi martes martedi",
+            "wednesday mittwoch mercredi miercoles mercoledi",
+            "thursday donnerstag jeudi jueves giovedi",
+            "friday freitag vendredi viernes venerdi",
+            "saturday samstag sonnabend samedi sabado sabato",
+            "sunday sonntag dimanche domingo domenica",
+        )
+    )
+    for name in names.split()
+}
+_SEASONS = {
+    name: month
+    for month, names in (
+        (3, "spring fruhling fruhjahr printemps primavera"),
+        (6, "summer sommer ete verano estate"),
+        (9, "autumn fall herbst automne otono autunno"),
+        (12, "winter hiver invierno inverno"),
+    )
+    for name in names.split()
+}
+_UNITS = (
+    ("d", "day tag jour dia giorno giorni"),
+    ("w", "week woche semaine semana settimana settimane"),
+    ("m", "month monat mois mes mese mesi"),
+    ("y", "year jahr an annee ano anno anni"),
+)
+_UNIT_OF = {word: unit for unit, words in _UNITS for word in words.split()}
+_LENGTHS = {"d": (1, 0), "w": (7, 3), "m": (30, 10), "y": (365, 45)}
+_RECENT = timedelta(days=14)
+_HERE = "hier"
+"""Yesterday in French, and here in German."""
+_DECEMBER, _SATURDAY = 12, 5
+_THIS = frozenset(
+    {"this", "diese", "diesen", "diesem", "dieses", "ce", "cet", "cette", "este", "esta", "questo", "questa", "quest"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A relative date in a query: its position, and the first and last day that it means.
+
+    ``by_name`` is that of a season: notes of that time may have its name, too.
+    """
+
+    start: int
+    end: int
+    first: date
+    last: date
+    by_name: bool = False
+
+
+def counted(question: str, today: date) -> list[Counted]:
+    """Return the phrases by which a question counts days from ``today``, in order. None overlap."""
+    found: list[Counted] = []
+    plain = without_accents(question)
+    for pattern, meaning in _RULES:
+        for match in pattern.finditer(plain):
+            if match[0].lower().startswith(_HERE) and not _is_french(question):
+                continue
+            if any(match.start() < one.end and one.start < match.end() for one in found):
+                continue
+            first, last = meaning(match, today)
+            found.append(Counted(match.start(), match.end(), first, last, by_name="season" in pattern.groupindex))
+    return sorted(found, key=lambda one: one.start)
+
+
+def _is_french(question: str) -> bool:
+    return stop_words.language(re.findall(r"[^\W_]+", question.lower()))[0] == "French"
+
+
+def _day(back: int) -> Meaning:
+    def meaning(_: re.Match[str], today: date) -> tuple[date, date]:
+        day = _back(today, back)
+        return day, day
+
+    return meaning
+
+
+def _ago(match: re.Match[str], today: date) -> tuple[date, date]:
+    word = match["count"].lower()
+    number = int(word) if word.isdigit() else _NUMBERS.get(word, 1)
+    unit = match["unit"].lower()
+    length, slack = _LENGTHS[_UNIT_OF.get(unit) or _UNIT_OF[unit[:-1]]]
+    return _back(today, number * length + slack), _back(today, number * length - slack)
+
+
+def _is_this(match: re.Match[str]) -> bool:
+    return match["which"].lower() in _THIS
+
+
+def _weekday(match: re.Match[str], today: date) -> tuple[date, date]:
+    """The last such day before today; of "this" one, today may be it."""
+    day = _back(today, (today.weekday() - _DAYS[match["day"].lower()]) % 7 or (0 if _is_this(match) else 7))
+    return day, day
+
+
+def _week(match: re.Match[str], today: date) -> tuple[date, date]:
+    monday = _back(today, today.weekday())
+    if _is_this(match):
+        return monday, today
+    if match["which"].lower() == "past":
+        return _back(today, 7), today
+    return _back(monday, 7), _back(monday, 1)
+
+
+def _weekend(match: re.Match[str], today: date) -> tuple[date, date]:
+    """The last whole weekend before today; of "this" one, it may be now."""
+    since = (today.weekday() - _SATURDAY) % 7
+    if since <= 1 and not _is_this(match):
+        since += 7
+    saturday = _back(today, since)
+    return saturday, min(today, saturday + timedelta(days=1))
+
+
+def _month(match: re.Match[str], today: date) -> tuple[date, date]:
+    last = today if _is_this(match) else _back(today.replace(day=1), 1)
+    return last.replace(day=1), last
+
+
+def _year(match: re.Match[str], today: date) -> tuple[date, date]:
+    year = max(1, today.year - (not _is_this(match)))
+    return date(year, 1, 1), date(year, 12, 31)
+
+
+def _season(match: re.Match[str], today: date) -> tuple[date, date]:
+    """The season of the year that is named; else the newest that has begun, and of a "last" one that has ended."""
+    month = _SEASONS[match["season"].lower()]
+    if match["year"]:
+        return _season_of(int(match["year"]), month)
+    first, last = _season_of(today.year, month)
+    ended = bool(match["last"])
+    while last >= today if ended else first > today:
+        if first.year <= 1:
+            break
+        first, last = _season_of(first.year - 1, month)
+    return first, min(last, today)
+
+
+def _season_of(year: int, month: int) -> tuple[date, date]:
+    after = date(year, month + 3, 1) if month < _DECEMBER else date(min(year + 1, 9999), 3, 1)
+    return date(year, month, 1), after - timedelta(days=1)
+
+
+def _recently(_: re.Match[str], today: date) -> tuple[date, date]:
+    return _back(today, _RECENT.days), today
+
+
+def _back(day: date, days: int) -> date:
+    """Return the day so many days earlier, or the calendar's first one."""
+    return date.fromordinal(max(1, day.toordinal() - days))
+
+
+def _rules() -> Iterator[tuple[re.Pattern[str], Meaning]]:
+    count = rf"(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)})"
+    day, season = rf"(?P<day>{'|'.join(_DAYS)})", rf"(?P<season>{'|'.join(_SEASONS)})"
+    part = (
+        r"(?:\s+(?:morning|noon|afternoon|evening|night|fruh|morgen|vormittag|mittag|nachmittag|abend|nacht"
+        r"|matin|midi|apres-midi|soir|por la (?:manana|tarde|noche)|mattina|pomeriggio|sera))?"
+    )
+    before = (
+        "(?P<last>last|letzten|vergangenen|vorigen)|in(?: the)?|this|during(?: the)?|of|im|diesen|en|au|cet?|est[ea]|quest[ao]|quest'"
+        "|nell'|l'|la|el|le|il"
+    )
+    after = "(?P<last2> derniere?| passee?| pasad[oa]| scors[oa])?"
+    letzt = "(?:letzt|vergangen|vorig)"
+    dernier, passe = r"(?P<which>derniere?|passee?)", r"(?P<which>pasad[oa])"
+    scorso = r"(?P<which>scors[oa]|passat[oa])"
+    for text, meaning in (
+        (
+            r"(?:the )?day before yesterday|vorgestern|avant-hier|anteayer|antes de ayer|l'altro ieri|ieri l'altro|altroieri",
+            _day(2),
+        ),
+        (rf"(?:yesterday|gestern|hier|ayer|ieri){part}|last night|anoche", _day(1)),
+        (rf"(?:today|heute|aujourd'hui|hoy|oggi){part}|tonight|stamattina|stasera|stanotte", _day(0)),
+        (r"this (?:morning|afternoon|evening)|ce (?:matin|soir)|cet apres-midi|esta (?:manana|tarde|noche)", _day(0)),
+        (rf"{count} (?P<unit>day|week|month|year)s? ago", _ago),
+        (rf"vor {count} (?P<unit>tag|woche|monat|jahr)(?:en|e|n)?", _ago),
+        (rf"il y a {count} (?P<unit>jour|semaine|mois|annee|an)s?", _ago),
+        (rf"hace {count} (?P<unit>dia|semana|mes|ano)(?:es|s)?", _ago),
+        (rf"{count} (?P<unit>giorn[io]|settiman[ae]|mes[ei]|ann[io]) fa", _ago),
+        (rf"(?P<which>this past|last|past|this|previous|on) {day}{part}", _weekday),
+        (rf"(?P<which>{letzt}en|diesen|am) {day}{part}", _weekday),
+        (rf"(?:le )?{day} {dernier}{part}|(?P<which2>ce) (?P<day2>{'|'.join(_DAYS)}){part}", _second(_weekday)),
+        (rf"(?:el )?{day} {passe}{part}|(?P<which2>el|este|el pasado) (?P<day2>{'|'.join(_DAYS)}){part}", _second(_weekday)),
+        (
+            rf"(?:il |la )?{day} {scorso}{part}|(?P<which2>lo scorso|la scorsa|questo|questa) (?P<day2>{'|'.join(_DAYS)})",
+            _second(_weekday),
+        ),
+        (r"(?:the )?(?P<which>last|past|this past|this|previous) weekend", _weekend),
+        (rf"(?P<which>{letzt}e[sn]|diese[sn]|am) wochenende", _weekend),
+        (r"le week-?end (?P<which>dernier|passe)|(?P<which2>ce) week-?end", _second(_weekend)),
+        (r"el fin de semana (?P<which>pasado)|(?P<which2>este) fin de semana", _second(_weekend)),
+        (r"(?:lo )?(?P<which>scorso|questo) (?:fine settimana|weekend)", _weekend),
+        (r"(?:il )?(?:fine settimana|weekend) (?P<which>scorso)", _weekend),
+        (r"(?P<which>last|past|this|previous) week", _week),
+        (rf"(?P<which>{letzt}e|diese) woche", _week),
+        (rf"(?:la )?semaine {dernier}|(?P<which2>cette) semaine", _second(_week)),
+        (rf"(?:la )?semana {passe}|(?P<which2>esta|la pasada) semana", _second(_week)),
+        (rf"(?:la )?settimana {scorso}|(?P<which2>questa|la scorsa) settimana", _second(_week)),
+        (r"(?P<which>last|past|this|previous) month", _month),
+        (rf"(?P<which>{letzt}e[nm]|diese[nm]) monat", _month),
+        (rf"(?:le )?mois {dernier}|(?P<which2>ce) mois", _second(_month)),
+        (rf"(?:el )?mes {passe}|(?P<which2>este|el pasado) mes", _second(_month)),
+        (rf"(?:il )?mese {scorso}|(?P<which2>questo|lo scorso) mese", _second(_month)),
+        (r"(?P<which>last|past|this|previous) year", _year),
+        (rf"(?P<which>{letzt}e[sm]|diese[sm]) jahre?", _year),
+        (rf"l'an(?:nee)? {dernier}|(?P<which2>cette) annee", _second(_year)),
+        (rf"(?:el )?ano {passe}|(?P<which2>este|el pasado) ano", _second(_year)),
+        (rf"l'anno {scorso}|(?P<which2>quest)'anno|(?P<which3>lo scorso) anno", _second(_year)),
+        (rf"(?:{before})[ ]?{season}{after}(?: (?:of |de |del )?(?P<year>(?:19|20)\d\d))?", _second(_season)),
+        (
+            r"recently|lately|neulich|kurzlich|in letzter zeit|recemment|dernierement|recientemente|ultimamente|di recente",
+            _recently,
+        ),
+    ):
+        yield re.compile(rf"\b(?:{text})\b", re.IGNORECASE), meaning
+
+
+class _Either:
+    """A match whose groups may have another name: ``which2`` for ``which``, where a language has two orders of words."""
+
+    def __init__(self, match: re.Match[str]) -> None:
+        self._match = match
+
+    def __getitem__(self, name: str) -> str:
+        named = self._match.groupdict()
+        return next((named[key] for key in (name, f"{name}2", f"{name}3") if named.get(key)), "")
+
+
+def _second(meaning: Callable[..., tuple[date, date]]) -> Meaning:
+    return lambda match, today: meaning(_Either(match), today)
+
+
+_RULES = tuple(_rules())
