@@ -185,8 +185,56 @@ def _address(person: int) -> str:
     return f"p{person}@example.org"
 
 
+class WhatsApp:
+    """The peer runs in this process, as Telegram's does. It calls the gateway, at ``hook``."""
+
+    async def __aenter__(self):
+        from channels.protocol import HookRequest
+        from channels.whatsapp.channel import WhatsAppChannel
+        from channels.whatsapp.settings import WhatsAppSettings
+        from tests.peers.whatsapp import APP_SECRET, NUMBER_ID, TOKEN, WhatsAppPeer
+
+        self.peer = await WhatsAppPeer().__aenter__()
+        self.given = {"phoneNumberId": NUMBER_ID, "accessToken": TOKEN, "appSecret": APP_SECRET, "apiRoot": self.peer.root}
+        self.given |= {"dmPolicy": "open", "allowFrom": ["*"]}
+        self.channel = WhatsAppChannel(WhatsAppSettings.model_validate(self.given), "default", clock=SystemClock())
+
+        async def called(method: str, query: str, headers: dict, body: bytes) -> tuple[int, bytes]:
+            answer = await self.channel.hear(HookRequest(method=method, query=query, headers=headers, body=body))
+            return answer.status, answer.body
+
+        self.peer.call_at(called)
+        return self
+
+    async def __aexit__(self, *_):
+        await self.peer.__aexit__()
+
+    def call_at(self, port: int) -> None:
+        self.peer.call_at(f"http://127.0.0.1:{port}/hooks/whatsapp/default")
+
+    async def say(self, person: int, text: str) -> None:
+        await self.peer.say(f"4915100{person:05d}", text)
+
+    say_where_typing_shows = say
+
+    def said(self, person: int) -> list[str]:
+        return self.peer.said(f"4915100{person:05d}")
+
+    def typed(self) -> int:
+        return len(self.peer.seen)
+
+    async def until_typed(self, count: int) -> None:
+        await self.peer.until(lambda: self.typed() >= count)
+
+    def heard(self) -> int:
+        return sum(len(self.peer.said(place)) for place in self.peer.home.chats)
+
+    def place(self, person: int) -> ChatAddress:
+        return ChatAddress(channel="whatsapp", kind="direct", id=f"4915100{person:05d}")
+
+
 ROOM = "CROOM0001"
-PLATFORMS = {"discord": Discord, "email": Email, "slack": Slack, "telegram": Telegram}
+PLATFORMS = {"discord": Discord, "email": Email, "slack": Slack, "telegram": Telegram, "whatsapp": WhatsApp}
 
 
 class TypingDoor(RecordingSink):

@@ -1,6 +1,6 @@
 """Measures how many messages a second a whole gateway answers, with the platform's peer in a process of its own and an instant model.
 
-    PYTHONPATH=. python benchmarks/throughput.py                     Telegram, Discord, Slack and email
+    PYTHONPATH=. python benchmarks/throughput.py                     Telegram, Discord, Slack, email and WhatsApp
     PYTHONPATH=. python benchmarks/throughput.py --channel slack --messages 2000 --chats 200
 
 Everything is written at once. The peer is the one of the tests, its limits off; it says what was answered, and in which order.
@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import os
+import socket
 import sys
 import tempfile
 import time
@@ -32,11 +33,20 @@ SETTLED_SECONDS = 6.0
 BAR = "at least 150/s, none, none"
 
 
+def free_port() -> int:
+    """Return a port at which a platform can call the gateway."""
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        return int(place.getsockname()[1])
+
+
 async def peer(name: str) -> None:
     """Run in the peer's process: tell the settings of the channel, write what is asked for, and tell how it was answered."""
     async with PLATFORMS[name]() as stage:
         print(json.dumps(stage.given), flush=True)
-        messages, chats = json.loads(await asyncio.to_thread(sys.stdin.readline))
+        messages, chats, port = json.loads(await asyncio.to_thread(sys.stdin.readline))
+        if hasattr(stage, "call_at"):
+            stage.call_at(port)
         while not stage.said(FIRST - 1):  # who is not connected yet is told nothing on some platforms
             await stage.say(FIRST - 1, "warm up")
             await asyncio.sleep(0.5)
@@ -73,7 +83,7 @@ async def measure(name: str, messages: int, chats: int, folder: str) -> None:
         "agents": {"defaults": {"workspace": f"{folder}/workspace", "model": "scripted/model"}},
         "channels": {name: json.loads(await other.stdout.readline())},
         "messages": {"queue": {"mode": "followup"}},
-        "gateway": {"port": 0},
+        "gateway": {"port": (port := free_port())},
         "logging": {"consoleLevel": "error"},
     }
     settings, paths = Settings.model_validate(given), Paths(Path(folder) / "home")
@@ -81,7 +91,7 @@ async def measure(name: str, messages: int, chats: int, folder: str) -> None:
     gateway.model_registry.put("scripted/model", ScriptedModel(lambda request: request.messages[-1].text.splitlines()[-1]))
     running = asyncio.ensure_future(gateway.run())
     try:
-        other.stdin.write(f"{json.dumps([messages, chats])}\n".encode())
+        other.stdin.write(f"{json.dumps([messages, chats, port])}\n".encode())
         await other.stdout.readline()
         worked = time.process_time()
         found = json.loads(await other.stdout.readline())
@@ -108,7 +118,7 @@ def main() -> None:
     if given.peer:
         asyncio.run(peer(given.channel))
         return
-    for name in (given.channel,) if given.channel else ("telegram", "discord", "slack", "email"):
+    for name in (given.channel,) if given.channel else ("telegram", "discord", "slack", "email", "whatsapp"):
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(measure(name, given.messages, given.chats, folder))
 

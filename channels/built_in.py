@@ -16,8 +16,10 @@ from channels.slack import PLATFORM as SLACK
 from channels.slack.settings import SlackSettings
 from channels.telegram import PLATFORM as TELEGRAM
 from channels.telegram.settings import TelegramSettings
+from channels.whatsapp import PLATFORM as WHATSAPP
+from channels.whatsapp.settings import WhatsAppSettings
 
-BUILT_IN: Final[tuple[Platform, ...]] = (TELEGRAM, DISCORD, SLACK, MATRIX, EMAIL)
+BUILT_IN: Final[tuple[Platform, ...]] = (TELEGRAM, DISCORD, SLACK, MATRIX, EMAIL, WHATSAPP)
 
 
 class PlatformSettings(Section):
@@ -33,3 +35,5 @@ class PlatformSettings(Section):
     """Matrix."""
     email: EmailSettings = EmailSettings.model_construct()
     """Email."""
+    whatsapp: WhatsAppSettings = WhatsAppSettings.model_construct()
+    """WhatsApp."""

@@ -49,12 +49,22 @@ class NotSent(ChannelError):
     """Raised by ``send`` when the message certainly did not arrive.
 
     ``permanent`` means that the platform will never accept this message (blocked by the person, chat gone); otherwise try again
-    after ``retry_after`` seconds (None: with the gateway's own backoff).
+    after ``retry_after`` seconds (None: with the gateway's own backoff). ``held`` means that the platform takes no message for this
+    person before they write again: the message waits for that, for days if need be, and the owner is told why.
     """
 
-    def __init__(self, message: str, *, permanent: bool = False, retry_after: float | None = None, hint: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        permanent: bool = False,
+        held: bool = False,
+        retry_after: float | None = None,
+        hint: str = "",
+    ) -> None:
         super().__init__(message, hint=hint)
         self.permanent = permanent
+        self.held = held
         self.retry_after = retry_after
 
 

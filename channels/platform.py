@@ -135,7 +135,8 @@ class Platform:
     ``make`` is given the platform's whole section and the name of the account; with a package of its own, what
     ``channels.plugins.<name>.settings`` holds, checked by the model ``settings`` where there is one. ``policy`` reads who may speak
     from the settings of one account; without it the keys of ``channels.plugins.<name>`` say so. ``env`` gives the environment
-    variables that may hold the secrets of the account `default`, by field of the section; the first field identifies the bot.
+    variables that may hold the secrets of the account `default`, by field of the section. ``identity`` is the field that differs between
+    any two bots; without it the first of ``env``.
     ``chat_ids`` are regular expressions of the ids of private chats and groups (``ChatAddress.id``); without one any id is possible.
     ``guide`` tells a person how to get a bot. ``allows_group`` is the setting that lets the bot be spoken to in a group, below the
     account's section: ``{id}`` stands for the group and ``{space}`` for its server. ``make_with_state`` is called in place of
@@ -148,6 +149,7 @@ class Platform:
     settings: type[BaseModel] | None = None
     policy: Callable[[Any], Policy] | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    identity: str = ""
     chat_ids: Mapping[ChatKind, str] = field(default_factory=dict)
     guide: SetupGuide | None = None
     allows_group: str = ""

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
+from channels.errors import NotSent
 from channels.messages import Attachment, ChatAddress, Cursor, Inbound, Outbound, OutboundFile, Sent
 
 
@@ -55,6 +56,14 @@ class InboundSink(Protocol):
 
         ``key`` is the same when the platform tells it again, and another one when the bot is added anew. ``title`` is the group's name and
         ``by`` that of the person who added the bot; either may be empty. Raises only if nothing could be stored.
+        """
+        ...
+
+    async def bounced(self, conversation: ChatAddress, platform_id: str, error: NotSent) -> bool:
+        """Record durably that a message, which the platform had taken, was not delivered after all.
+
+        One that is ``held`` is queued again in its old place; any other counts as refused, and the owner is told. Returns whether the
+        message is known. Raises only if nothing could be stored: the platform must then report it again.
         """
         ...
 
@@ -277,6 +286,14 @@ class Proposes(Protocol):
 
     async def proposals(self) -> Mapping[str, tuple[str, str]]:
         """Return keys of the account's settings, each with the words that ask for it and a value. Raises ChannelError."""
+        ...
+
+
+class Instructs(Protocol):
+    """Optional, for platforms where an address or a word of this gateway's has to be entered: ``homebody setup`` prints it."""
+
+    def instructions(self) -> Sequence[str]:
+        """Return what has to be entered there, a sentence each. Works without ``run``."""
         ...
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from slack_sdk.errors import SlackApiError
 
 from channels.common.log import Log
+from channels.common.recent import Recent
 from channels.errors import NotSent
 from channels.slack.api_errors import TROUBLE, code_of, waiting
 from channels.slack.block_kit import MOST_MARKDOWN, streamable
-from channels.slack.slack_cache import Recent
 from channels.slack.web_client import RateLimit
 
 if TYPE_CHECKING:

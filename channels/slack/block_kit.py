@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from channels.common.chunking import fitted
+from channels.common.line_marks import WORDLESS, marked, parted
 from channels.common.markdown import styled
 from channels.common.styled_text import Span, Styled, plain
 from channels.messages import Button
@@ -82,9 +83,6 @@ def _label(text: str) -> str:
 
 
 _MARKS = {"bold": "*", "italic": "_", "strike": "~"}
-_WORDLESS = "\u200b"
-_ADDRESS = re.compile(r"(https?://[^\s<>]+)")
-_MARK = re.compile(r"(?<!\w)([*_~`])(?=\S)")
 _QUOTE = re.compile(r"(?m)^&gt;")
 
 
@@ -105,16 +103,14 @@ def escaped(text: str) -> str:
 
 def _text(text: str) -> str:
     """Escape, and separate a mark from its word, because mrkdwn has no escape for marks."""
-    parts = _ADDRESS.split(text)
-    parts[::2] = [_MARK.sub(rf"\1{_WORDLESS}", part) for part in parts[::2]]
-    return _QUOTE.sub(f"{_WORDLESS}&gt;", escaped("".join(parts)))
+    return _QUOTE.sub(f"{WORDLESS}&gt;", escaped(parted(text)))
 
 
 def _span(span: Span, within: frozenset[str]) -> str:
     if span.style == "code" and "\n" not in plain(span.parts):
         return f"`{escaped(plain(span.parts)).replace('`', 'ˋ')}`"
     if span.style in {"code", "pre"}:
-        return f"```\n{escaped(plain(span.parts)).replace('```', f'``{_WORDLESS}`')}\n```"
+        return f"```\n{escaped(plain(span.parts)).replace('```', f'``{WORDLESS}`')}\n```"
     inside = mrkdwn(span.parts, within | {span.style})
     if span.style in within or not inside.strip():
         return inside
@@ -125,14 +121,4 @@ def _span(span: Span, within: frozenset[str]) -> str:
             label = escaped(plain(span.parts)).replace("|", "¦").replace("\n", " ")
             return f"<{escaped(span.detail).replace('|', '%7C')}|{label}>"
         case _:
-            return _marked(inside, _MARKS[span.style])
-
-
-def _marked(inside: str, mark: str) -> str:
-    """Mark each line: marks do not span lines, and blanks next to them are not accepted."""
-    lines = []
-    for line in inside.split("\n"):
-        core = line.strip()
-        before = line[: len(line) - len(line.lstrip())]
-        lines.append(f"{before}{mark}{core}{mark}{line[len(before) + len(core) :]}" if core else line)
-    return "\n".join(lines)
+            return marked(inside, _MARKS[span.style])

@@ -16,11 +16,11 @@ from slack_sdk.signature import Clock as SignatureClock
 from slack_sdk.signature import SignatureVerifier
 
 from channels.common.log import Log
+from channels.common.recent import Recent
 from channels.protocol import Clock, HookAnswer, HookRequest, InboundSink
 from channels.slack.api_errors import TROUBLE, refusal
 from channels.slack.receiving import Receiver
 from channels.slack.settings import ASK_EVERY, SlackAccount
-from channels.slack.slack_cache import Recent
 
 if TYPE_CHECKING:
     from slack_sdk.web.async_client import AsyncWebClient

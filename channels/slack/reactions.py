@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 from slack_sdk.errors import SlackApiError
 
 from channels.common.log import Log
+from channels.common.recent import Recent
 from channels.slack.api_errors import code_of
-from channels.slack.slack_cache import PLACE, Recent, SlackCache
+from channels.slack.slack_cache import PLACE, SlackCache
 from channels.slack.web_client import RateLimit
 
 if TYPE_CHECKING:

@@ -2,41 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
-K = TypeVar("K")
-V = TypeVar("V")
-MOST = 1000
+from channels.common.recent import Recent
+
 PLACE = tuple[str, str]
 """A channel, and the time stamp of a message in it."""
-
-
-class Recent(Generic[K, V]):
-    """A bounded mapping: the oldest entry is removed first."""
-
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
-        self._kept: OrderedDict[K, V] = OrderedDict()
-
-    def put(self, key: K, value: V) -> None:
-        """Store a value, in place of an earlier one."""
-        self._kept.pop(key, None)
-        self._kept[key] = value
-        while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
-
-    def get(self, key: K) -> V | None:
-        """Return a value that is still kept."""
-        return self._kept.get(key)
-
-    def take(self, key: K) -> V | None:
-        """Return a value and forget it."""
-        return self._kept.pop(key, None)
-
-    def __len__(self) -> int:
-        return len(self._kept)
 
 
 @dataclass(slots=True)

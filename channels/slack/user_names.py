@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError
 
+from channels.common.recent import Recent
 from channels.errors import NotSent
 from channels.messages import Inbound
 from channels.slack.api_errors import NO_SCOPE, TROUBLE, code_of
-from channels.slack.slack_cache import Recent
 from channels.slack.web_client import RateLimit
 
 if TYPE_CHECKING:

@@ -55,6 +55,7 @@ class RecordingSink:
         self.admitted: set[str] | None = None
         self.moves: list[tuple[ChatAddress, ChatAddress]] = []
         self.added_to: list[tuple[ChatAddress, str, str, str]] = []
+        self.returned: list[tuple[ChatAddress, str, NotSent]] = []
         self._keys: set[str] = set()
         self._changed = asyncio.Condition()
 
@@ -87,6 +88,15 @@ class RecordingSink:
     async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """Record the call."""
         self.moves.append((former, present))
+
+    async def bounced(self, conversation: ChatAddress, platform_id: str, error: NotSent) -> bool:
+        """Record the call."""
+        async with self._changed:
+            self._changed.notify_all()
+            if self.refuse is not None:
+                raise self.refuse
+            self.returned.append((conversation, platform_id, error))
+        return True
 
     def ready(self) -> None:
         """Record the call."""

@@ -29,6 +29,8 @@ LARGEST_LOCAL_BODY: Final = 8 * 1024 * 1024
 """On the unix socket; messages of the terminal are as large (``gateway.api.client.MESSAGE_BYTES``)."""
 LARGEST_API_BODY: Final = 32 * 1024 * 1024
 """Below ``/v1/``, where requests hold pictures; their route reads few large ones at a time."""
+LARGEST_HOOK_BODY: Final = 3 * 1024 * 1024
+"""Below ``/hooks/``: platforms put many events into one call, up to this size. The owner's own hooks take less."""
 HOOKS: Final = "/hooks/"
 """Platforms call below this path, under whatever name they were given; their channels trust nothing but signatures."""
 FORWARDING = frozenset(
@@ -120,6 +122,8 @@ class RequestLimits(_Check):
         await super().__call__(scope, counting, send)
 
     def _most(self, scope: Scope) -> int:
+        if scope["path"].startswith(HOOKS):
+            return max(self._largest, LARGEST_HOOK_BODY)
         return LARGEST_API_BODY if scope["path"].startswith(OPENAI) else self._largest
 
     @staticmethod

@@ -264,6 +264,7 @@ class GatewayParts:
             enqueue=enqueuer.enqueue,
             channel=self.channel,
             ready=self.delivery.ready,
+            bounced=self.delivery.bounced,
             alive=self.channel_supervisor.alive,
             arrivals=self.groups.arrivals(self.owner, self.router, agents=self.agents, settings=self.settings),
             telemetry=deps.telemetry,

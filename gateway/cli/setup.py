@@ -15,7 +15,7 @@ from gateway.cli.invocation import Invocation, pass_invocation, say, tell
 if TYPE_CHECKING:
     from gateway.setup.wizard import Step
 
-_STEPS = ("model", "telegram", "discord", "slack", "matrix", "email", "workspace", "service", "memory")
+_STEPS = ("model", "telegram", "discord", "slack", "matrix", "email", "whatsapp", "workspace", "service", "memory")
 
 
 class _StepName(click.Choice[str]):

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from agent.timing import Clock
+from channels.errors import NotSent
 from channels.live import Done
 from channels.messages import ChatAddress, Cursor, Inbound, Sender
 from channels.protocol import Channel
@@ -54,7 +55,7 @@ class Inbox:
     """Takes in what channels deliver, and enqueues after a restart what was not answered.
 
     ``enqueue`` gets each message once, in order, and must return at once. ``ready`` and ``alive`` are called with the name and account of
-    a channel that says so.
+    a channel that says so, ``bounced`` with a message that was taken and not delivered.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Inbox:
         channel: Callable[[ChatAddress], Channel],
         ready: Callable[[str, str], None],
         alive: Callable[[str, str], None],
+        bounced: Callable[[ChatAddress, str, NotSent], Awaitable[bool]],
         arrivals: GroupArrivals | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
@@ -86,6 +88,7 @@ class Inbox:
         self.migrations = migrations
         self.ready = ready
         self.alive = alive
+        self.bounced = bounced
         self.authoriser = Authoriser(ledger, access, history, settings)
         self.routing = MessageRouting(ledger, router, agents, history, settings)
         self.unstored = UnstoredCommands(urgent.stop_unstored)
@@ -209,6 +212,10 @@ class AccountSink:
                 raise ValueError(f"{place.address} cannot move: it is no group of {self._key}")
         log.warning("%s is now %s", former.address, present.address)
         await self._inbox.finish(self._move(former.id, present.id))
+
+    async def bounced(self, conversation: ChatAddress, platform_id: str, error: NotSent) -> bool:
+        """See the protocol."""
+        return await self._inbox.bounced(conversation, platform_id, error)
 
     async def _move(self, former: str, present: str) -> None:
         await self._inbox.ledger.chat_migrations.record(self._key, former, present)

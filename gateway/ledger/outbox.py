@@ -12,7 +12,7 @@ from gateway.base.errors import InvalidTransition
 from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.expired_notice import queue_notice, revive_expired
 from gateway.ledger.outbox_rows import append
-from gateway.ledger.rows import CHAT_TTL, LONGEST_WAIT, DueChunks, NewOutbound, OutboxRow, OutboxState
+from gateway.ledger.rows import CHAT_TTL, HELD_RETRY, HELD_TTL, LONGEST_WAIT, DueChunks, NewOutbound, OutboxRow, OutboxState
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.unasked import files_of_unasked, take_unasked
 from gateway.ledger.values import (
@@ -114,6 +114,40 @@ class SqliteOutbox:
         await self._connection.run(
             lambda db: _step(db, row, change, values, come_from=("sending",)), self._connection.notify_outbound
         )
+
+    async def hold(self, row: int, not_before: datetime) -> None:
+        values, expires = {"at": self._within_reach(not_before)}, stamp(self._connection.now() + HELD_TTL)
+
+        def work(db: apsw.Connection) -> None:
+            _step(db, row, "state = 'ready', not_before = :at, firm = 0", values, come_from=("sending",))
+            _keep(db, "(SELECT conversation FROM outbox WHERE id = :which)", row, expires)
+
+        await self._connection.run(work, self._connection.notify_outbound)
+
+    async def bounced(self, conversation: str, platform_id: str, reason: str, *, hold: bool) -> bool:
+        now = self._connection.now()
+        values = {
+            "at": clean(conversation),
+            "id": clean(platform_id),
+            "reason": clean(reason),
+            "now": stamp(now),
+            "later": self._within_reach(now + HELD_RETRY),
+        }
+        change = (
+            "state = 'ready', ended_at = NULL, platform_id = NULL, doubts = 0, not_before = :later, firm = 0"
+            if hold
+            else "state = 'dead', reason = :reason, ended_at = :now"
+        )
+        query = f"UPDATE outbox SET {change} WHERE platform_id = :id AND {WITHIN} AND state = 'sent'"
+
+        def work(db: apsw.Connection) -> bool:
+            db.execute(query, {key: value for key, value in values.items() if f":{key}" in query})
+            known = db.changes() > 0
+            if known and hold:
+                _keep(db, ":which", values["at"], stamp(now + HELD_TTL))
+            return known
+
+        return await self._connection.run(work, self._connection.notify_outbound)
 
     async def retry_now(self, account: str) -> None:
         now = stamp(self._connection.now())
@@ -289,6 +323,12 @@ def _expire(db: apsw.Connection, now: datetime, token: Callable[[], str]) -> lis
         )
         queue_notice(db, expired, now=now, token=token)
     return [conversation for _, conversation in found]
+
+
+def _keep(db: apsw.Connection, conversation: str, which: object, expires: int) -> None:
+    """Let nothing of a conversation expire before this; ``which`` is what the SQL expression ``conversation`` needs."""
+    query = f"UPDATE outbox SET expires = max(expires, :expires) WHERE conversation = {conversation} AND state IN ('ready', 'ambiguous')"
+    db.execute(query, {"which": which, "expires": expires})
 
 
 def _step(

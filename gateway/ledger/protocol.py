@@ -306,6 +306,17 @@ class OutboxLedger(Protocol):
         """Record that the attempt had no effect, and when to retry. ``firm``: the platform named the time, so it is kept."""
         ...
 
+    async def hold(self, row: int, not_before: datetime) -> None:
+        """Record that the platform takes the chunk once its person has written: the conversation's chunks are kept for ``HELD_TTL``."""
+        ...
+
+    async def bounced(self, conversation: str, platform_id: str, reason: str, *, hold: bool) -> bool:
+        """Record that a chunk, which counted as sent, did not arrive: it is queued again and held, or given up.
+
+        Returns whether there was such a chunk.
+        """
+        ...
+
     async def retry_now(self, account: str) -> None:
         """Make due what waits by our own back-off, because the platform answers again."""
         ...

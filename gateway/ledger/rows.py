@@ -26,6 +26,10 @@ OutboxState = Literal["ready", "sending", "sent", "ambiguous", "dead"]
 Role = Literal["owner", "peer"]
 
 CHAT_TTL: Final = timedelta(hours=1)
+HELD_TTL: Final = timedelta(days=30)
+"""How long a message waits for a person to write whom the platform lets nobody write to before that."""
+HELD_RETRY: Final = timedelta(minutes=45)
+"""How often it is tried meanwhile: before anything that was queued behind it since the last time expires."""
 NOTICE_TTL: Final = timedelta(days=7)
 """How long a notice waits for its conversation to come back."""
 LONGEST_WAIT: Final = timedelta(hours=1)

@@ -13,12 +13,12 @@ from typing import Any, Protocol, TypeVar
 
 from agent.timing import Clock
 from channels.errors import NotSent, Uncertain
-from channels.messages import Outbound, Sent
+from channels.messages import ChatAddress, Outbound, Sent
 from channels.protocol import Channel
 from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.base.wait import run_despite_cancel, wait_until_set
 from gateway.ledger.protocol import OutboxLedger
-from gateway.ledger.rows import OutboxRow
+from gateway.ledger.rows import HELD_RETRY, OutboxRow
 from gateway.ledger.values import account_of
 from gateway.outbound.failed_sends import AccountHealth, AmbiguousSends, answers, is_safe
 from gateway.outbound.rendering import render, without_secrets
@@ -52,6 +52,10 @@ class DeliveryListener(Protocol):
         """A message to this address could not be delivered."""
         ...
 
+    def held(self, address: str, reason: str) -> None:
+        """A message to this address waits until its person writes."""
+        ...
+
     def away(self, account: str, text: str) -> None:
         """An account has been failing for a while."""
         ...
@@ -63,6 +67,8 @@ class _Nobody:
     def refused(self, address: str, reason: str) -> None: ...
 
     def given_up(self, address: str, how: str) -> None: ...
+
+    def held(self, address: str, reason: str) -> None: ...
 
     def away(self, account: str, text: str) -> None: ...
 
@@ -134,6 +140,15 @@ class Delivery:
         self._ready.add(f"{channel}:{account}")
         self._hurried.add(f"{channel}:{account}")
         self._wake.set()
+
+    async def bounced(self, conversation: ChatAddress, platform_id: str, error: NotSent) -> bool:
+        """Take back that a chunk was sent: the platform reports now that it was not delivered. Raises StorageFailed."""
+        reason, address = error.in_full(), conversation.address
+        if not await self._outbox.bounced(address, platform_id, reason, hold=error.held):
+            return False
+        log.warning("a message to %s was taken, but not delivered: %s", address, reason)
+        (self._listener.held if error.held else self._listener.refused)(address, reason)
+        return True
 
     async def run(self) -> None:
         """Send until cancelled or drained."""
@@ -330,6 +345,13 @@ class Delivery:
             log.warning("a message to %s was rejected permanently: %s", row.conversation.address, reason)
             await self._surely(lambda: self._outbox.dead(row.id, reason))
             self._listener.refused(row.conversation.address, reason)
+            return
+        if refusal.held:
+            self.health.worked(account)
+            self._doubts.over(row)
+            at = self._clock.now() + HELD_RETRY
+            await self._surely(lambda: self._outbox.hold(row.id, at))
+            self._listener.held(row.conversation.address, refusal.in_full())
             return
         firm = refusal.retry_after is not None
         if not firm:

@@ -254,6 +254,13 @@ class DeliveryNotices:
         self._notices.tell(text)
         self._owner().say_elsewhere(f"⚠️ {text}", address)
 
+    def held(self, address: str, reason: str) -> None:
+        """A message waits until its person writes. Told once per reason: the platform refuses every message until then."""
+        text = f"My message to {address} waits: {reason}. `homebody outbox list` shows it."
+        if text not in self._notices.told:
+            self._notices.tell(text)
+            self._owner().say_elsewhere(f"⚠️ {text}", address)
+
     def away(self, account: str, text: str) -> None:
         """Sending on an account has been failing for a while; ``homebody channels status`` shows it as long as it lasts."""
         log.warning(text)

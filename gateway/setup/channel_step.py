@@ -98,6 +98,7 @@ def _set_up(screen: Screen, platform: Platform, guide: SetupGuide, *, again: boo
             draft.put(places[-1], pasted.secret, secret=True)
         chosen = ChosenChannel(platform, guide, _signed_in(screen, platform, variables if given else {}))
         _ask_afterwards(screen, platform, section)
+        _instruct(screen, platform)
     except HomebodyError:
         draft.drop(*places)
         raise
@@ -109,6 +110,15 @@ def _ask_afterwards(screen: Screen, platform: Platform, section: str) -> None:
     for key, (words, proposed) in asyncio.run(_proposals(screen, platform)).items():
         if said := screen.questions.text(f"{words}:", proposed).strip():
             screen.draft.put(f"{section}.{key}", said)
+
+
+def _instruct(screen: Screen, platform: Platform) -> None:
+    """Print what has to be entered at the platform."""
+    channel = _channel(screen, platform)
+    instructions = getattr(channel, "instructions", None)
+    for line in () if instructions is None else instructions():
+        screen.tell(f"  {line}")
+    asyncio.run(channel.close())
 
 
 def _said(screen: Screen, key: str) -> str:

@@ -28,9 +28,20 @@ from gateway.setup.model_step import ask_for_model
 from gateway.setup.other_steps import Running, ask_for_memory, ask_for_running, ask_for_workspace, settle_port
 from gateway.setup.screen import Screen
 
-Step = Literal["model", "telegram", "discord", "slack", "matrix", "email", "workspace", "service", "memory"]
-STEPS: tuple[Step, ...] = ("model", "telegram", "discord", "slack", "matrix", "email", "workspace", "service", "memory")
-PLATFORMS = ("telegram", "discord", "slack", "matrix", "email")
+Step = Literal["model", "telegram", "discord", "slack", "matrix", "email", "whatsapp", "workspace", "service", "memory"]
+STEPS: tuple[Step, ...] = (
+    "model",
+    "telegram",
+    "discord",
+    "slack",
+    "matrix",
+    "email",
+    "whatsapp",
+    "workspace",
+    "service",
+    "memory",
+)
+PLATFORMS = ("telegram", "discord", "slack", "matrix", "email", "whatsapp")
 FIRST_MESSAGE = "Hello! Who are you, and what can you do for me?"
 
 

@@ -120,7 +120,7 @@ def _offered(name: str, found: Mapping[str, EntryPoint]) -> Platform:
 
 def _bot(platform: Platform, account: Any) -> object:
     """Return what identifies a bot of a platform: its token, or where the token comes from."""
-    keys = (*islice(platform.env, 1), "token_file")
+    keys = (platform.identity,) if platform.identity else (*islice(platform.env, 1), "token_file")
     return next((value for key in keys if (value := getattr(account, key, None)) is not None), None)
 
 

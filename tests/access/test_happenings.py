@@ -27,6 +27,7 @@ from gateway.settings.root import Settings, SettingsStore
 from gateway.settings.routing import Binding
 from gateway.turns.quoting import quoted
 from gateway.turns.user_message import with_context
+from tests.queueing.conftest import never_bounced
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -72,6 +73,7 @@ class Scene:
             channel=lambda _place: None,
             ready=lambda _channel, _account: None,
             alive=lambda _channel, _account: None,
+            bounced=never_bounced,
         )
         self.door = self.inbox.sink("telegram")
 

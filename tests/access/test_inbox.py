@@ -24,6 +24,7 @@ from gateway.routing.routed_message import decode_message, encode_message
 from gateway.routing.router import ChatMigrations, Route, Router
 from gateway.settings.root import Settings, SettingsStore
 from memory.audience import Audience
+from tests.queueing.conftest import never_bounced
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -64,6 +65,7 @@ class Scene:
             channel=lambda _place: None,
             ready=lambda channel, account: self.ready.append((channel, account)),
             alive=lambda _channel, _account: None,
+            bounced=never_bounced,
         )
         door: InboundSink = self.inbox.sink("telegram")
         self.door = door

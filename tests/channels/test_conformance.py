@@ -15,8 +15,9 @@ from tests.channels.matrix_stage import MatrixStage
 from tests.channels.paper import Paper
 from tests.channels.slack_stage import SlackStage
 from tests.channels.telegram_stage import TelegramStage
+from tests.channels.whatsapp_stage import WhatsAppStage
 from tests.patience import PATIENCE
-from tests.peers import discord, matrix, slack, telegram
+from tests.peers import discord, matrix, slack, telegram, whatsapp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,6 +29,7 @@ STAGES = {
     "discord": (discord.DiscordPeer, DiscordStage),
     "slack": (slack.SlackPeer, SlackStage),
     "matrix": (matrix.MatrixPeer, MatrixStage),
+    "whatsapp": (whatsapp.WhatsAppPeer, WhatsAppStage),
 }
 
 

@@ -84,12 +84,16 @@ class Told:
     refusals: list[tuple[str, str]] = field(default_factory=list)
     losses: list[tuple[str, str]] = field(default_factory=list)
     outages: list[tuple[str, str]] = field(default_factory=list)
+    waits: list[tuple[str, str]] = field(default_factory=list)
 
     def refused(self, address: str, reason: str) -> None:
         self.refusals.append((address, reason))
 
     def given_up(self, address: str, how: str) -> None:
         self.losses.append((address, how))
+
+    def held(self, address: str, reason: str) -> None:
+        self.waits.append((address, reason))
 
     def away(self, account: str, text: str) -> None:
         self.outages.append((account, text))

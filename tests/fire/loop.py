@@ -79,7 +79,7 @@ STEPS = {
 STEPS_BY_ITSELF = {"step": 3, "start": 1, "announce": 1, "accept": 6, "claim": 6, "finish": 6, "transcript": 24}
 """The same for what a house does by itself, besides or instead."""
 PLACES = tuple(f"{moment}-{step}" for step in STEPS | STEPS_BY_ITSELF for moment in ("before", "after"))
-OUTAGES = ("telegram", "slack", "discord", "matrix", "email", "email without copies")
+OUTAGES = ("telegram", "slack", "discord", "matrix", "email", "email without copies", "whatsapp")
 """Platforms that go away for some seconds in one run of each scenario, in which nobody is killed."""
 UNKILLED = Kill("after-never", 1)
 TOLD_EVERY = 100

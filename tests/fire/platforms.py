@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 from tests.fire.mailbox import ForgetfulMail, WatchedMail
+from tests.fire.whatsapp_house import CalledHouse
 from tests.peers.discord import DiscordPeer
 from tests.peers.discord_links import Links
 from tests.peers.discord_state import Channel
@@ -447,12 +448,37 @@ class WatchedMatrix(MatrixPeer, Watched):
         return self.said(self._place)
 
 
+class WatchedWhatsApp(CalledHouse, Watched):
+    """Calls the house, and reports what it sent, which settles what is in doubt."""
+
+    def kept_port(self) -> int:
+        self._places = _kept_places()
+        return int(self._places[0].getsockname()[1])
+
+    async def __aexit__(self, *error: object) -> None:
+        await super().__aexit__(*error)
+        for place in self._places:
+            place.close()
+
+
+class SilentWhatsApp(WatchedWhatsApp):
+    """Reports nothing, so that what is in doubt is said again with a mark."""
+
+    confirm_seconds = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.reports = ()
+
+
 PLATFORMS: dict[str, type[Platform]] = {
     "telegram": WatchedTelegram,
     "telegram webhook": CallingTelegram,
     "slack": WatchedSlack,
     "discord": WatchedDiscord,
     "matrix": WatchedMatrix,
+    "whatsapp": WatchedWhatsApp,
+    "whatsapp without reports": SilentWhatsApp,
     "email": WatchedMail,
     "email without copies": ForgetfulMail,
 }

@@ -394,7 +394,14 @@ WIDELY = (
 )
 """What is tried on each platform. A change that comes too late to be answered itself is told with the next message, the last one."""
 
-_ELSEWHERE = {"Slack": "slack", "webhook": "telegram webhook", "Discord": "discord", "Matrix": "matrix"}
+_ELSEWHERE = {
+    "Slack": "slack",
+    "webhook": "telegram webhook",
+    "Discord": "discord",
+    "Matrix": "matrix",
+    "WhatsApp": "whatsapp",
+    "WhatsApp without reports": "whatsapp without reports",
+}
 """Discord tells nothing of what was said before a house knew somebody, and of nothing twice."""
 
 _ASKED: dict[str, Any] = {

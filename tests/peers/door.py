@@ -10,6 +10,7 @@ from tests.patience import PATIENCE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from channels.errors import NotSent
     from channels.messages import ChatAddress, Cursor, Inbound
 
 
@@ -26,6 +27,8 @@ class BookDoor:
         self.admitted: set[str] | None = None
         self.moves: list[tuple[ChatAddress, ChatAddress]] = []
         self.added_to: list[tuple[ChatAddress, str, str, str]] = []
+        self.returned: list[tuple[ChatAddress, str, NotSent]] = []
+        self.knows_what_it_sent = True
         self._changed = asyncio.Condition()
         self._ready = asyncio.Event()
 
@@ -56,6 +59,14 @@ class BookDoor:
                 raise self.refuse
             self.moves.append((former, present))
             self._changed.notify_all()
+
+    async def bounced(self, conversation: ChatAddress, platform_id: str, error: NotSent) -> bool:
+        async with self._changed:
+            if self.refuse is not None:
+                raise self.refuse
+            self.returned.append((conversation, platform_id, error))
+            self._changed.notify_all()
+        return self.knows_what_it_sent
 
     def ready(self) -> None:
         self.readied += 1

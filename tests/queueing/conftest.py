@@ -44,6 +44,11 @@ class NeverUrgent:
         pytest.fail("nothing is stopped")
 
 
+async def never_bounced(*_: object) -> bool:
+    """Know of no message that was sent."""
+    return False
+
+
 def inbox_of(ledger: SqliteLedger, enqueue: Callable[[RoutedMessage], object]) -> Inbox:
     """An inbox that hands out what the ledger has for the agent ``main``, and lets nobody in."""
     clock = ManualClock(NOON)
@@ -61,6 +66,7 @@ def inbox_of(ledger: SqliteLedger, enqueue: Callable[[RoutedMessage], object]) -
         channel=lambda _place: None,
         ready=lambda _channel, _account: None,
         alive=lambda _channel, _account: None,
+        bounced=never_bounced,
     )
 
 
