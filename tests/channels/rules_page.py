@@ -28,8 +28,8 @@ _HEAD: Final = """\
 What every channel does, whichever the platform, so that no message is lost and none is said twice. `channels.testing` checks a channel
 against a peer that plays the platform, and your own channel too ([adding-a-channel.md](adding-a-channel.md)).
 
-This page is made by running the checks (`make channel-rules`): Telegram, Discord, Slack and Matrix on strict peers, email on a real
-dovecot, linechat (the example) on its server. – stands where the platform makes the rule impossible.
+This page is made by running the checks (`make channel-rules`): Telegram, Discord, Slack, Matrix and WhatsApp on strict peers, email on
+a real dovecot, linechat (the example) on its server. – stands where the platform makes the rule impossible.
 
 """
 _LACKS: Final = """
