@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from channels.protocol import Channel, InboundSink
+    from gateway.ledger.protocol import OutboxLedger
+    from gateway.ledger.rows import OutboxRow
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 Outcome = str | Exception
@@ -474,6 +476,42 @@ async def test_draining_sends_what_is_due_and_ends_the_run(tmp_path: Path) -> No
     await running
     await ledger.close()
     assert [text for _, text in platform.shown] == ["0", "1", "2", "3", "4"]
+
+
+class HeldUp:
+    """The outbox of a ledger that never answers the first time it is told of a send, whether it has stored that or not."""
+
+    def __init__(self, outbox: OutboxLedger, *, stores: bool) -> None:
+        self.outbox, self.stores, self.asked = outbox, stores, asyncio.Event()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.outbox, name)
+
+    async def sent(self, row: int, platform_id: str) -> OutboxRow | None:
+        if self.asked.is_set():
+            return await self.outbox.sent(row, platform_id)
+        if self.stores:
+            await self.outbox.sent(row, platform_id)
+        self.asked.set()
+        return await asyncio.get_running_loop().create_future()
+
+
+@pytest.mark.parametrize("stores", [True, False])
+async def test_that_a_chunk_was_sent_is_stored_though_the_gateway_stops_in_that_moment(tmp_path: Path, *, stores: bool) -> None:
+    clock = ManualClock(NOON)
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
+    outbox = HeldUp(ledger.outbox, stores=stores)
+    delivery, platform = Delivery(outbox, clock, jitter=lambda: 1.0), Platform()  # type: ignore[arg-type]
+    delivery.attach(platform)
+    delivery.ready("telegram", "default")
+    running = asyncio.create_task(delivery.run())
+    await ledger.outbox.enqueue([NewOutbound(conversation=conversation(), text="one")])
+    await outbox.asked.wait()
+    running.cancel()
+    await asyncio.wait([running])
+    assert [one.text for one in await ledger.outbox.latest(["sent"])] == ["one"]
+    assert await ledger.outbox.latest(["sending", "ambiguous"]) == []
+    await ledger.close()
 
 
 async def test_a_chunk_dropped_by_hand_while_it_is_sent_stops_nothing(tmp_path: Path) -> None:
