@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from channels.protocol import Clock
 
 WAITING: Final = "undecrypted.json"
+SURVEY: Final = "survey"
+"""Stands for the position of an answer that says how things are: nio passes over one whose position it has, and begins at ""."""
 SHOWN: Final = 3
 MOST: Final = 500
 """Messages that wait for a key; the oldest are given up beyond that."""
@@ -115,7 +117,7 @@ class Encryption:
     async def received(self, told: Mapping[str, Any], *, rooms: Mapping[str, Any], news: bool = True) -> None:
         """Take in the keys and members of a sync, and give the homeserver the keys that it needs. Not ``news``: how things are."""
         reduced: dict[str, Any] = {
-            "next_batch": str(told.get("next_batch")) if news else "",
+            "next_batch": str(told.get("next_batch")) if news else SURVEY,
             "rooms": {"join": {identity: one for identity, room in rooms.items() if (one := self._encrypted(identity, room))}},
         }
         if news:

@@ -29,6 +29,7 @@ SEALED = {
     *(
         "cuts_what_is_too_long",
         "says_a_doubtful_message_once",
+        "loses_nothing_that_an_outage_cut_off",
         "tells_of_an_edit",
         "tells_of_a_reaction",
         "answers_in_the_thread",
