@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random as system_random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from channels.common.backoff import LONGEST
 from channels.common.chat_channel import ChatChannel
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from channels.common.backoff import Backoff
     from channels.common.log import Log
+    from channels.discord.auto_threads import AutoThreads
     from channels.discord.bot_reactions import BotReactions
     from channels.discord.gateway_client import GatewayClient
     from channels.discord.receiving import Receiver
@@ -36,13 +37,14 @@ INVITE = "https://discord.com/oauth2/authorize?client_id={}&scope=bot%20applicat
 
 
 class DiscordChannel(ChatChannel):
-    """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts`` and ``Menu``.
+    """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts``, ``Speaks`` and ``Menu``.
 
     The client library is loaded in a thread, when ``run`` or ``probe`` first needs it.
     """
 
     name = "discord"
-    PARTS = ("receiving", "sending", "attachments", "bot_reactions")
+    PARTS = ("receiving", "sending", "attachments", "bot_reactions", "auto_threads")
+    voice_format: Literal["opus", "mp3"] = "opus"
     repeats_safely = True
 
     def __init__(
@@ -60,6 +62,7 @@ class DiscordChannel(ChatChannel):
         self.silence = self._settings.heartbeat_timeout_seconds + LONGEST
         self._receiver: Receiver | None = None
         self._reactions: BotReactions | None = None
+        self._threads: AutoThreads | None = None
         self._entries: Sequence[MenuEntry] | None = None
         self._told = False
         self._dms: dict[str, str] = {}
@@ -74,9 +77,11 @@ class DiscordChannel(ChatChannel):
     async def run(self, sink: InboundSink) -> None:
         """Listen until cancelled, with longer and longer pauses between connections that fail."""
         await self._load()
+        from channels.discord.auto_threads import AutoThreads
         from channels.discord.bot_reactions import BotReactions
 
         self._reactions = BotReactions()
+        self._threads = AutoThreads(self._settings, self.account, self._log)
         try:
             await self._reconnecting(lambda backoff: self._listen(sink, backoff))
         finally:
@@ -154,7 +159,8 @@ class DiscordChannel(ChatChannel):
         from channels.discord.sending import number
 
         if self._reactions is not None:
-            channel = await self._sender().channel(conversation)
+            in_channel = self._opened_on(conversation, message_id)
+            channel = number(conversation.id) if in_channel else await self._sender().channel(conversation, opening=False)
             await self._reactions.put(self._link(), channel, str(number(message_id)), emoji)
 
     async def _show_typing(self, conversation: ChatAddress) -> None:
@@ -212,7 +218,25 @@ class DiscordChannel(ChatChannel):
     def _sender(self) -> Sender:
         from channels.discord.sending import Sender
 
-        return Sender(self._settings, self._link, self._clock, self._dms, self._conflict)
+        return Sender(
+            self._settings,
+            self._link,
+            clock=self._clock,
+            dms=self._dms,
+            conflict=self._conflict,
+            thread=self._thread,
+            opened_on=self._opened_on,
+        )
+
+    def _opened_on(self, conversation: ChatAddress, message: str) -> bool:
+        return self._receiver is not None and self._receiver.opened_on(conversation, message)
+
+    async def _thread(self, conversation: ChatAddress, *, opening: bool) -> str:
+        """Return the channel of a group's conversation; see ``channels.discord.auto_threads``."""
+        receiver = self._receiver
+        if self._threads is None or receiver is None:
+            raise NotSent("Discord is not connected")
+        return await self._threads.channel(conversation, self._link(), receiver.knows, opening=opening)
 
     def _link(self) -> GatewayClient:
         if self._receiver is None or self._receiver.link.is_closed():

@@ -17,7 +17,7 @@ from discord.http import HTTPClient, Route
 from channels.common.backoff import Backoff
 from channels.common.event_guard import MALFORMED, whereabouts
 from channels.discord.api_errors import FOR_GOOD, TROUBLE, closed_for_good, no_intent, wrong_token
-from channels.discord.settings import DiscordAccount
+from channels.discord.settings import DiscordAccount, DiscordPresence
 from channels.protocol import Clock
 
 LONGEST_WAIT = 30.0
@@ -86,6 +86,16 @@ class PatientHttp(HTTPClient):
         return await super().ws_connect(url, **arguments)
 
 
+def activity_of(presence: DiscordPresence) -> discord.BaseActivity | None:
+    """Return what stands under the bot's name."""
+    text = presence.activity.strip()
+    if not text:
+        return None
+    if presence.kind == "custom":
+        return discord.CustomActivity(name=text)
+    return discord.Activity(type=discord.ActivityType[presence.kind], name=text)
+
+
 BETWEEN_SESSIONS = 5.0
 CONNECT_SECONDS = 60.0
 
@@ -123,6 +133,8 @@ class GatewayClient(discord.Client):
             max_ratelimit_timeout=LONGEST_WAIT,
             heartbeat_timeout=settings.heartbeat_timeout_seconds,
             allowed_mentions=discord.AllowedMentions.none(),
+            status=discord.Status(settings.presence.status),
+            activity=activity_of(settings.presence),
         )
 
     def _get_state(self, **options: Any) -> Any:

@@ -21,11 +21,15 @@ QUOTED_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A Discord channel. ``parent`` is the channel or forum of a thread or post; ``guild`` is empty for private channels."""
+    """A Discord channel. ``parent`` is the channel or forum of a thread or post; ``guild`` is empty for private channels.
+
+    ``owner`` opened the thread.
+    """
 
     id: str
     guild: str = ""
     parent: str = ""
+    owner: str = ""
 
     def conversation(self, account: str, person: str) -> ChatAddress:
         """Return the address of messages of ``person`` here: a private channel has the person's id, a thread its parent's."""
@@ -53,7 +57,8 @@ def place_of(channel: dict[str, Any]) -> Place:
     """Return the place that a channel object describes."""
     thread = channel.get("type") in THREADS
     parent = str(channel.get("parent_id") or "") if thread else ""
-    return Place(str(channel["id"]), str(channel.get("guild_id") or ""), parent)
+    owner = str(channel.get("owner_id") or "") if parent else ""
+    return Place(str(channel["id"]), str(channel.get("guild_id") or ""), parent, owner)
 
 
 def inbound(message: dict[str, Any], place: Place, account: str, me: str, *, bots: bool = False) -> Inbound | None:
@@ -76,7 +81,7 @@ def inbound(message: dict[str, Any], place: Place, account: str, me: str, *, bot
         alias=f"m:{identity}",
         message_id=identity,
         reply_to=str(reply) if reply else None,
-        mentioned=not place.guild or _mentioned(message, me),
+        mentioned=not place.guild or _mentioned(message, me) or place.owner == me,
         quoted=_readable(message.get("referenced_message") or {}, me)[:QUOTED_CHARS],
         attachments=attachments,
         from_bot=program,
@@ -93,6 +98,16 @@ def edited(message: dict[str, Any], place: Place, account: str, me: str, *, bots
         return None
     key = f"e:{found.message_id}:{at}"
     return replace(found, event="edited", target=found.message_id, key=key, alias=key, at=datetime.fromisoformat(at))
+
+
+def spoken(message: dict[str, Any], me: str) -> str:
+    """Return the text of a message as it is read."""
+    return _readable(message, me)
+
+
+def mentions(message: dict[str, Any], me: str) -> bool:
+    """Return whether a message mentions or answers the bot."""
+    return _mentioned(message, me)
 
 
 def starter(message: dict[str, Any], me: str) -> str:

@@ -18,6 +18,7 @@ from channels.common.backoff import Backoff
 from channels.common.event_guard import MALFORMED, BackgroundTasks, EventGuard
 from channels.common.log import Log
 from channels.discord.api_errors import TROUBLE, meaning
+from channels.discord.auto_threads import with_thread
 from channels.discord.channel_directory import SLACK_SECONDS, ChannelDirectory, made_at
 from channels.discord.gateway_client import GatewayClient
 from channels.discord.inbound import Place, edited, is_snowflake, place_of
@@ -112,7 +113,8 @@ class Backfill:
 
     def edited(self, message: dict[str, Any], place: Place) -> Inbound | None:
         """Return the message as edited, if somebody edited it."""
-        return edited(message, place, self._account, self._link.me, bots=self._settings.allow_bots)
+        found = edited(message, place, self._account, self._link.me, bots=self._settings.allow_bots)
+        return None if found is None else with_thread(found, place, self._settings)
 
     async def _look_up(self, person: str, gap: int) -> None:
         """Read what listed people without a known private channel wrote in the gap: Discord does not list such channels."""

@@ -21,6 +21,7 @@ from channels.common.event_guard import EventGuard
 from channels.common.log import Log
 from channels.common.read_marks import CURSOR
 from channels.discord.api_errors import TROUBLE
+from channels.discord.auto_threads import with_thread
 from channels.discord.bot_reactions import BotReactions
 from channels.discord.channel_directory import SLACK_SECONDS, ChannelDirectory, first_id
 from channels.discord.gateway_client import GatewayClient
@@ -29,6 +30,7 @@ from channels.discord.interactions import InteractionHandler, reaction
 from channels.discord.message_backfill import PAGE, Backfill
 from channels.discord.settings import DiscordAccount
 from channels.discord.token_conflict import TokenConflict
+from channels.discord.unread_places import UnreadPlaces
 from channels.messages import ChatAddress, Cursor, Inbound
 from channels.protocol import Clock, InboundSink
 
@@ -71,6 +73,7 @@ class Receiver:
         self._places = ChannelDirectory(settings, None, dms)
         self._session = ""
         self._gap = 0
+        self._unread = UnreadPlaces(settings, account, log)
         self._backoff = Backoff(clock, random, log, account)
         self._taking = asyncio.Lock()
         self.link = GatewayClient(settings, self._heard, clock=clock, backoff=Backoff(clock, random, log, account))
@@ -88,6 +91,17 @@ class Receiver:
             log=log,
             account=account,
         )
+
+    def opened_on(self, conversation: ChatAddress, message: str) -> bool:
+        """Return whether a message is the one in the channel that the bot opened, or will open, a thread on."""
+        if message != conversation.thread or not self._settings.threaded(conversation.space or "", conversation.id):
+            return False
+        thread = self._places.known(message)
+        return thread is None or thread.owner == self.link.me
+
+    def knows(self, channel: str) -> bool:
+        """Return whether a channel or thread is known to exist."""
+        return self._places.known(channel) is not None
 
     @property
     def trouble(self) -> str:
@@ -130,6 +144,7 @@ class Receiver:
                 self._session = str(content.get("session_id"))
                 self._gap = self._places.connected()
             case "GUILD_CREATE":
+                self._unread.joined(content)
                 self._places.joined(content)
             case "GUILD_DELETE" if not content.get("unavailable"):
                 self._log.warning("the bot was removed from a server", server=content.get("id"), account=self._account)
@@ -204,18 +219,20 @@ class Receiver:
                 place = await self._place(one)
                 if place is not None and self._places.reads(place):
                     messages += self._read(one, place)
+                elif place is not None:
+                    self._unread.note(one, place, self.link.me)
         if messages:
             await self._store(messages)
 
     def _read(self, one: dict[str, Any], place: Place) -> list[Inbound]:
         """Record a message as stored, and return it, with its edit if it was edited before it was read."""
         self._places.taken(place.id, str(one["id"]))
-        if about := starter(one, self.link.me):
+        if place.owner != self.link.me and (about := starter(one, self.link.me)):
             self._places.about[place.id] = about
         message = inbound(one, place, self._account, self.link.me, bots=self._settings.allow_bots)
         if message is None:
             return []
-        messages = [self._places.with_beginning(message)]
+        messages = [self._places.with_beginning(with_thread(message, place, self._settings))]
         change = None if message.text.startswith("/") else self._missed.edited(one, place)
         if change is not None:  # it was read as it is now, and must not be told once more
             messages.append(change)

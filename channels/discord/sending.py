@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import discord
 from discord.http import MultipartParameters
@@ -22,9 +22,19 @@ from channels.discord.interactions import custom_id
 from channels.discord.markup import written
 from channels.discord.settings import DiscordAccount
 from channels.discord.token_conflict import TokenConflict
+from channels.discord.voice_message import NO_VOICE, VOICE, Voice, voice_of
 from channels.errors import NotSent
 from channels.messages import Button, ChatAddress, Outbound, OutboundFile, Sent
 from channels.protocol import Clock
+
+
+class Thread(Protocol):
+    """Finds or opens the channel of a group's conversation."""
+
+    async def __call__(self, conversation: ChatAddress, *, opening: bool) -> str:
+        """See ``channels.discord.auto_threads.AutoThreads.channel``."""
+        ...
+
 
 AFTER = "after:"
 LONG = timedelta(seconds=30)
@@ -41,15 +51,20 @@ class Sender:
         self,
         settings: DiscordAccount,
         link: Callable[[], GatewayClient],
+        *,
         clock: Clock,
         dms: dict[str, str],
         conflict: TokenConflict,
+        thread: Thread,
+        opened_on: Callable[[ChatAddress, str], bool],
     ) -> None:
         self._settings = settings
         self._link = link
         self._clock = clock
         self._dms = dms
         self._conflict = conflict
+        self._thread = thread
+        self._opened_on = opened_on
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]], previews: Previews) -> Sent:
         """Send a chunk or a file, or edit a preview into the chunk.
@@ -99,9 +114,24 @@ class Sender:
         }
         if outbound.buttons:
             message["components"] = rows(outbound.buttons)
-        if outbound.reply_to is not None:
+        if outbound.reply_to is not None and not self._opened_on(outbound.conversation, outbound.reply_to):
             message["message_reference"] = _reply(channel, outbound.reply_to)
-        given = await asyncio.to_thread(multipart, message, outbound.enclosure)
+        enclosure = outbound.enclosure
+        spoken = await asyncio.to_thread(voice_of, enclosure) if enclosure is not None and not message["content"] else None
+        if enclosure is not None and spoken is not None:
+            try:
+                return await self._post_file(channel, message | {"flags": VOICE}, enclosure, spoken)
+            except discord.HTTPException as error:
+                if error.code not in NO_VOICE:
+                    raise
+        return await self._post_file(channel, message, enclosure, None)
+
+    async def _post_file(
+        self, channel: int, message: dict[str, Any], enclosure: OutboundFile | None, spoken: Voice | None
+    ) -> str:
+        if spoken is not None:
+            message = {key: value for key, value in message.items() if key != "content"}
+        given = await asyncio.to_thread(multipart, message, enclosure, spoken)
         with given:
             return str((await self._link().http.send_message(channel, params=given))["id"])
 
@@ -162,12 +192,17 @@ class Sender:
 
     async def typing(self, conversation: ChatAddress) -> None:
         """Show "typing" for about ten seconds. Raises one of TROUBLE, or NotSent."""
-        await self._link().http.send_typing(await self.channel(conversation))
+        await self._link().http.send_typing(await self.channel(conversation, opening=False))
 
-    async def channel(self, conversation: ChatAddress) -> int:
-        """Return the channel to write to: the thread, the group's channel, or the private one of a person."""
+    async def channel(self, conversation: ChatAddress, *, opening: bool = True) -> int:
+        """Return the channel to write to: the thread, the group's channel, or the private one of a person.
+
+        A thread that an answer is to open is opened if ``opening``; else the channel that it will be in stands for it.
+        """
         if conversation.kind == "group":
-            return number(conversation.thread or conversation.id)
+            number(conversation.id)
+            number(conversation.thread or conversation.id)
+            return number(await self._thread(conversation, opening=opening))
         known = self._dms.get(conversation.id)
         if known is None:
             opened: dict[str, Any] = dict(await self._link().http.start_private_message(number(conversation.id)))
@@ -237,15 +272,17 @@ def file_name(enclosure: OutboundFile) -> str:
     return re.sub(r'[\x00-\x1f\x7f"\\/;]', "_", enclosure.name).strip(". ")[:100] or "file"
 
 
-def multipart(message: dict[str, Any], enclosure: OutboundFile | None) -> MultipartParameters:
-    """Return a message with its file, which is opened here and closed by the returned context manager."""
+def multipart(message: dict[str, Any], enclosure: OutboundFile | None, spoken: Voice | None = None) -> MultipartParameters:
+    """Return a message with its file, which is opened here and closed by the returned context manager. ``spoken``: as a voice message."""
     if enclosure is None:
         return MultipartParameters(message, None, None)
     name = file_name(enclosure)
     file = discord.File(enclosure.path, filename=name, spoiler=False)
-    told = {**message, "attachments": [{"id": 0, "filename": name}]}
+    more = {} if spoken is None else {"duration_secs": spoken.seconds, "waveform": spoken.waveform}
+    told = {**message, "attachments": [{"id": 0, "filename": name, **more}]}
+    kind = "application/octet-stream" if spoken is None else "audio/ogg"
     parts: list[dict[str, Any]] = [
         {"name": "payload_json", "value": json.dumps(told)},
-        {"name": "files[0]", "value": file.fp, "filename": name, "content_type": "application/octet-stream"},
+        {"name": "files[0]", "value": file.fp, "filename": name, "content_type": kind},
     ]
     return MultipartParameters(None, parts, [file])

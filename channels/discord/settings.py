@@ -77,6 +77,9 @@ class DiscordChannelRule(GroupSection):
     """Numeric ids of those who may speak to it here; as the server says when not set, nobody when empty."""
     tools: GroupTools | None = None
     """Which of its tools the agent may use here, of those that the server leaves it."""
+    auto_thread: bool | None = None
+    """Whether an answer here opens a thread on the message that it answers, which is a conversation of its own; as the server says when
+    not set."""
 
 
 class DiscordGuildRule(GroupSection):
@@ -86,6 +89,10 @@ class DiscordGuildRule(GroupSection):
     """Whether the agent answers only when it is mentioned or replied to."""
     users: list[Person] | None = None
     """Numeric ids of those who may speak to the agent here; those in `dm.allowFrom` when not set, nobody when empty."""
+    auto_thread: bool = False
+    """Whether an answer in a channel opens a thread on the message that it answers, which is a conversation of its own."""
+    auto_archive_duration: Literal[60, 1440, 4320, 10080] = 60
+    """After how many quiet minutes Discord archives such a thread."""
     channels: dict[Place, DiscordChannelRule] = Field(default_factory=dict)
     """Channels by id; when any is listed, the others are not read."""
     reaction_notifications: Reactions | None = None
@@ -97,6 +104,17 @@ class DiscordCommands(Section):
 
     native: bool = True
     """Whether the agent's commands are offered there; when off, the menu is emptied, and commands are typed as messages."""
+
+
+class DiscordPresence(Section):
+    """How the bot is shown among the members."""
+
+    status: Literal["online", "idle", "dnd", "invisible"] = "online"
+    """The coloured dot: online, idle, do not disturb, or as if it were offline."""
+    activity: Annotated[str, Field(max_length=128)] = ""
+    """The words under its name; none when empty."""
+    kind: Literal["custom", "playing", "listening", "watching", "competing"] = "custom"
+    """How Discord introduces them: not at all, or as “Playing …” and so on."""
 
 
 class DiscordAccount(AccountSection):
@@ -134,6 +152,8 @@ class DiscordAccount(AccountSection):
     media_max_mb: Annotated[float, Field(gt=0, le=500)] | None = None
     """The largest file that is taken or sent, in MB (1,048,576 bytes). When it is not set, files are taken as
     `messages.attachments.maxBytes` says, and sent up to 10 MB, which is what Discord takes from a bot; on a boosted server it is more."""
+    presence: DiscordPresence = DiscordPresence.model_construct()
+    """How the bot is shown among the members."""
     commands: DiscordCommands = DiscordCommands.model_construct()
     """The menu of commands."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
@@ -170,6 +190,24 @@ class DiscordAccount(AccountSection):
         rule = self.guilds.get(guild) or self.guilds.get("*")
         return DiscordGuildRule() if rule is None and self.group_policy == "open" else rule
 
+    def threaded(self, guild: str, channel: str) -> bool:
+        """Return whether an answer in a channel opens a thread."""
+        rule = self.guild(guild)
+        entry = None if rule is None else self._entry(rule, channel)
+        own = None if entry is None else entry.auto_thread
+        return rule is not None and (rule.auto_thread if own is None else own)
+
+    def needs_mention(self, guild: str, channel: str) -> bool:
+        """Return whether the agent answers in a channel only when it is mentioned."""
+        rule = self.guild(guild) or DiscordGuildRule()
+        entry = self._entry(rule, channel)
+        own = None if entry is None else entry.require_mention
+        return rule.require_mention if own is None else own
+
+    @staticmethod
+    def _entry(rule: DiscordGuildRule, channel: str) -> DiscordChannelRule | None:
+        return rule.channels.get(channel) or rule.channels.get("*")
+
     def reactions_told(self, guild: str) -> Reactions:
         """Return which reactions on a server, or in private (no server), are told."""
         rule = self.guild(guild) if guild else None
@@ -182,7 +220,7 @@ class DiscordAccount(AccountSection):
         rule = self.guild(guild)
         if rule is None:
             return False
-        entry = rule.channels.get(channel) or rule.channels.get("*")
+        entry = self._entry(rule, channel)
         return entry.allow if entry is not None else not rule.channels or self.group_policy == "open"
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from channels.discord.attachments import Handle, served_by_discord
 from channels.discord.sending import file_name
 from channels.discord.settings import OFFICIAL
+from channels.discord.voice_message import curve, measured
 from channels.errors import NotFetched, NotSent, Uncertain
 from channels.messages import OutboundFile
 from tests.channels.discord_line import ANNA, DIRECT, POST, Line
 from tests.peers.discord import DiscordPeer
+from tests.peers.discord_state import BOT
+from tests.properties import examples
+from tests.voice.recordings import opus
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -281,3 +288,54 @@ async def test_a_name_with_signs_of_any_script_arrives_whole(peer: DiscordPeer, 
     async with line.running():
         await line.send("", enclosure=enclosed(tmp_path, name="Übung 👍 «1».txt"))
     assert peer.files(peer.dm(ANNA)) == [("Übung 👍 «1».txt", PICTURE)]
+
+
+# -- voice messages --------------------------------------------------------------------------------------------------
+
+
+async def test_a_recording_is_a_voice_message_with_its_length_and_curve(peer: DiscordPeer, tmp_path: Path) -> None:
+    line = Line(peer)
+    (tmp_path / "said.ogg").write_bytes(opus(1.5))
+    async with line.running():
+        await line.send("", enclosure=OutboundFile(path=tmp_path / "said.ogg", name="voice-1.ogg", media_type="audio/ogg"))
+    [said] = [one for one in peer.dm(ANNA).messages if one["author"]["id"] == BOT]
+    assert said["flags"] & 1 << 13
+    assert said["content"] == ""
+
+
+@pytest.mark.parametrize("reason", ["words", "no opus", "not allowed"])
+async def test_what_cannot_be_a_voice_message_is_a_file(peer: DiscordPeer, tmp_path: Path, reason: str) -> None:
+    line = Line(peer)
+    peer.dm(ANNA).no_voice = reason == "not allowed"
+    (tmp_path / "said.ogg").write_bytes(b"OggS and more" if reason == "no opus" else opus(1.5))
+    async with line.running():
+        file = OutboundFile(path=tmp_path / "said.ogg", name="voice-1.ogg", media_type="audio/ogg")
+        await line.send("the song" if reason == "words" else "", enclosure=file)
+    [said] = [one for one in peer.dm(ANNA).messages if one["author"]["id"] == BOT]
+    assert not said["flags"] & 1 << 13
+    assert [one["filename"] for one in said["attachments"]] == ["voice-1.ogg"]
+
+
+@given(st.floats(0.05, 3000))
+@settings(max_examples=examples(50))
+def test_the_length_of_a_recording_is_read(seconds: float) -> None:
+    voice = measured(opus(seconds))
+    assert voice is not None
+    assert abs(voice.seconds - seconds) < 0.01
+    assert 1 <= len(base64.b64decode(voice.waveform)) <= 256
+
+
+@given(st.lists(st.integers(0, 1275), min_size=1, max_size=3000), st.integers(1, 256))
+@settings(max_examples=examples(100))
+def test_a_curve_has_no_more_points_than_asked_for_and_its_highest_is_the_top(sizes: list[int], points: int) -> None:
+    drawn = curve(sizes, points)
+    assert len(drawn) == min(points, len(sizes))
+    assert max(drawn) == (255 if any(sizes) else 0)
+
+
+@given(st.binary(max_size=300), st.integers(0, 200))
+@settings(max_examples=examples(100))
+def test_a_damaged_recording_is_no_voice_message_and_raises_nothing(noise: bytes, cut: int) -> None:
+    whole = opus(2.0)
+    for data in (noise, whole[:cut], whole[:cut] + noise, b"OggS" + noise):
+        measured(data)

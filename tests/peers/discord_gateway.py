@@ -28,6 +28,7 @@ class Gateway:
         self.sessions: dict[str, Session] = {}
         self.identified = self.resumed = self.connections = self.heartbeats = 0
         self.refusals: list[int] = []
+        self.presences: list[Any] = []
         self.deaf = False
         """While it is, connections stay open and nothing comes of them, as behind a router that forgot them."""
         self._ids = itertools.count(peer.mood.start(1))
@@ -156,6 +157,7 @@ class Gateway:
         if asked["intents"] & MESSAGE_CONTENT and not self.peer.message_content_allowed:
             await socket.close(code=4014, message=b"Disallowed intent(s)")
             return None
+        self.presences.append(asked.get("presence"))
         self.sessions.clear()
         session = Session(f"s{next(self._ids)}", asked["intents"], socket=socket)
         self.sessions[session.id] = session

@@ -20,6 +20,7 @@ from tests.peers.discord_state import (
     check_components,
     check_content,
     check_nonce,
+    check_voice,
     person,
 )
 
@@ -117,6 +118,8 @@ class Rest:
                 return 204, None
             case "POST /messages":
                 return 200, await self._create(channel, asked)
+        if form == "POST /messages/*/threads":
+            return 201, await self._open_thread(channel, self._found(channel, asked.parts[3]), asked.body)
         if len(asked.parts) > 3:
             return await self._message(form, asked, channel, self._found(channel, asked.parts[3]))
         raise Refused(404, 0, "404: Not Found")
@@ -146,6 +149,36 @@ class Rest:
                 message["reactions"] = [one for one in message["reactions"] if one["emoji"]["name"] != emoji]
                 return 204, None
         raise Refused(404, 0, "404: Not Found")
+
+    async def _open_thread(self, channel: Channel, message: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        """Open a thread on a message. It has the message's id."""
+        if channel.no_threads:
+            raise Refused(403, 50013, "Missing Permissions")
+        if channel.type not in {0, 5}:
+            raise Refused(400, 50024, "Cannot execute action on this channel type")
+        if not 1 <= len(str(body.get("name") or "")) <= 100 or body.get("auto_archive_duration") not in {
+            60,
+            1440,
+            4320,
+            10080,
+            None,
+        }:
+            raise Refused(400, INVALID, "Invalid Form Body")
+        if message["id"] in self.peer.channels:
+            raise Refused(400, 160004, "A thread has already been created for this message")
+        thread = self.peer.add(
+            Channel(
+                message["id"],
+                11,
+                guild=channel.guild,
+                parent=channel.id,
+                owner=BOT,
+                name=body["name"],
+                archive_after=body.get("auto_archive_duration") or 1440,
+            )
+        )
+        await self.peer.sessions.tell_of(thread)
+        return thread.shown()
 
     @staticmethod
     def _own(message: dict[str, Any]) -> list[str]:
@@ -184,6 +217,7 @@ class Rest:
         if sum(len(content) for _, content in asked.files) > UPLOAD_LIMIT:
             raise Refused(413, 40005, "Request entity too large")
         content = check_content(body, files=len(asked.files))
+        check_voice(channel, body, files=len(asked.files))
         check_nonce(nonce)
         check_components(body.get("components", []))
         known = self._nonces.get((channel.id, str(nonce))) if body.get("enforce_nonce") else None

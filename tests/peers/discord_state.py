@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -62,13 +63,18 @@ class Channel:
     denied: int = 0
     hidden: bool = False
     archived: bool = False
+    owner: str = "1"
+    name: str = "general"
+    archive_after: int = 60
+    no_threads: bool = False
+    no_voice: bool = False
 
     def shown(self) -> dict[str, Any]:
         last = self.messages[-1]["id"] if self.messages else None
         base: dict[str, Any] = {"id": self.id, "type": self.type, "last_message_id": last}
         if self.person:
             return {**base, "recipients": [person(self.person, "Anna")]}
-        base |= {"guild_id": self.guild, "name": "general", "position": 0, "permission_overwrites": [], "parent_id": None}
+        base |= {"guild_id": self.guild, "name": self.name, "position": 0, "permission_overwrites": [], "parent_id": None}
         if self.type == 15:
             base |= {
                 "available_tags": [],
@@ -78,8 +84,19 @@ class Channel:
             }
         if self.parent:
             now = datetime.now(UTC).isoformat()
-            meta = {"archived": self.archived, "auto_archive_duration": 60, "archive_timestamp": now, "locked": False}
-            base |= {"parent_id": self.parent, "owner_id": "1", "message_count": 0, "member_count": 1, "thread_metadata": meta}
+            meta = {
+                "archived": self.archived,
+                "auto_archive_duration": self.archive_after,
+                "archive_timestamp": now,
+                "locked": False,
+            }
+            base |= {
+                "parent_id": self.parent,
+                "owner_id": self.owner,
+                "message_count": 0,
+                "member_count": 1,
+                "thread_metadata": meta,
+            }
         return base
 
 
@@ -133,6 +150,25 @@ def check_content(body: dict[str, Any], *, files: int) -> str:
     if len(content or "") > LONGEST:
         raise Refused(400, INVALID, "Invalid Form Body: content: Must be 2000 or fewer in length.")
     return content or ""
+
+
+def check_voice(channel: Channel, body: dict[str, Any], *, files: int) -> None:
+    """Check a voice message, by its flag: one recording with its length and curve, and nothing else."""
+    if not body.get("flags", 0) & 1 << 13:
+        return
+    if channel.no_voice:
+        raise Refused(400, 50173, "You cannot send voice messages in this channel.")
+    if body.get("content") or body.get("components") or body.get("embeds"):
+        raise Refused(400, 50159, "Voice messages do not support additional content.")
+    told = body.get("attachments") or []
+    if files != 1 or len(told) != 1:
+        raise Refused(400, 50160, "Voice messages must have a single audio attachment.")
+    try:
+        curve = base64.b64decode(str(told[0].get("waveform") or ""), validate=True)
+    except ValueError:
+        curve = b""
+    if not isinstance(told[0].get("duration_secs"), float) or told[0]["duration_secs"] <= 0 or not 1 <= len(curve) <= 256:
+        raise Refused(400, 50161, "Voice messages must have supporting metadata.")
 
 
 def check_nonce(nonce: Any) -> None:
