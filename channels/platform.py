@@ -15,6 +15,8 @@ from channels.protocol import Channel, Clock
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from channels.message_search import MessageSearch
+
 ANYBODY: Final = "*"
 """In a list of people or groups: all of them."""
 
@@ -138,9 +140,9 @@ class Platform:
     variables that may hold the secrets of the account `default`, by field of the section. ``identity`` is the field that differs between
     any two bots; without it the first of ``env``.
     ``chat_ids`` are regular expressions of the ids of private chats and groups (``ChatAddress.id``); without one any id is possible.
-    ``guide`` tells a person how to get a bot. ``allows_group`` is the setting that lets the bot be spoken to in a group, below the
-    account's section: ``{id}`` stands for the group and ``{space}`` for its server. ``make_with_state`` is called in place of
-    ``make`` where the installation is known, and ``device`` gives the tools for the device that an account keeps in such a folder.
+    ``guide`` tells a person how to get a bot. ``make_with_state`` is called in place of ``make`` where the installation is known, and
+    ``device`` gives the tools for the device that an account keeps in such a folder. ``search`` searches what the owner can read there,
+    from the settings of one account, where they have a token for it.
     """
 
     name: str
@@ -154,6 +156,7 @@ class Platform:
     guide: SetupGuide | None = None
     allows_group: str = ""
     device: Callable[[Path], DeviceTools] | None = None
+    search: Callable[[Any], MessageSearch | None] | None = None
 
 
 def people(listed: list[str] | None) -> tuple[str, ...] | None:

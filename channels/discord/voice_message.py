@@ -46,7 +46,8 @@ def voice_of(file: OutboundFile) -> Voice | None:
 
 def measured(data: bytes) -> Voice | None:
     """Return the length and the curve of Ogg Opus; None for anything else, or what holds no sound."""
-    packets, end = [], 0
+    packets: list[list[int]] = []
+    end = 0
     for position, sizes, first in _pages(data):
         if position > 0:
             end = position

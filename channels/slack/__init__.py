@@ -10,6 +10,7 @@ from channels.protocol import Channel, Clock
 from channels.slack.settings import SlackSettings
 
 if TYPE_CHECKING:
+    from channels.message_search import MessageSearch
     from channels.slack.settings import SlackAccount
 
 
@@ -26,6 +27,15 @@ def policy(account: SlackAccount) -> Policy:
     dm_policy = account.dm.policy if account.dm.enabled else "disabled"
     bots = account.allow_bots or any(rule.allow_bots for rule in account.channels.values())
     return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules={ANYBODY: rules}, bots=bots)
+
+
+def search(account: SlackAccount) -> MessageSearch | None:
+    """Return what searches with a token of the owner's."""
+    if account.user_token is None:
+        return None
+    from channels.slack.message_search import search_of
+
+    return search_of(account)
 
 
 GUIDE = SetupGuide(
@@ -47,5 +57,5 @@ PLATFORM = Platform(
     env={"bot_token": "SLACK_BOT_TOKEN", "app_token": "SLACK_APP_TOKEN", "signing_secret": "SLACK_SIGNING_SECRET"},
     chat_ids={"direct": r"[UW][A-Z0-9]{2,20}", "group": r"[CG][A-Z0-9]{2,20}"},
     guide=GUIDE,
-    allows_group="channels.{id}.allow",
+    search=search,
 )

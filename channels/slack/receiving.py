@@ -27,12 +27,14 @@ from channels.common.read_marks import CURSOR, ReadMarks
 from channels.messages import ChatAddress, Cursor, Inbound
 from channels.protocol import Clock, InboundSink
 from channels.slack.api_errors import TROUBLE, code_of, refused_token
+from channels.slack.assistant import AssistantThreads
 from channels.slack.block_kit import escaped, pressed
 from channels.slack.catch_up import MOVES, CatchUp, moves, thread_mark
 from channels.slack.inbound import QUOTED, Identity, facts, inbound, is_stamp, order
 from channels.slack.settings import SlackAccount
 from channels.slack.slack_cache import SlackCache
 from channels.slack.store_queue import StoreQueue
+from channels.slack.unread_channels import UnreadChannels
 from channels.slack.user_actions import command, edited, press, reaction
 from channels.slack.user_names import People
 
@@ -106,6 +108,8 @@ class Receiver:
         self.in_order = self._missed.in_order
         self._catching_up: asyncio.Task[None] | None = None
         self._aside = BackgroundTasks(log, who.account)
+        self._unread = UnreadChannels(settings, who.account, log)
+        self._assistant = AssistantThreads(settings.assistant, web, known, self._aside, log, account=who.account)
         self._queue = StoreQueue(sink, self._backoff)
         self.app = AsyncApp(
             client=AsyncWebClient(),
@@ -121,6 +125,8 @@ class Receiver:
             "message": self._message,
             "app_mention": self._message,
             "reaction_added": self._reaction,
+            "assistant_thread_started": self._assistant.started,
+            "assistant_thread_context_changed": self._assistant.changed,
             "channel_id_changed": self._moved,
             "tokens_revoked": self._revoked,
             "app_uninstalled": self._revoked,
@@ -227,8 +233,10 @@ class Receiver:
         found = str(body.get("event_id") or "")
         if event.get("subtype") == "message_changed":
             return edited(event, self._who, event_id=found)
-        quoted = self._known.starters.get((str(event.get("channel")), str(event.get("thread_ts")))) or ""
-        return inbound(event, self._who, event_id=found, quoted=quoted)
+        channel = str(event.get("channel"))
+        quoted = self._known.starters.get((channel, str(event.get("thread_ts")))) or ""
+        message = inbound(event, self._who, event_id=found, quoted=quoted)
+        return None if message is None else self._assistant.heard(message, channel)
 
     async def _reaction(self, body: dict[str, Any], event: dict[str, Any]) -> None:
         wanted, own = self._settings.reaction_notifications, event.get("item_user") == self._who.user
@@ -322,6 +330,9 @@ class Receiver:
     async def _wanted(self, found: Found) -> list[tuple[str, Inbound]]:
         """Return the messages that the settings want, with their channels and their senders' names."""
         wanted = [(str(event.get("channel") or ""), one) for event, one in found if one is not None]
+        for event, _ in found:
+            if event.get("type") == "app_mention":
+                self._unread.mentioned(self._known.former.get(str(event.get("channel")), str(event.get("channel"))))
         return [(channel, await self._named(one, channel)) for channel, one in wanted if self._reads(one, channel)]
 
     def _put(self, wanted: list[tuple[str, Inbound]]) -> asyncio.Future[None] | None:

@@ -213,14 +213,15 @@ class Sender:
 
     async def typing(self, conversation: ChatAddress) -> None:
         """Show that an answer is written, which Slack has in threads only. Raises one of TROUBLE, or ChannelError."""
-        if conversation.thread is None or not self._status:
+        words = self._settings.assistant.status
+        if conversation.thread is None or not self._status or not words:
             return
         thread, channel = conversation.thread, await self.channel(conversation)
         try:
             await self._rate_limit.call(
                 "assistant.threads.setStatus",
                 "",
-                lambda: self._web.assistant_threads_setStatus(channel_id=channel, thread_ts=thread, status="is typing…"),
+                lambda: self._web.assistant_threads_setStatus(channel_id=channel, thread_ts=thread, status=words),
                 for_show=True,
             )
         except SlackApiError as error:

@@ -96,6 +96,28 @@ class SlackCommand(Section):
     """Whether only the person who gave a command sees that it was taken; otherwise the channel sees the command."""
 
 
+class SlackPrompt(Section):
+    """A suggestion in an empty assistant thread."""
+
+    title: Annotated[str, Field(min_length=1, max_length=75)]
+    """What stands on it."""
+    message: Annotated[str, Field(min_length=1, max_length=1000)]
+    """What is said to the agent when it is chosen."""
+
+
+class SlackAssistant(Section):
+    """The app as an assistant in Slack's side panel, where its manifest has `assistant_view`."""
+
+    status: Annotated[str, Field(max_length=100)] = "is typing…"
+    """What stands under a thread while an answer is written; nothing when empty."""
+    prompts: Annotated[list[SlackPrompt], Field(max_length=4)] = Field(default_factory=list)
+    """Suggestions in a new thread, four at most."""
+    prompts_title: Annotated[str, Field(max_length=100)] = ""
+    """What stands above the suggestions."""
+    titles: bool = True
+    """Whether a thread is named after the first words that are written in it."""
+
+
 class SlackAccount(AccountSection):
     """One app in one workspace."""
 
@@ -110,6 +132,8 @@ class SlackAccount(AccountSection):
     """The app-level token (xapp-..., scope connections:write), with which it listens in mode `socket`."""
     signing_secret: SecretStr | None = None
     """The signing secret of the app, by which Slack's requests are known in mode `http`."""
+    user_token: SecretStr | None = None
+    """Your own token (xoxp-..., scope search:read): with it the agent can search what you can read, in private with its owner alone."""
     api_root: Root = OFFICIAL
     """The Web API's address; give that of a proxy or of a compatible server to use it in place of Slack's."""
     mode: Literal["socket", "http"] = "socket"
@@ -128,6 +152,8 @@ class SlackAccount(AccountSection):
     """Which emoji of people the agent hears of: none, those under its own messages, or all that Slack tells of."""
     slash_command: SlackCommand = SlackCommand.model_construct()
     """The slash command."""
+    assistant: SlackAssistant = SlackAssistant.model_construct()
+    """The app as an assistant in Slack's side panel."""
     markup: Literal["markdown", "mrkdwn"] = "markdown"
     """What text is sent as: Markdown, which Slack shows with tables and headings, or Slack's own older notation."""
     text_chunk_limit: int = Field(default=4000, ge=200, le=4000)
@@ -204,7 +230,7 @@ class SlackSettings(SlackAccount, SeveralAccounts[SlackAccount]):
     """The account `default`, and further apps by name."""
 
     ACCOUNT: ClassVar[type[BaseModel]] = SlackAccount
-    OWN: ClassVar[tuple[str, ...]] = tuple(TOKENS)
+    OWN: ClassVar[tuple[str, ...]] = (*TOKENS, "user_token")
     SECRETS: ClassVar[tuple[str, ...]] = tuple(TOKENS)
 
     accounts: dict[str, SlackAccount] = Field(default_factory=dict)

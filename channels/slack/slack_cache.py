@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from channels.common.recent import Recent
+
+if TYPE_CHECKING:
+    from channels.slack.assistant import AssistantThread
 
 PLACE = tuple[str, str]
 """A channel, and the time stamp of a message in it."""
@@ -17,7 +21,7 @@ class SlackCache:
     ``dms``: the private channel of each person. ``threads``: the thread that a message of ours is in ("" for none). ``starters``: what
     the messages say that a thread may begin with. ``fresh``: the messages that were new to this process. ``names``: what people are
     called. ``writers``: who wrote last in a conversation, by its address. ``former``: the id that a group had before Slack gave it
-    another. ``commands``: the names that the gateway offered for a menu.
+    another. ``commands``: the names that the gateway offered for a menu. ``assistant``: the threads of the side panel.
     """
 
     dms: dict[str, str] = field(default_factory=dict)
@@ -28,3 +32,4 @@ class SlackCache:
     writers: Recent[str, str] = field(default_factory=Recent)
     former: dict[str, str] = field(default_factory=dict)
     commands: frozenset[str] = frozenset()
+    assistant: Recent[PLACE, AssistantThread] = field(default_factory=Recent)

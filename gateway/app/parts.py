@@ -14,6 +14,7 @@ from channels.platform import Policy
 from channels.protocol import Channel
 from channels.silent import SilentChannel, is_silent
 from channels.terminal.channel import TerminalChannel
+from gateway.agents.memory_stores import owner_zone
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.todo_lists import TodoLists
 from gateway.api.handlers.todo_requests import TodoHandlers
@@ -69,6 +70,7 @@ from gateway.sandbox.service import CommandSandbox
 from gateway.settings.messages import largest_file
 from gateway.settings.root import Settings, SettingsStore
 from gateway.supervision.channel_supervisor import ChannelRunner, ChannelSupervisor
+from gateway.tools.message_search_provider import MessageSearchProvider
 from gateway.turns.storage_retry import StorageRetry
 from gateway.turns.worker import ResetDue, go_on
 
@@ -404,7 +406,16 @@ class GatewayParts:
     def _providers(self, agent: str) -> Sequence[ToolProvider]:
         """Return the providers of an agent's further tools. Called while it is being built; each part adds its own here."""
         own = FixedTools("automation", self.automation.tools(agent))
-        return [own, self.automation.calendar.provider(agent), *self.mail.providers(agent), *self.mcp.providers(agent)]
+        search = self._message_search(agent)
+        return [own, self.automation.calendar.provider(agent), *self.mail.providers(agent), *self.mcp.providers(agent), search]
+
+    def _message_search(self, agent: str) -> ToolProvider:
+        settings = self.settings
+        return MessageSearchProvider(
+            lambda: settings.current.channels,
+            self.deps.fetcher,
+            lambda: owner_zone(settings.current.agent(agent)),
+        )
 
     def _further_command(self, name: str) -> FurtherCommand | None:
         if name == "memory":

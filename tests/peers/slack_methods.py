@@ -57,6 +57,31 @@ def set_status(home: Workspace, given: dict[str, Any], _: Events) -> dict[str, A
     return {}
 
 
+def set_prompts(home: Workspace, given: dict[str, Any], _: Events) -> dict[str, Any]:
+    _side_panel(home, given)
+    prompts = parsed(given.get("prompts"))
+    if not isinstance(prompts, list) or not 1 <= len(prompts) <= 4:
+        raise Refused("invalid_arguments")
+    if not all(set(one) == {"title", "message"} and one["title"] and one["message"] for one in prompts):
+        raise Refused("invalid_arguments")
+    home.prompts.append((str(given.get("title") or ""), [one["title"] for one in prompts]))
+    return {}
+
+
+def set_title(home: Workspace, given: dict[str, Any], _: Events) -> dict[str, Any]:
+    _side_panel(home, given)
+    if not given.get("title"):
+        raise Refused("invalid_arguments")
+    home.titles.append(given["title"])
+    return {}
+
+
+def _side_panel(home: Workspace, given: dict[str, Any]) -> None:
+    home.need("assistant:write")
+    if not any(one["ts"] == given.get("thread_ts") for one in home.there(given, "channel_id")):
+        raise Refused("invalid_thread_ts")
+
+
 def post_message(home: Workspace, given: dict[str, Any], events: Events) -> dict[str, Any]:
     there = home.there(given)
     message: dict[str, Any] = {"user": BOT, "bot_id": BOT_ID, **home.spoken(given), **_threaded(there, given)}
@@ -286,6 +311,8 @@ METHODS: dict[str, Callable[[Workspace, dict[str, Any], Events], dict[str, Any]]
     "conversations.history": history,
     "conversations.replies": replies,
     "assistant.threads.setStatus": set_status,
+    "assistant.threads.setSuggestedPrompts": set_prompts,
+    "assistant.threads.setTitle": set_title,
     "chat.postMessage": post_message,
     "chat.update": update,
     "chat.delete": delete,

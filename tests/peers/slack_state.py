@@ -38,11 +38,14 @@ class Workspace:
             "reactions:write",
             "reactions:read",
             "users:read",
+            "assistant:write",
         }
     )
     names: dict[str, str] = field(default_factory=dict)
     pings: list[str] = field(default_factory=list)
     statuses: list[str] = field(default_factory=list)
+    prompts: list[tuple[str, list[str]]] = field(default_factory=list)
+    titles: list[str] = field(default_factory=list)
     outside: set[str] = field(default_factory=set)
     archived: set[str] = field(default_factory=set)
     strangers: set[str] = field(default_factory=set)
