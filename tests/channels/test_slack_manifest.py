@@ -33,6 +33,8 @@ SCOPES = {
     "users_info": "users:read",
 }
 """What the library's calls need, as Slack's reference has it."""
+SIDE_PANEL = {"assistant_threads_setSuggestedPrompts", "assistant_threads_setTitle"}
+"""Calls of the side panel, which has a manifest of its own behind the first: they need assistant:write."""
 ALONE = {"auth_test", "apps_connections_open"}
 EVENT_SCOPES = {"app_mentions:read", "commands"}
 
@@ -47,7 +49,7 @@ def sources() -> str:
 
 
 def test_the_manifest_asks_for_the_scopes_of_every_call_that_is_made() -> None:
-    called = set(re.findall(r"web\.([a-z]+_\w+)\(", sources())) - ALONE
+    called = set(re.findall(r"web\.([a-z]+_\w+)\(", sources())) - ALONE - SIDE_PANEL
     assert called <= set(SCOPES), "a call whose scope is not known here"
     needed = {scope for call in called for scope in SCOPES[call].split()}
     assert set(manifest()["oauth_config"]["scopes"]["bot"]) == needed | EVENT_SCOPES == set(NEEDED)
@@ -58,6 +60,14 @@ def test_the_manifest_subscribes_to_the_events_that_are_taken() -> None:
     listed = set(manifest()["settings"]["event_subscriptions"]["bot_events"])
     assert {name.partition(".")[0] for name in listed} == taken
     assert {name for name in listed if "." in name} == {f"message.{kind}" for kind in ("channels", "groups", "im", "mpim")}
+
+
+def test_what_the_side_panel_needs_is_asked_for_apart() -> None:
+    found: dict[str, Any] = yaml.safe_load(re.findall(r"```yaml\n(features:\n  assistant_view.*?)```", PAGE, re.DOTALL)[0])
+    assert found["oauth_config"]["scopes"]["bot"] == ["assistant:write"]
+    taken = set(re.findall(r'"(\w+)": self\._assistant\.', sources()))
+    assert set(found["settings"]["event_subscriptions"]["bot_events"]) == taken
+    assert set(re.findall(r"web\.([a-z]+_\w+)\(", sources())) >= SIDE_PANEL
 
 
 def test_the_manifests_command_is_the_one_that_is_listened_to() -> None:
