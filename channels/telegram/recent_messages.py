@@ -22,10 +22,14 @@ class SeenMessages:
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, str], tuple[str | None, bool]] = OrderedDict()
+        self.newest_private = 0
+        """The highest id of a message in a private chat: Telegram numbers the messages of all private chats of a bot together."""
 
     def note(self, chat: str, message: str, thread: str | None, *, mine: bool) -> None:
         """Remember a message."""
         self._seen[chat, message] = (thread, mine)
+        if message.isdecimal() and not chat.startswith("-"):
+            self.newest_private = max(self.newest_private, int(message))
         self._seen.move_to_end((chat, message))
         while len(self._seen) > MESSAGES:
             self._seen.popitem(last=False)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The ids that earlier attempts recorded: of the message for the text, and of the file.
+    """The ids that earlier attempts recorded: of the message for the text, and of the file; ``after`` is one that is older than both.
 
     They are valid in their chat only: a group that became a supergroup has new message ids.
     """
@@ -38,6 +38,7 @@ class Progress:
     chat: str
     text: int | None = None
     file: int | None = None
+    after: int | None = None
 
     def written(self) -> str:
         """Return it as a string for ``read``."""
@@ -57,6 +58,8 @@ def read(recorded: str | None, chat: str) -> Progress:
 
 
 PLACEHOLDER = "…"
+CANDIDATES = 5
+"""Ids that are tried for an ellipsis that was left behind: other private chats of the bot use up ids, too."""
 _GONE = ("to edit not found", "can't be edited", "message_id_invalid")
 
 
@@ -139,11 +142,32 @@ class Sender:
         """Return the message to edit the text into: that of an earlier attempt, or a new one."""
         if progress.text is not None:
             return progress.text
+        place, newest = outbound.conversation, self._seen.newest_private
+        if place.kind == "direct" and place.thread is None:
+            if outbound.uncertain and progress.after is not None:
+                lost = await self._lost_placeholder(outbound, progress.after, options)
+                if lost is not None:
+                    await record(replace(progress, text=lost).written())
+                    return lost
+            elif newest:
+                progress = replace(progress, after=newest)
+                await record(progress.written())
         await self._pacer.turn(outbound.conversation.id)
         plain_options = {key: value for key, value in options.items() if key != "reply_markup"}
         message = await self._bot.send_message(text=PLACEHOLDER, **plain_options)
         await record(replace(progress, text=message.message_id).written())
         return self._noted(message, outbound.conversation)
+
+    async def _lost_placeholder(self, outbound: Outbound, after: int, options: dict[str, Any]) -> int | None:
+        """Return the ellipsis that an attempt left behind whose answer never came, with the text put in its place; None if there is none.
+
+        In a private chat nothing else of the bot can have come between, and what a person wrote cannot be edited.
+        """
+        for candidate in range(after + 1, after + 1 + CANDIDATES):
+            known = self._seen.find(outbound.conversation.id, str(candidate))
+            if known is None and await self._edited(candidate, styled(outbound.text), options):
+                return self._noted_id(candidate, outbound.conversation)
+        return None
 
     async def _edited(self, message_id: int, content: Styled, options: dict[str, Any]) -> bool:
         """Edit the text into a message. Returns False if that message is gone."""
@@ -203,8 +227,11 @@ class Sender:
         return send_error(error, self._bot)
 
     def _noted(self, message: Message, conversation: ChatAddress) -> int:
-        self._seen.note(conversation.id, str(message.message_id), conversation.thread, mine=True)
-        return message.message_id
+        return self._noted_id(message.message_id, conversation)
+
+    def _noted_id(self, message: int, conversation: ChatAddress) -> int:
+        self._seen.note(conversation.id, str(message), conversation.thread, mine=True)
+        return message
 
     def _options(self, outbound: Outbound) -> dict[str, Any]:
         return placing(outbound.conversation) | company(outbound) | preview(wanted=self._settings.link_preview)

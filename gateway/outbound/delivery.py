@@ -104,7 +104,7 @@ class Delivery:
         self._delivered = delivered or _nothing_to_do
         self._listener: DeliveryListener = listener or _Nobody()
         self.health = AccountHealth(clock, self._listener.away)
-        self._doubts = AmbiguousSends()
+        self._doubts = AmbiguousSends(clock)
         self._wall = self._wall_ahead()
         self._channels: dict[str, Channel] = {}
         self._ready: set[str] = set()
@@ -304,6 +304,7 @@ class Delivery:
         else:
             self.health.worked(account_of(row.conversation))
             self._doubts.over(row)
+            self._doubts.passed(account_of(row.conversation))
             following = await self._surely(lambda: self._outbox.sent(row.id, sent.platform_id))
             for path in row.enclosure.paths if row.enclosure is not None else ():
                 await self._delivered(path)
@@ -361,11 +362,14 @@ class Delivery:
         await self._surely(lambda: self._outbox.retry_later(row.id, at, firm=firm))
 
     async def _doubted(self, channel: Channel, row: OutboxRow, error: Exception, *, noted: bool) -> None:
-        """Schedule a retry. If duplicates would be visible, retries are limited; then give up and tell the person and the owner."""
+        """Schedule a retry. Where duplicates would be visible, or others go through, retries are limited; then person and owner are told."""
         if not isinstance(error, Uncertain):
             log.error("unexpected error in channel %s", channel.name, exc_info=error)
         self.health.failed(account_of(row.conversation), str(error))
         wait, safe = self._doubts.note(row), noted or is_safe(channel, row)
+        if self._doubts.is_alone(row):
+            await self._settled_alone(row, error)
+            return
         if safe or not self._doubts.enough(row):
             at = self._clock.now() + timedelta(seconds=self._backoff(row.attempt)) if safe else self._later(wait)
             await self._surely(lambda: self._outbox.ambiguous(row.id, at))
@@ -373,6 +377,13 @@ class Delivery:
         log.warning("a message to %s may have arrived and is not sent again: %s", row.conversation.address, error)
         await self._surely(lambda: self._outbox.dead(row.id, f"may have arrived: {error}", tell=True))
         self._listener.given_up(row.conversation.address, "may or may not have arrived, and is not sent again")
+
+    async def _settled_alone(self, row: OutboxRow, error: Exception) -> None:
+        """Give up a message on which the platform fails for good, for those behind it. A notice tells whom it was for how to get it."""
+        log.warning("a message to %s is given up: it fails while others go through: %s", row.conversation.address, error)
+        self._doubts.over(row)
+        await self._surely(lambda: self._outbox.dead(row.id, f"fails while others go through: {error}", tell=True))
+        self._listener.given_up(row.conversation.address, "failed again and again while other messages went through")
 
     async def _surely(self, note: Callable[[], Coroutine[Any, Any, Noted]]) -> Noted:
         """Store the outcome of a send, because it has happened: again on a full disk, and once more when cancelled meanwhile.

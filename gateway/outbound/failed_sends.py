@@ -11,6 +11,7 @@ from agent.timing import Clock
 from channels.messages import CLIENT_CHANNELS
 from channels.protocol import Channel
 from gateway.ledger.rows import OutboxRow
+from gateway.ledger.values import account_of
 
 LADDER: Final = (1.0, 5.0, 30.0, 120.0, 300.0)
 """Seconds to wait after the first, second ... attempt with unknown outcome; the last value repeats. Most outages are over within
@@ -19,19 +20,53 @@ ASKING: Final = (1.0, 5.0, 10.0, 30.0)
 """Seconds between health checks of the platform, which send nothing and may be more frequent."""
 MOST: Final = 8
 """Attempts with unknown outcome after which a message is given up, which takes about 15 minutes."""
+ALONE: Final = 3
+"""Attempts that failed each after something else had been sent on the account: then it is the message that the platform fails on."""
+ALONE_SECONDS: Final = 60.0
+"""How long a message is tried at least before that is believed: a part of a platform may be out of order for a moment."""
+
+
+@dataclass
+class _Failing:
+    """A message that fails. ``passed`` is how much its account had sent at the last attempt, ``alone`` how often it failed alone."""
+
+    since: float
+    passed: int
+    alone: int = 0
 
 
 class AmbiguousSends:
     """The sends with unknown outcome of this process. Others in the ledger are from an earlier process."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._ours: set[int] = set()
         self._asked: dict[int, int] = {}
+        self._failing: dict[int, _Failing] = {}
+        self._passed: dict[str, int] = {}
+
+    def passed(self, account: str) -> None:
+        """Record that a message was sent on an account."""
+        self._passed[account] = self._passed.get(account, 0) + 1
+
+    def is_alone(self, row: OutboxRow) -> bool:
+        """Whether a message keeps failing while others on its account go through."""
+        known = self._failing.get(row.id)
+        return (
+            known is not None
+            and known.alone >= ALONE
+            and self._clock.monotonic() - known.since >= ALONE_SECONDS
+            and not row.notice
+        )
 
     def note(self, row: OutboxRow) -> float:
         """Record an attempt with unknown outcome; return the seconds to wait before the next one."""
         self._ours.add(row.id)
         self._asked.pop(row.id, None)
+        passed = self._passed.get(account_of(row.conversation), 0)
+        known = self._failing.setdefault(row.id, _Failing(self._clock.monotonic(), passed))
+        known.alone += passed > known.passed
+        known.passed = passed
         return LADDER[min(row.doubts, len(LADDER) - 1)]
 
     def unanswered(self, row: OutboxRow) -> float:
@@ -43,6 +78,7 @@ class AmbiguousSends:
         """Forget a message whose outcome is known."""
         self._ours.discard(row.id)
         self._asked.pop(row.id, None)
+        self._failing.pop(row.id, None)
 
     def restarted(self, row: OutboxRow) -> bool:
         """Whether the process was restarted since an attempt that may have arrived."""

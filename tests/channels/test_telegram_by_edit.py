@@ -74,12 +74,39 @@ async def test_an_edit_of_unknown_outcome_is_repeated_unseen(peer: TelegramPeer,
     assert read(peer) == ["It is under the pot."]
 
 
-async def test_only_the_ellipsis_can_be_left_over(peer: TelegramPeer, line: Line) -> None:
+async def test_where_no_message_was_seen_before_only_the_ellipsis_can_be_left_over(peer: TelegramPeer, line: Line) -> None:
     peer.fault("sendMessage", "drop_after")
     with pytest.raises(Uncertain):
         await line.send()
     await line.send(uncertain=True)
     assert read(peer) == ["…", "It is under the pot."]
+
+
+async def test_an_ellipsis_that_a_kill_left_behind_becomes_the_answer(peer: TelegramPeer, line: Line) -> None:
+    await line.send()
+    line.recorded = None
+    peer.fault("sendMessage", "drop_after")
+    with pytest.raises(Uncertain):
+        await line.send()
+    await peer.say(43, "hello", name="Ben")
+    await peer.say(ANNA, "are you there?")
+    after = Line(peer)  # of another process, which has seen nothing
+    after.recorded = line.recorded
+    await after.send(uncertain=True)
+    await after.channel.close()
+    assert read(peer) == ["It is under the pot."] * 2
+    assert peer.transcript(ANNA)[-1] == ("Anna", "are you there?")
+
+
+async def test_what_the_bot_said_otherwise_is_never_overwritten(peer: TelegramPeer, line: Line) -> None:
+    await line.send()
+    line.recorded = None
+    peer.fault("sendMessage", "drop_before")
+    with pytest.raises(Uncertain):
+        await line.send()
+    await line.send(uncertain=True)
+    assert read(peer) == ["It is under the pot."] * 2
+    assert len({one["message_id"] for one in peer.chats.messages[ANNA]}) == 3
 
 
 @pytest.mark.parametrize("wording", ["MESSAGE_ID_INVALID", "message can't be edited"])
@@ -89,7 +116,15 @@ async def test_a_message_that_cannot_be_edited_any_more_is_sent_anew(peer: Teleg
     assert read(peer) == ["…", "It is under the pot."]
 
 
-@given(st.builds(Progress, chat=st.text(), text=st.none() | st.integers(1), file=st.none() | st.integers(1)))
+@given(
+    st.builds(
+        Progress,
+        chat=st.text(),
+        text=st.none() | st.integers(1),
+        file=st.none() | st.integers(1),
+        after=st.none() | st.integers(1),
+    )
+)
 def test_what_was_recorded_is_read_back_in_its_own_chat_alone(progress: Progress) -> None:
     assert read_progress(progress.written(), progress.chat) == progress
     assert read_progress(progress.written(), progress.chat + "0") == Progress(chat=progress.chat + "0")

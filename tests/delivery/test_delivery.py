@@ -145,12 +145,18 @@ class SetBack(ManualClock):
 
 
 @asynccontextmanager
-async def scene(folder: Path, *script: Outcome, ready: bool = True, clock: ManualClock | None = None) -> AsyncIterator[Scene]:
+async def scene(
+    folder: Path,
+    *script: Outcome,
+    ready: bool = True,
+    clock: ManualClock | None = None,
+    platform: Platform | None = None,
+) -> AsyncIterator[Scene]:
     clock = clock or ManualClock(NOON)
     ledger = await SqliteLedger.open(folder / "ledger.sqlite", clock)
     told = Told()
     delivery = Delivery(ledger.outbox, clock, jitter=lambda: 1.0, listener=told)
-    platform = Platform(script=list(script))
+    platform = platform or Platform(script=list(script))
     channel: Channel = platform
     delivery.attach(channel)
     if ready:
@@ -555,3 +561,40 @@ async def test_whatever_the_platform_answers_each_chunk_is_shown_in_order_and_do
             assert set(wanted) - dead <= set(seen)
             marked = [attempt.text for attempt in s.platform.attempts if attempt.uncertain]
             assert all(seen.count(text) <= 1 + marked.count(text) for text in seen)
+
+
+class Poisoned(Platform):
+    """A platform that fails on one text, whatever else it takes."""
+
+    async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
+        if outbound.text == "poison":
+            self.attempts.append(outbound)
+            raise Uncertain("HTTP 500")
+        return await super().send(outbound, record)
+
+
+@pytest.mark.parametrize("safe", [False, True])
+async def test_a_message_that_a_platform_fails_on_while_others_go_through_is_given_up_within_minutes(
+    tmp_path: Path, *, safe: bool
+) -> None:
+    async with scene(tmp_path, platform=Poisoned(repeats_safely=safe)) as s:
+        await s.say("poison", "behind it")
+        for number in range(20):
+            await s.say(f"to Ben {number}", chat="43")
+            await s.later(15)
+        mine = [text for chat, text in s.platform.shown if chat == "42"]
+        assert mine[1:] == ["behind it"]
+        assert "- poison" in mine[0], "the notice names it"
+        assert "/missed" in mine[0]
+        assert [how for _, how in s.told.losses] == ["failed again and again while other messages went through"]
+        [dead] = await s.ledger.outbox.latest(["dead"])
+        assert dead.text == "poison", "it is kept, and comes with /missed"
+
+
+async def test_in_an_outage_of_everything_no_message_is_given_up_early(tmp_path: Path) -> None:
+    async with scene(tmp_path, platform=Poisoned(repeats_safely=True)) as s:
+        await s.say("poison")
+        await s.say("poison", chat="43")
+        await s.later(600, 10)
+        assert s.told.losses == []
+        assert await s.ledger.outbox.latest(["dead"]) == []
