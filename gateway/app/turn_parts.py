@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from channels.messages import API, ChatAddress
+from channels.messages import API, CLIENT_CHANNELS, ChatAddress
 from channels.protocol import Channel
 from channels.terminal.channel import LOCAL, TerminalChannel
 from gateway.agents.running_agent import RunningAgent
@@ -26,6 +26,7 @@ from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import Router
 from gateway.settings.block_streaming import Manner, manner_of
+from gateway.settings.messages import prefix_of
 from gateway.settings.root import SettingsStore
 from gateway.turns.answering import Answering
 from gateway.turns.ending import Results, TurnEndings
@@ -113,9 +114,11 @@ class TurnParts:
         )
 
     def _signature(self, arrived: RoutedMessage) -> str:
-        """The agent's name at the beginning of a reply, where several agents answer."""
-        several = not arrived.actor.local and len(self._router.answering(arrived.inbound.conversation)) > 1
-        return f"**{self._agents[arrived.route.agent].profile.name}:** " if several else ""
+        """What a reply begins with: the agent's name where several agents answer, or as the settings say."""
+        place, name = arrived.inbound.conversation, self._agents[arrived.route.agent].profile.name
+        several = not arrived.actor.local and len(self._router.answering(place)) > 1
+        chosen = None if place.channel in CLIENT_CHANNELS else self._settings.current.messages.response_prefix
+        return prefix_of(chosen, name, several=several)
 
     def _manner(self, place: ChatAddress, agent: RunningAgent) -> Manner:
         """How an agent's reply is split into blocks in a conversation."""

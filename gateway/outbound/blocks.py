@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random as system_random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,7 +56,10 @@ class Blocks:
         signature: str = "",
         greeting: str = "",
         secret_filter: SecretFilter | None = None,
+        random: Callable[[], float] = system_random.random,
     ) -> None:
+        self._clock = clock
+        self._random = random
         self._secret_filter = secret_filter
         self._ledger = ledger
         self._channel = channel
@@ -113,6 +117,12 @@ class Blocks:
                     log.error("unexpected error in block streaming", exc_info=outcome)
         await self._send(whole=True)
 
+    async def pause(self) -> None:
+        """Wait before a further block, as the settings say. Not before the first."""
+        shortest, longest = self._manner.pause
+        if self._queued and longest > 0:
+            await self._clock.sleep(shortest + (longest - shortest) * self._random())
+
     def left_of(self, reply: str) -> tuple[str, bool]:
         """Return the unsent rest of the turn's last answer, and whether a part of it was sent already."""
         return left_of(reply, self._entries(), finished=self._manner.sent != "whole")
@@ -157,6 +167,7 @@ class Blocks:
                 cut = partial(
                     replies, self._channel, self._arrived, knows=self._ledger.inbox.knows, secret_filter=self._secret_filter
                 )
+                await self.pause()
                 rows = await cut(text, continued=not piece.begins, before=before_it)
                 before = [] if self._queued else await cut(self.greeting)
                 await self._ledger.outbox.enqueue_for_turn(

@@ -362,7 +362,7 @@ class Delivery:
         await self._surely(lambda: self._outbox.retry_later(row.id, at, firm=firm))
 
     async def _doubted(self, channel: Channel, row: OutboxRow, error: Exception, *, noted: bool) -> None:
-        """Schedule a retry. Where duplicates would be visible, or others go through, retries are limited; then person and owner are told."""
+        """Schedule a retry. Where duplicates would show, or others go through, retries are limited; then person and owner are told."""
         if not isinstance(error, Uncertain):
             log.error("unexpected error in channel %s", channel.name, exc_info=error)
         self.health.failed(account_of(row.conversation), str(error))

@@ -20,8 +20,8 @@ ASKING: Final = (1.0, 5.0, 10.0, 30.0)
 """Seconds between health checks of the platform, which send nothing and may be more frequent."""
 MOST: Final = 8
 """Attempts with unknown outcome after which a message is given up, which takes about 15 minutes."""
-ALONE: Final = 3
-"""Attempts that failed each after something else had been sent on the account: then it is the message that the platform fails on."""
+ALONE: Final = 2
+"""Further attempts that failed, each after something else had been sent on the account: then the platform fails on the message."""
 ALONE_SECONDS: Final = 60.0
 """How long a message is tried at least before that is believed: a part of a platform may be out of order for a moment."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Sending = Literal["whole", "finished", "written"]
 """When text is sent: at the end of the turn, after each finished answer, or while it is written."""
 
+NATURAL = (0.8, 2.5)
+"""Seconds of a pause that looks natural."""
 ROOM = 0.75
 """Maximum ratio of minimum to maximum block length, so that there is a choice of places to split."""
 
@@ -46,6 +48,25 @@ class BlockChunking(Section):
     """Where a block of sufficient length ends; at a lesser break only if it would become too long."""
 
 
+class HumanDelay(Section):
+    """A pause between the blocks of an answer, as of somebody who types."""
+
+    mode: Literal["off", "natural", "custom"] = "off"
+    """Whether there is a pause: none, one of 0.8 to 2.5 seconds, or one between `minMs` and `maxMs`."""
+    min_ms: Annotated[int, Field(ge=0, le=10_000)] = 800
+    """The shortest pause with `custom`, in milliseconds."""
+    max_ms: Annotated[int, Field(ge=0, le=10_000)] = 2500
+    """The longest pause with `custom`, in milliseconds."""
+
+    def bounds(self) -> tuple[float, float]:
+        """Return the shortest and the longest pause in seconds."""
+        if self.mode == "off":
+            return 0.0, 0.0
+        if self.mode == "natural":
+            return NATURAL
+        return self.min_ms / 1000, max(self.min_ms, self.max_ms) / 1000
+
+
 class BlockStreaming(Section):
     """Sends an answer in blocks while it is being written."""
 
@@ -58,6 +79,8 @@ class BlockStreaming(Section):
     """Length of blocks, and where they end."""
     block_streaming_coalesce: BlockCoalescing = BlockCoalescing.model_construct()
     """How blocks are merged before they are sent."""
+    human_delay: HumanDelay = HumanDelay.model_construct()
+    """A pause between blocks on chat platforms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +88,7 @@ class Manner:
     """How an agent's text is sent in one conversation.
 
     ``least``: minimum length of a finished answer, in characters. ``limits``: length of a block of an unfinished one.
-    ``resting``: minimum length of a block after ``idle`` seconds without new text.
+    ``resting``: minimum length of a block after ``idle`` seconds without new text. ``pause``: seconds between two blocks, from and to.
     """
 
     sent: Sending = "whole"
@@ -73,10 +96,18 @@ class Manner:
     limits: Limits = field(default_factory=lambda: Limits(800, 1200))
     resting: int = 800
     idle: float = 1.0
+    pause: tuple[float, float] = (0.0, 0.0)
 
 
 def manner_of(messages: BlockSettings, channels: ChannelsSettings, agent: BlockStreaming, channel: str, account: str) -> Manner:
     """Return how one agent's text is sent by an account of a channel. The most specific setting applies."""
+    manner = _manner_of(messages, channels, agent, channel, account)
+    return manner if channel in CLIENT_CHANNELS else replace(manner, pause=agent.human_delay.bounds())
+
+
+def _manner_of(
+    messages: BlockSettings, channels: ChannelsSettings, agent: BlockStreaming, channel: str, account: str
+) -> Manner:
     section = channels.account(channel, account)
     said: bool | None = getattr(section, "block_streaming", None)
     asked = said

@@ -45,6 +45,16 @@ class AttachmentSettings(Section):
     """Maximum total size of an agent's ``inbox`` folders in bytes; beyond it the oldest files are deleted. 0: unlimited."""
 
 
+def prefix_of(response_prefix: str | None, name: str, *, several: bool) -> str:
+    """Return what an answer of the agent called ``name`` begins with. ``several``: other agents answer in the conversation, too."""
+    if response_prefix is None:
+        return f"**{name}:** " if several else ""
+    if response_prefix.strip() == "auto":
+        return f"[{name}] "
+    prefix = response_prefix.replace("{agent}", name)
+    return prefix if not prefix or prefix[-1].isspace() else f"{prefix} "
+
+
 def largest_file(channels: ChannelsSettings, place: ChatAddress) -> int | None:
     """Return ``mediaMaxMb`` of the conversation's account, or of its channel, in bytes."""
     said: float | None = getattr(channels.account(place.channel, place.account), "media_max_mb", None)
@@ -136,5 +146,7 @@ class MessagesSettings(Section):
     """What happens when somebody reacts with an emoji: it is ignored, added to the next message, or answered."""
     tts: TtsSettings = TtsSettings.model_construct()
     """Answers as voice messages."""
+    response_prefix: Annotated[str, Field(max_length=200)] | None = None
+    """What each answer on a chat platform begins with; `{agent}` stands for the agent's name, and `auto` for `[name]`. Unset: nothing, or the name where several agents answer."""  # noqa: E501
     bots_in_a_row: Annotated[int, Field(ge=0, le=1000)] = 4
     """Maximum number of consecutive messages from bots in a conversation, on channels that accept bots, until a person writes again."""

@@ -163,6 +163,8 @@ class TurnEndings:
         asked = context.message.automation is None
         buttons = after_turn(result.failure if result else None, text, context.message.actor) if asked else ()
         left, continued = blocks.left_of(text)
+        if left:
+            await blocks.pause()
         said = with_asides(left, context.record, result, continued=continued)
         if self._spoken is not None and not buttons and self._spoken.replaces_text(context.message.row.uid):
             said = ""
