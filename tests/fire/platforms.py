@@ -174,7 +174,8 @@ class WatchedTelegram(TelegramPeer, Watched):
         if file is None:
             await self.say(OWNER, text)
         else:
-            await self.attach(OWNER, "document", file.content, file.name, file.media_type, text=text)
+            kind = {"image/jpeg": "photo", "audio/ogg": "voice"}.get(file.media_type, "document")
+            await self.attach(OWNER, kind, file.content, file.name, file.media_type, text=text)
 
     async def correct(self, before: str, text: str) -> None:
         [written] = [one for one in self.chats.messages[OWNER] if one.get("text") == before]

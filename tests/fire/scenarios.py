@@ -69,7 +69,7 @@ class Verdict:
 class Scenario:
     """``youth`` is said beforehand, once, to a house that nobody kills; ``says`` is what the kills fall upon.
 
-    ``platform`` is one of ``PLATFORMS``.
+    ``platform`` is one of ``PLATFORMS``. ``outside``: it is tried by ``make fire`` alone, not by ``make test``.
     What is in ``meanwhile`` too is not said at the beginning, but when a peer is asked, such as the model for the second time; what
     waits for ``NEVER`` is said when all else is over. ``files`` come with what is said. ``corrections`` are no messages, but what an
     earlier one (their value) was changed to; ``besides`` are answers that may be given too, once. ``decides`` is what the person answers
@@ -91,6 +91,7 @@ class Scenario:
     decides: str = ""
     changes: tuple[str, ...] = ()
     also: Callable[[World, Verdict], Awaitable[None]] | None = None
+    outside: bool = False
     prepare: Callable[[Path], Awaitable[None]] | None = None
     posts: dict[str, dict[str, str]] = field(default_factory=dict)
     caller: Callable[[World], Awaitable[None]] | None = None
@@ -356,6 +357,9 @@ _DO_AND_TELL: dict[str, Any] = {
     "deeds": ("alpha", "beta"),
     "meanwhile": {"tell me plum": ("model", 1), "please do beta": ("model", 2)},
 }
+_PHOTO = Document("jpg", b"\xff\xd8\xff\xe0 of a garden" + bytes(20_000), "image/jpeg")
+_VOICE = Document("ogg", b"OggS" + bytes(range(256)) * 60, "audio/ogg")
+"""Telegram gives photos and voice messages no names: theirs are how the kept files end."""
 _LETTER = Document("letter.txt", b"tell me quince\n" + b"and all the best to everybody at home\n" * 4000)
 """It is quoted to the model from its beginning on, which so answers it too."""
 
@@ -424,6 +428,15 @@ SCENARIOS = {
             for name, platform in (("mail", "email"), ("mail without copies", "email without copies"))
             for one in WIDELY
             if not one.corrections  # a mail cannot be changed
+        ),
+        Scenario(
+            "a photo and a voice message",
+            says=("look at this and tell me apple", "listen and tell me plum", "please do alpha"),
+            answers=("heard apple", "heard plum", "done alpha"),
+            deeds=("alpha",),
+            files={"look at this and tell me apple": _PHOTO, "listen and tell me plum": _VOICE},
+            also=_file_is_kept,
+            outside=True,
         ),
         Scenario("answered together", **_DO_AND_TELL, settings={"queue": {"mode": "collect"}}),
         Scenario("asked and approved", **_ASKED, answers=("done alpha", "heard plum", "done beta"), decides="once"),
