@@ -140,9 +140,10 @@ class Platform:
     variables that may hold the secrets of the account `default`, by field of the section. ``identity`` is the field that differs between
     any two bots; without it the first of ``env``.
     ``chat_ids`` are regular expressions of the ids of private chats and groups (``ChatAddress.id``); without one any id is possible.
-    ``guide`` tells a person how to get a bot. ``make_with_state`` is called in place of ``make`` where the installation is known, and
-    ``device`` gives the tools for the device that an account keeps in such a folder. ``search`` searches what the owner can read there,
-    from the settings of one account, where they have a token for it.
+    ``guide`` tells a person how to get a bot. ``allows_group`` is the setting that lets the bot be spoken to in a group, below the
+    account's section: ``{id}`` stands for the group and ``{space}`` for its server. ``make_with_state`` is called in place of
+    ``make`` where the installation is known, and ``device`` gives the tools for the device that an account keeps in such a folder.
+    ``search`` searches what the owner can read there, from the settings of one account, where they have a token for it.
     """
 
     name: str

@@ -57,5 +57,6 @@ PLATFORM = Platform(
     env={"bot_token": "SLACK_BOT_TOKEN", "app_token": "SLACK_APP_TOKEN", "signing_secret": "SLACK_SIGNING_SECRET"},
     chat_ids={"direct": r"[UW][A-Z0-9]{2,20}", "group": r"[CG][A-Z0-9]{2,20}"},
     guide=GUIDE,
+    allows_group="channels.{id}.allow",
     search=search,
 )

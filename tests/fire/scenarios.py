@@ -69,7 +69,7 @@ class Verdict:
 class Scenario:
     """``youth`` is said beforehand, once, to a house that nobody kills; ``says`` is what the kills fall upon.
 
-    ``platform`` is one of ``PLATFORMS``. ``outside``: it is tried by ``make fire`` alone, not by ``make test``.
+    ``platform`` is one of ``PLATFORMS``.
     What is in ``meanwhile`` too is not said at the beginning, but when a peer is asked, such as the model for the second time; what
     waits for ``NEVER`` is said when all else is over. ``files`` come with what is said. ``corrections`` are no messages, but what an
     earlier one (their value) was changed to; ``besides`` are answers that may be given too, once. ``decides`` is what the person answers
@@ -91,7 +91,6 @@ class Scenario:
     decides: str = ""
     changes: tuple[str, ...] = ()
     also: Callable[[World, Verdict], Awaitable[None]] | None = None
-    outside: bool = False
     prepare: Callable[[Path], Awaitable[None]] | None = None
     posts: dict[str, dict[str, str]] = field(default_factory=dict)
     caller: Callable[[World], Awaitable[None]] | None = None
@@ -436,7 +435,6 @@ SCENARIOS = {
             deeds=("alpha",),
             files={"look at this and tell me apple": _PHOTO, "listen and tell me plum": _VOICE},
             also=_file_is_kept,
-            outside=True,
         ),
         Scenario("answered together", **_DO_AND_TELL, settings={"queue": {"mode": "collect"}}),
         Scenario("asked and approved", **_ASKED, answers=("done alpha", "heard plum", "done beta"), decides="once"),
