@@ -99,6 +99,9 @@ async def measure(name: str, messages: int, chats: int, folder: str) -> None:
         figures = f"{messages / found['took']:.0f}/s, {found['lost']} lost, {found['wrong']} chats out of order"
         print(f"{name}, {messages} messages of {chats} chats: {figures}; {worked:.1f} ms of CPU each   ({BAR})")
     finally:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(10):  # it ends the servers that it started
+                await other.wait()
         with contextlib.suppress(ProcessLookupError):
             other.kill()
         await other.wait()

@@ -42,7 +42,10 @@ class Cast:
 
 
 class RealStage:
-    """One bot with a private chat and a group, encrypted or not. Made by ``made``."""
+    """One bot with a private chat and a group, encrypted or not. Made by ``made``.
+
+    Somebody is invited into the group who never comes: without Ben it would be Anna's private chat.
+    """
 
     lacks = ("offers_its_menu_once",)
     limit = 4000
@@ -62,13 +65,13 @@ class RealStage:
     @classmethod
     async def made(cls, server: Synapse, middleman: Middleman, folder: Path, *, encrypted: bool) -> RealStage:
         number = next(_NUMBERS)
-        bot, anna, ben = [await server.register(f"{name}{number}") for name in ("homebody", "anna", "ben")]
+        bot, anna, ben, carl = [await server.register(f"{name}{number}") for name in ("homebody", "anna", "ben", "carl")]
         cast = Cast(bot, Person(server.root, anna, folder / "anna"), Person(server.root, ben, folder / "ben"))
         for person in (cast.anna, cast.ben):
             await person.sign_in()
         stage = cls(cast, middleman, folder / "bot", encrypted=encrypted)
         stage.private = await cast.anna.make_room(bot, direct=True, encrypted=encrypted)
-        stage.group = await cast.anna.make_room(bot, ben, encrypted=encrypted, name="Kitchen")
+        stage.group = await cast.anna.make_room(bot, ben, carl, encrypted=encrypted, name="Kitchen")
         cast.ben.join(stage.group)
         await stage.settle()
         return stage
