@@ -119,6 +119,19 @@ class SoftTrimSettings(Section):
     """Characters kept of the end."""
 
 
+class AgedTrimSettings(Section):
+    """Showing only a few lines of a tool result when the conversation has gone on for long since."""
+
+    enabled: bool = True
+    """Show only a few lines of results that were old already when the model was last called."""
+    after: Duration = 3600.0
+    """Age of such a result at the model's last call: ``"1h"``, ``"90m"`` or seconds."""
+    head_chars: Annotated[int, Field(ge=0)] = 400
+    """Characters kept of the beginning."""
+    tail_chars: Annotated[int, Field(ge=0)] = 200
+    """Characters kept of the end."""
+
+
 class HardClearSettings(Section):
     """Showing a placeholder in the place of a tool result."""
 
@@ -154,6 +167,8 @@ class PruningSettings(Section):
     """Results are only cleared when they have at least this many characters together."""
     soft_trim: SoftTrimSettings = SoftTrimSettings.model_construct()
     """Showing the beginning and the end of a long tool result."""
+    aged_trim: AgedTrimSettings = AgedTrimSettings.model_construct()
+    """Showing only a few lines of a tool result when the conversation has gone on for long since."""
     hard_clear: HardClearSettings = HardClearSettings.model_construct()
     """Showing a placeholder in the place of a tool result."""
     tools: PrunedToolsSettings = PrunedToolsSettings.model_construct()

@@ -4,10 +4,10 @@
     python benchmarks/cost.py week         only the runs whose names begin so
     python benchmarks/cost.py --json       as JSON
 
-Two scripts: a working week (120 turns in five days, 52 silences over five minutes, 36 turns with tools whose results have 387,000
-characters together, daily resets), and a month (300 turns in bursts, tool results of 1 to 50 thousand characters, summaries,
-weekly resets; the model's real window is smaller than the settings say, so that some requests overflow). Time is turned by hand;
-words, sizes and silences come from a seeded generator.
+Three scripts: a working week (120 turns in five days, 52 silences over five minutes, 36 turns with tools whose results have 387,000
+characters together, daily resets), such a week with breaks of one and of ten hours, with resets and without, and a month (300 turns in
+bursts, tool results of 1 to 50 thousand characters, summaries, weekly resets; the model's real window is smaller than the settings
+say, so that some requests overflow). Time is turned by hand; words, sizes and silences come from a seeded generator.
 """
 
 from __future__ import annotations
@@ -73,6 +73,22 @@ def week(dice: random.Random) -> list[Turn]:
             silence = dice.uniform(20, 200)
         results = (round(sizes.pop() * scale),) if n in tools else ()
         turns.append(Turn(silence if n % 24 else -1, prose(dice, dice.randrange(60, 500)), results))
+    return turns
+
+
+def long_breaks(dice: random.Random) -> list[Turn]:
+    """120 turns in five days, four bursts of six a day: an hour between bursts, ten hours after the third and over night."""
+    sizes = [round(500 * 100 ** ((n + 0.5) / 36)) for n in range(36)]
+    dice.shuffle(sizes)
+    tools = set(dice.sample(range(1, 120), 36))
+    turns = []
+    for n in range(120):
+        if n % 6 == 0:
+            silence = 0.0 if n == 0 else 36_000.0 if n // 6 % 4 in (3, 0) else 3600.0
+        else:
+            silence = dice.choices((120.0, 420.0, 20.0), (6, 3, 1))[0]
+        longest = dice.choices(((20, 160), (200, 900), (2000, 6000)), (70, 22, 8))[0]
+        turns.append(Turn(silence, prose(dice, dice.randrange(*longest)), (sizes.pop(),) if n in tools else ()))
     return turns
 
 
@@ -239,6 +255,11 @@ async def measure(only: str) -> dict[str, dict[str, Any]]:
         "week, no caching": {**weekly, "caching": False},
     }.items():
         runs[name] = week(random.Random(11)), given
+    for name, given in {
+        "long breaks, all defaults": weekly,
+        "long breaks, no resets": {"agent": {}, "session": {"reset": {"mode": "none"}}},
+    }.items():
+        runs[name] = long_breaks(random.Random(13)), given
     capped = {"contextTokens": 60_000}
     off = {**capped, "contextPruning": {"mode": "off"}}
     rule = {"reset": {"mode": "none"}}

@@ -78,10 +78,10 @@ class ContextBudget:
         ttl = SECONDS[context.ttl]
         if settings.is_on(context.model.name) and is_cold(entries, now, settings.ttl or ttl):
             chars = sum(len(segment.text) for segment in context.system()) + sum(map(chars_of, context.messages()))
-            mark = prune(entries, settings, context.window.size, chars)
+            mark = prune(entries, settings, context.window.size, chars, now)
             if mark is not None:
                 await context.transcript.append(self._turn, mark)
-                told = f"{len(mark.trimmed)} old tool results trimmed, {len(mark.cleared)} cleared"
+                told = f"{len(mark.trimmed) + len(mark.aged)} old tool results trimmed, {len(mark.cleared)} cleared"
                 self._emit(Notice(f"✂️ {told}", verbose=True))
         if is_cold(entries, now, ttl):
             context.judge_rhythm()

@@ -139,8 +139,8 @@ def _mark(entry: Entry, session: str) -> Mark | None:
             return Mark(
                 entry=entry.id, session=session, at=entry.at, kind="compaction", told=reason, before=before, after=after
             )
-        case Pruned(trimmed=trimmed, cleared=cleared):
-            told = f"{len(trimmed)} trimmed, {len(cleared)} cleared"
+        case Pruned(trimmed=trimmed, aged=aged, cleared=cleared):
+            told = f"{len(trimmed) + len(aged)} trimmed, {len(cleared)} cleared"
             return Mark(entry=entry.id, session=session, at=entry.at, kind="pruning", told=told)
         case ResultsCleared():
             return Mark(entry=entry.id, session=session, at=entry.at, kind="pruning", told="old tool results cleared")

@@ -1,7 +1,8 @@
 """Cache-TTL pruning: once the provider's prompt cache has expired, old tool results are sent in part or not at all.
 
 After a pause the whole prompt is paid for again, so a shorter one costs less. What was pruned is recorded in the transcript, so
-that every later request has the same bytes and hits the cache. On disk the results stay whole.
+that every later request has the same bytes and hits the cache. Results of more than an hour before are shown shorter still. On disk
+the results stay whole, and the model can read or ask for them again.
 """
 
 from __future__ import annotations
@@ -43,10 +44,13 @@ class _Result:
     id: str
     text: str
     cleared: bool
+    whole: str
+    aged: bool
+    """Whether it was old already when the model was last called."""
 
 
-def prune(entries: Sequence[Entry], settings: PruningSettings, window: int, visible_chars: int) -> Pruned | None:
-    """Say which results are to be shown shorter from now on; None when nothing is.
+def prune(entries: Sequence[Entry], settings: PruningSettings, window: int, visible_chars: int, now: datetime) -> Pruned | None:
+    """Say which results are to be shown shorter from ``now`` on; None when nothing is.
 
     ``visible_chars`` is what the model is shown in all. Nothing before the first message of a person or from the
     ``keepLastAssistants``-th last answer on is touched, nor results with pictures, nor those of tools that the settings keep.
@@ -54,26 +58,36 @@ def prune(entries: Sequence[Entry], settings: PruningSettings, window: int, visi
     budget = window * CHARS_PER_TOKEN
     if visible_chars < settings.soft_trim_ratio * budget:
         return None
-    results = _prunable(entries, settings)
-    soft = settings.soft_trim
-    short: list[str] = []
-    for result in results:
-        if len(result.text) > soft.max_chars and not result.cleared:
-            fresh = within(result.text, lambda text: trimmed(text, soft.head_chars, soft.tail_chars))
-            if len(fresh) < len(result.text):
-                visible_chars -= len(result.text) - len(fresh)
-                result.text = fresh
-                short.append(result.id)
+    results = _prunable(entries, settings, now)
+    soft, late = settings.soft_trim, settings.aged_trim
+    aged = _shortened([one for one in results if one.aged and not one.cleared], late.head_chars, late.tail_chars)
+    long = [one for one in results if len(one.text) > soft.max_chars and not (one.cleared or one.aged)]
+    short = _shortened(long, soft.head_chars, soft.tail_chars)
+    visible_chars -= sum(gain for _, gain in (*short, *aged))
     cleared = _cleared(results, settings, budget, visible_chars) if settings.hard_clear.enabled else []
-    if not short and not cleared:
+    if not short and not aged and not cleared:
         return None
     return Pruned(
-        trimmed=tuple(one for one in short if one not in cleared),
+        trimmed=tuple(one.id for one, _ in short if one.id not in cleared),
+        aged=tuple(one.id for one, _ in aged if one.id not in cleared),
         cleared=tuple(cleared),
         head_chars=soft.head_chars,
         tail_chars=soft.tail_chars,
+        aged_head_chars=late.head_chars,
+        aged_tail_chars=late.tail_chars,
         placeholder=settings.hard_clear.placeholder,
     )
+
+
+def _shortened(results: Sequence[_Result], head: int, tail: int) -> list[tuple[_Result, int]]:
+    """Show only head and tail of these results; return those that get shorter by it, and by how many characters."""
+    found = []
+    for result in results:
+        fresh = within(result.whole, lambda text: trimmed(text, head, tail))
+        if (gain := len(result.text) - len(fresh)) > 0:
+            result.text = fresh
+            found.append((result, gain))
+    return found
 
 
 def _cleared(results: Sequence[_Result], settings: PruningSettings, budget: int, visible_chars: int) -> list[str]:
@@ -92,7 +106,7 @@ def _cleared(results: Sequence[_Result], settings: PruningSettings, budget: int,
     return cleared
 
 
-def _prunable(entries: Sequence[Entry], settings: PruningSettings) -> list[_Result]:
+def _prunable(entries: Sequence[Entry], settings: PruningSettings, now: datetime) -> list[_Result]:
     said = [entry for entry in entries if isinstance(entry.body, Said)]
     roles = [entry.body.message.role for entry in said if isinstance(entry.body, Said)]
     answers = [index for index, role in enumerate(roles) if role == "assistant"]
@@ -100,13 +114,17 @@ def _prunable(entries: Sequence[Entry], settings: PruningSettings) -> list[_Resu
         return []
     end = answers[-settings.keep_last_assistants] if settings.keep_last_assistants else len(said)
     views = views_of_results(entries)
+    last_call = cold_since(entries) or now
     found = []
     for entry in said[roles.index("user") : end]:
         assert isinstance(entry.body, Said)
         message = entry.body.message
         if isinstance(message, ToolMessage) and not message.images and _may_prune(message.name, settings):
-            shown = views[entry.id].apply(message) if entry.id in views else message
-            found.append(_Result(entry.id, shown.text, cleared=entry.id in views and views[entry.id].cleared))
+            known = views.get(entry.id)
+            shown = message if known is None else known.apply(message)
+            aged = settings.aged_trim.enabled and last_call - entry.at >= timedelta(seconds=settings.aged_trim.after)
+            cleared = known is not None and known.cleared
+            found.append(_Result(entry.id, shown.text, cleared=cleared, whole=message.text, aged=aged))
     return found
 
 

@@ -124,7 +124,8 @@ class ResultsCleared:
 class Pruned:
     """Tool results that the model is shown in part (``trimmed``: head and tail) or not at all (``cleared``) from here on.
 
-    Both hold ids of entries. What is needed to make the same bytes again stands here, so that changed settings change nothing.
+    ``aged`` are shown with a shorter head and tail than ``trimmed``. All hold ids of entries. What is needed to make the same bytes
+    again stands here, so that changed settings change nothing.
     """
 
     trimmed: tuple[str, ...] = ()
@@ -132,6 +133,9 @@ class Pruned:
     head_chars: int = 0
     tail_chars: int = 0
     placeholder: str = ""
+    aged: tuple[str, ...] = ()
+    aged_head_chars: int = 0
+    aged_tail_chars: int = 0
     kind: Literal["pruned"] = "pruned"
 
 

@@ -168,7 +168,9 @@ def views_of_results(entries: Sequence[Entry]) -> dict[str, ResultView]:
         match entry.body:
             case Pruned() as mark:
                 short = ResultView(mark.head_chars, mark.tail_chars)
+                aged = ResultView(mark.aged_head_chars, mark.aged_tail_chars)
                 views |= {one: short for one in mark.trimmed if one not in views}
+                views |= {one: aged for one in mark.aged if not (one in views and views[one].cleared)}
                 views |= dict.fromkeys(mark.cleared, ResultView(placeholder=mark.placeholder, cleared=True))
             case ResultsCleared(until=until):
                 before = next((i for i, other in enumerate(entries) if other.id == until), 0)

@@ -40,8 +40,8 @@ def _facts(entry: Entry) -> dict[str, Any]:
             return {"kind": "compaction", "before": before, "after": after, "reason": reason, **_cut(summary)}
         case FlushReceipt(written=written, outcome=outcome, problem=problem):
             return {"kind": "flush", "outcome": outcome, "notes": [note.path for note in written], **_cut(problem)}
-        case Pruned(trimmed=trimmed, cleared=cleared):
-            return {"kind": "pruning", "trimmed": len(trimmed), "cleared": len(cleared), "text": ""}
+        case Pruned(trimmed=trimmed, aged=aged, cleared=cleared):
+            return {"kind": "pruning", "trimmed": len(trimmed) + len(aged), "cleared": len(cleared), "text": ""}
     return _short_facts(entry.body)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -43,8 +44,8 @@ def chars(entries: list[Entry]) -> int:
     return sum(len(m.text) for m in view(entries, ZONE))
 
 
-def pruned(entries: list[Entry], rules: PruningSettings) -> Pruned | None:
-    return prune(entries, rules, WINDOW, chars(entries))
+def pruned(entries: list[Entry], rules: PruningSettings, hours: float = 0.1) -> Pruned | None:
+    return prune(entries, rules, WINDOW, chars(entries), NOON + timedelta(hours=hours))
 
 
 def marked(entries: list[Entry], mark: Pruned | None) -> list[Entry]:
@@ -91,6 +92,31 @@ def test_long_results_keep_their_head_and_tail() -> None:
     assert first.endswith("a" * 1500)
     assert "9,000 characters" in first
     assert len(first) < 3200
+
+
+def later(entries: list[Entry], hours: float) -> list[Entry]:
+    """The last answer comes so many hours after the rest."""
+    return [*entries[:-1], replace(entries[-1], at=NOON + timedelta(hours=hours))]
+
+
+def test_of_results_that_were_old_at_the_last_call_a_few_lines_are_shown_once() -> None:
+    entries = history(9000, 3000, 500, 10, 10, 10)
+    first = marked(entries, pruned(entries, settings()))
+    assert pruned(later(entries, 0.9), settings(), hours=30).aged == ()
+    old = later(entries, 1)
+    mark = pruned([*old, first[-1]], settings(), hours=1.1)
+    assert mark is not None
+    assert (mark.trimmed, mark.aged) == ((), ("t0:2", "t1:2"))
+    after = [*old, first[-1], Entry(id="m:1", parent=None, at=NOON, body=mark)]
+    shown = results(after)
+    assert shown[0].startswith("a" * 400)
+    assert not shown[0].startswith("a" * 401)
+    assert "the first 400 and the last 200 of 9,000 characters" in shown[0]
+    assert "the first 400 and the last 200 of 3,000 characters" in shown[1]
+    assert shown[2] == results(entries)[2]
+    assert pruned(after, settings(), hours=30) is None
+    assert pruned([*old, first[-1]], settings(agedTrim={"enabled": False}), hours=30) is None
+    assert Pruned(trimmed=("x",)).aged == (), "entries of earlier versions have none"
 
 
 def test_results_behind_the_third_last_answer_stay_whole() -> None:
