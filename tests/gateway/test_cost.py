@@ -22,7 +22,7 @@ async def test_a_day_rides_on_the_cache_and_the_first_hello_is_small(tmp_path: P
     without = await run(day, tmp_path / "off", agent={}, session={}, caching=False)
     untrimmed = await run(day, tmp_path / "long", agent={"contextPruning": {"softTrimRatio": 0.3}}, session={})
     assert found["dollars"] < 0.9 * untrimmed["dollars"], "old results are shown shorter whenever the cache has run out"
-    assert found["dollars"] < 1.05 * short["dollars"]
+    assert found["dollars"] < 1.1 * short["dollars"], "the choice of a retention does not count what trimming saves"
     assert short["dollars"] < without["dollars"]
     assert found["dollars"] <= 0.6 * without["dollars"]
 

@@ -205,6 +205,10 @@ async def test_a_changed_workspace_file_is_named_as_the_place_where_the_cache_is
         soul = s.workspace / "SOUL.md"
         soul.write_text("Be kind.\n" + soul.read_text())
         await talk.ask("three")
+        assert "the prompt changed" not in caplog.text, "the model is told, while the provider has the prompt"
+        assert "+ Be kind." in str(s.model.requests[-1].messages)
+        s.clock.move(3601)
+        await talk.ask("four")
         detail = (await talk.ask("/context detail"))["reply"]
     assert "The prompt last changed in system text: SOUL.md, byte 11" in detail
     assert "the prompt changed in system text: SOUL.md" in caplog.text
