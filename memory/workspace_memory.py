@@ -124,12 +124,21 @@ class WorkspaceMemory:
         )
 
     async def retrieve(
-        self, query: str, *, audience: Audience, max_results: int | None = None, min_score: float | None = None
+        self,
+        query: str,
+        *,
+        audience: Audience,
+        max_results: int | None = None,
+        min_score: float | None = None,
+        by_words: bool = False,
     ) -> tuple[Retrieval, list[str]]:
-        """Search, and return the ranked candidates with the results, and notes for the reader."""
+        """Search, and return the ranked candidates with the results, and notes for the reader.
+
+        ``by_words``: by words alone, so that no embedder is asked.
+        """
         index = await self._open.index()
         notes: list[str] = []
-        vector = await self._query_vector(query, notes)
+        vector = None if by_words else await self._query_vector(query, notes)
         question = self._question(query, audience, vector, max_results, min_score)
         recalled = await self._open.run(lambda index: retrieve(index, question, self.settings.query))
         if recalled.floored:
@@ -253,9 +262,16 @@ class WorkspaceMemory:
                 status.probe = "ok"
         return status
 
-    async def explain(self, query: str, *, audience: Audience, line: str | None = None) -> dict[str, object]:
-        """Explain the ranking of a query's results and, for ``line`` ("path:number"), why it was or was not among them."""
-        recalled, notes = await self.retrieve(query, audience=audience)
+    async def explain(
+        self, query: str, *, audience: Audience, line: str | None = None, by_words: bool = False
+    ) -> dict[str, object]:
+        """Explain the ranking of a query's results and, for ``line`` ("path:number"), why it was or was not among them.
+
+        ``by_words``: see ``retrieve``.
+        """
+        recalled, notes = await self.retrieve(query, audience=audience, by_words=by_words)
+        if by_words and self.embedder is not None:
+            notes.append("A viewer searches by words alone: a search by meaning asks the embedder with the owner's key.")
         account: dict[str, object] = {"query": query, "notes": notes, **explain_search(recalled, self.settings.query)}
         account["results"] = [hit_facts(hit) for hit in recalled.hits]
         if line is not None:

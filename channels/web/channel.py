@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +23,6 @@ from channels.web.conversation_log import ConversationLog
 from channels.web.stored_files import StoredFile, StoredFiles
 
 OWNER: Final = Sender(id="owner")
-REMEMBERED: Final = 1000
-"""Turns of which it is known which message they answer."""
 LONGEST: Final = 200_000
 """Characters of a message."""
 MOST_FILES: Final = 10
@@ -48,11 +45,16 @@ class Progress:
         return {"turn": self.turn, "draft": self.draft, "activities": self.activities}
 
 
+async def _unknown(_: str) -> str:
+    return ""
+
+
 class WebChannel:
     """A ``Channel`` with ``Drafts``, ``DraftsEnd``, ``Fetches``, ``Follows`` and ``Shows``. ``tell`` is given what open pages show.
 
     ``folder`` is for what is kept, by what ``log`` makes for a session; ``on_stop`` stops the running turn of a conversation; ``during``
-    returns which conversation is open under a session's key, "" before the first.
+    returns which conversation is open under a session's key, "" before the first. ``answered`` returns the name of the message after
+    which a turn's entries are named (``InboxRow.uid``), also of a turn that began before a restart; "" for one that is not known.
     """
 
     name = WEB
@@ -70,6 +72,7 @@ class WebChannel:
         on_stop: Callable[[ChatAddress], Awaitable[None]],
         log: Callable[[Path, str], ConversationLog] = ConversationLog,
         during: Callable[[str], str] = lambda _: "",
+        answered: Callable[[str], Awaitable[str]] = _unknown,
     ) -> None:
         self.files = StoredFiles(folder / "files")
         self._clock = clock
@@ -79,7 +82,7 @@ class WebChannel:
         self._make_log = log
         self._during = during
         self._logs: dict[str, ConversationLog] = {}
-        self._messages: OrderedDict[str, str] = OrderedDict()
+        self._answered = answered
         self._progress: dict[str, Progress] = {}
         self._sink: asyncio.Future[InboundSink] | None = None
         self._writing = asyncio.Lock()
@@ -147,7 +150,7 @@ class WebChannel:
         session, turn = session_of(outbound.conversation), outbound.turn or ""
         log = self._log(session)
         line: dict[str, Any] = {"who": "agent", "text": outbound.text, "key": outbound.key}
-        line["uid"] = self._messages.get(turn) or outbound.key.partition(".")[0]
+        line["uid"] = (await self._answered(turn) if turn else "") or outbound.key.partition(".")[0]
         if outbound.buttons:
             line["buttons"] = [{"label": one.label, "value": one.value} for one in outbound.buttons]
         try:
@@ -187,11 +190,8 @@ class WebChannel:
         self._progress.pop(session, None)
         self._tell("chat.idle", {"session": session})
 
-    def turn_began(self, conversation: ChatAddress, turn: str, messages: Sequence[str]) -> None:
-        """Note which message a turn answers."""
-        self._messages[turn] = self.uid_of(messages[0]) if messages else ""
-        while len(self._messages) > REMEMBERED:
-            self._messages.popitem(last=False)
+    def turn_began(self, conversation: ChatAddress, turn: str, messages: Sequence[str]) -> None:  # noqa: ARG002 - the protocol's
+        """Tell that a turn runs."""
         session = session_of(conversation)
         self._progress[session] = Progress(turn)
         self._tell("chat.typing", {"session": session})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+
+from gateway.base.strict_json import written
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -23,8 +24,8 @@ _REASONS = {404: "not-found", 408: "too-slow", 503: "not-now"}
 
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return ``value`` as JSON. Lone surrogates, which UTF-8 cannot hold, become question marks."""
-    body = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    """Return ``value`` as JSON. Lone surrogates, which UTF-8 cannot hold, become question marks, and numbers that JSON lacks null."""
+    body = written(value).encode("utf-8", "replace")
     return Response(body, status, {**HEADERS, **closing(status), **(headers or {})}, "application/json")
 
 

@@ -28,7 +28,8 @@ FOLDER: Final = "web"
 class PageParts:
     """``keep`` is given the channel once the page is used; ``stop`` stops the running turn of a conversation.
 
-    ``approval`` finds a question by its id. ``outside`` returns what is looked at for changes that no page makes, by the kind of event
+    ``approval`` finds a question by its id, and ``answered`` the message that a turn answers, after which its entries are named.
+    ``outside`` returns what is looked at for changes that no page makes, by the kind of event
     that tells of them.
     """
 
@@ -40,6 +41,7 @@ class PageParts:
         agents: Mapping[str, RunningAgent],
         keep: Callable[[Channel, Policy], None],
         approval: Callable[[str], Awaitable[Approval | None]],
+        answered: Callable[[str], Awaitable[str]],
         stop: Callable[[ChatAddress], Awaitable[None]],
         outside: Callable[[], Mapping[str, Facts]],
     ) -> None:
@@ -50,6 +52,7 @@ class PageParts:
         self._agents = agents
         self._keep = keep
         self._approval = approval
+        self._answered = answered
         self._stop = stop
         self._channel: WebChannel | None = None
         self._hub: EventHub | None = None
@@ -86,7 +89,12 @@ class PageParts:
 
             folder = self._deps.paths.state / FOLDER
             self._channel = WebChannel(
-                clock=self._deps.clock, folder=folder, tell=self._tell, on_stop=self._stop, during=self._during
+                clock=self._deps.clock,
+                folder=folder,
+                tell=self._tell,
+                on_stop=self._stop,
+                during=self._during,
+                answered=self._answered,
             )
             self._keep(self._channel, Policy(local=True))
         return self._channel

@@ -156,6 +156,7 @@ class GatewayParts:
             agents=self.agents,
             keep=self.channel_supervisor.keep,
             approval=ledger.approvals.get,
+            answered=ledger.turns.first_message,
             stop=self._stop_terminal,
             outside=self._outside,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,22 @@ Examples:
 """
 
 
+class _Amount(click.ParamType[float]):
+    """A finite amount from 0 on."""
+
+    name = "usd"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """See ``click.ParamType``."""
+        try:
+            amount = float(value)
+        except ValueError:
+            amount = math.nan
+        if not 0 <= amount < math.inf:
+            self.fail(f"{value!r} is no amount in US dollars, such as 0.50.", param, ctx)
+        return amount
+
+
 def _settable(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that ``add`` and ``change`` share."""
     options = (
@@ -36,7 +53,7 @@ def _settable(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--zone", help="Time zone of its times, such as Europe/Berlin (default: yours)."),
         click.option("--model", help="Model of a task (default: the agent's)."),
         click.option("--tools", metavar="NAMES", help="Tools that a task may use, with commas (default, or *: the agent's)."),
-        click.option("--usd", "daily_usd", type=click.FloatRange(min=0), help="What it may cost a day, in US dollars."),
+        click.option("--usd", "daily_usd", type=_Amount(), help="What it may cost a day, in US dollars."),
         click.option("--tokens", "daily_tokens", type=click.IntRange(min=0), help="How many tokens it may use a day."),
         click.option(
             "--urgent/--not-urgent", default=None, help="Send it in quiet hours, too (default: reminders at one time)."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,7 +63,9 @@ def say(text: str, *, err: bool = False) -> None:
 def tell(facts: Any, text: str, *, as_json: bool) -> None:
     """Print a command's result: ``facts`` as one JSON value with ``--json``, else ``text``."""
     if as_json:
-        click.echo(json.dumps(facts, ensure_ascii=False))
+        from gateway.base.strict_json import written
+
+        click.echo(written(facts))
     else:
         say(text)
 

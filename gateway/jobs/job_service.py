@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
@@ -446,6 +447,13 @@ class JobService:
             raise UsageError(
                 f"{new.catch_up_seconds} seconds is no time within which a run is made up", hint="0 to 31 days are possible."
             )
+        if new.daily_usd is not None and not _is_amount(new.daily_usd):
+            raise UsageError(
+                f"{new.daily_usd!r} US dollars is no budget of a day",
+                hint="Give an amount such as 0.50, or none: a job without one has the agent's budgets.",
+            )
+        if new.daily_tokens is not None and not (_is_amount(new.daily_tokens) and isinstance(new.daily_tokens, int)):
+            raise UsageError(f"{new.daily_tokens!r} tokens is no budget of a day", hint="Give a whole number such as 50000.")
         if new.kind == "message" and new.deliver == "none":
             raise UsageError("a reminder has to be sent somewhere", hint="Give it a chat, or make it a prompt.")
         zone = self.zone_of(new)
@@ -453,6 +461,11 @@ class JobService:
             return from_text(new.schedule, zone), zone
         except ValueError as error:
             raise UsageError(f"this schedule cannot be used: {error}", hint="homebody cron add --help") from error
+
+
+def _is_amount(value: object) -> bool:
+    """Return whether a value, which may come from JSON, is a number from 0 on that is finite; a yes or no is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def _not_to_others(job: NewJob, readers: Audience) -> Obstacle | None:

@@ -360,8 +360,11 @@ def flat_job(job: NewJob) -> dict[str, Any]:
 
 
 def read_details(details: str) -> dict[str, Any]:
-    """Decode the column ``details``. Fields of later versions are ignored. Raises ValueError, TypeError or KeyError for what is none."""
-    found = {name: value for name, value in json.loads(details).items() if name in _DETAILS}
+    """Decode the column ``details``. Raises ValueError, TypeError or KeyError for what is none.
+
+    Fields of later versions are ignored, and infinite amounts, which were once taken, are no amounts.
+    """
+    found = {name: value for name, value in json.loads(details, parse_constant=lambda _: None).items() if name in _DETAILS}
     found["audience"] = Audience(*found["audience"])
     if isinstance(found.get("deliver"), dict):
         found["deliver"] = as_conversation(found["deliver"])

@@ -182,6 +182,10 @@ class TurnLedger(Protocol):
         """Return a turn, in whatever state."""
         ...
 
+    async def first_message(self, turn: str) -> str:
+        """Return the name of a turn's first message (``InboxRow.uid``), after which its entries are named; "" if it is not known."""
+        ...
+
     async def finish(
         self,
         turn: str,

@@ -97,7 +97,7 @@ class ChatMigration:
 
 
 @lru_cache(maxsize=256)
-def _uid(account: str, alias: str) -> str:
+def message_uid(account: str, alias: str) -> str:
     """See ``InboxRow.uid``. A turn asks for it ten times."""
     return hashlib.sha256(f"{account}\0{alias}".encode()).hexdigest()[:16]
 
@@ -122,7 +122,7 @@ class InboxRow:
     @property
     def uid(self) -> str:
         """An id of the message that, unlike ``id``, is the same in a new ledger: transcript entries are named after it."""
-        return _uid(self.account, self.alias)
+        return message_uid(self.account, self.alias)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,18 @@ from gateway.ledger.approvals import ask, close_questions, resume_turn
 from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.inbox import add_event, take
 from gateway.ledger.outbox import Queue, enqueue
-from gateway.ledger.rows import Arrival, Finished, NewApproval, NewEvent, NewOutbound, ToolRecord, ToolState, Turn, TurnEnd
+from gateway.ledger.rows import (
+    Arrival,
+    Finished,
+    NewApproval,
+    NewEvent,
+    NewOutbound,
+    ToolRecord,
+    ToolState,
+    Turn,
+    TurnEnd,
+    message_uid,
+)
 from gateway.ledger.subagents import end_subagent
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import clean, instant, listed, stamp
@@ -119,6 +130,11 @@ class SqliteTurns:
             return None if found is None else read_turn(found)
 
         return await self._connection.run(work)
+
+    async def first_message(self, turn: str) -> str:
+        query = "SELECT account, skey FROM inbox WHERE turn = ? ORDER BY id LIMIT 1"
+        found = await self._connection.run(lambda db: db.execute(query, (turn,)).fetchone())
+        return "" if found is None else message_uid(*found)
 
     async def suspend(self, turn: str, approvals: Sequence[NewApproval], chunks: Sequence[NewOutbound]) -> Turn | None:
         now = self._connection.now()

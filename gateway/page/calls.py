@@ -74,8 +74,11 @@ CALLS: Final[Mapping[str, BrowserRole]] = {
 """Calls by name. "viewer": reads only, for anybody who was let in; "owner": changes something, or shows what only an owner may see."""
 
 
-AS_VIEWER: Final[Mapping[str, Mapping[str, Any]]] = {"doctor.findings": {"offline": True}}
-"""Arguments that a viewer may leave out or give these values alone: asking other machines is done with the owner's keys."""
+AS_VIEWER: Final[Mapping[str, Mapping[str, Any]]] = {
+    "doctor.findings": {"offline": True},
+    "memory.explain": {"by_words": True},
+}
+"""Arguments that have these values for a viewer, and no other: asking other machines is done with the owner's keys."""
 
 
 def allowed(name: str, role: BrowserRole, given: Mapping[str, Any]) -> bool | None:

@@ -42,6 +42,14 @@ def test_what_means_nothing_for_a_reminder_is_refused(tmp_path: Path, option: tu
     assert f"{option[0]} does nothing for it" in str(done.exception)
 
 
+@pytest.mark.parametrize("usd", ["inf", "nan", "1e400", "-0.5", "much"])
+def test_a_budget_that_is_no_finite_amount_is_refused(tmp_path: Path, usd: str) -> None:
+    for command in (["add", "every day at 9", "x", "--task"], ["change", "abc"]):
+        done = CliRunner().invoke(homebody, ["--home", str(tmp_path), "cron", *command, "--usd", usd])
+        assert done.exit_code == 2
+        assert f"'{usd}' is no amount in US dollars, such as 0.50." in done.output
+
+
 def test_a_model_that_there_is_not_is_refused_without_a_gateway_too(tmp_path: Path) -> None:
     done = CliRunner().invoke(
         homebody, ["--home", str(tmp_path), "cron", "add", "in 1 day", "x", "--task", "--model", "nope/x"]

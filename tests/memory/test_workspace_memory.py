@@ -402,6 +402,19 @@ async def test_the_documented_formula_is_a_setting(workspace: Path) -> None:
     await memory.close()
 
 
+async def test_an_account_by_words_asks_no_embedder(workspace: Path) -> None:
+    embedder = BagOfWords()
+    memory = opened(workspace, embedder=embedder)
+    await memory.sync()
+    account = await memory.explain("jasmine tea", audience=OWNER, by_words=True)
+    assert embedder.calls["query"] == 0
+    assert account["results"]
+    assert "words alone" in str(account["notes"])
+    await memory.explain("jasmine tea", audience=OWNER)
+    assert embedder.calls["query"] == 1
+    await memory.close()
+
+
 async def test_explain_tells_why_a_line_was_missed(workspace: Path) -> None:
     memory = opened(workspace)
     await memory.sync()

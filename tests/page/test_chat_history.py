@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,8 +23,6 @@ from tests.patience import PATIENCE
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
-
-    import pytest
 
     from tests.page.conftest import Tab
 
@@ -260,3 +259,27 @@ async def test_a_question_has_the_decision_wherever_that_was_made(village: PageV
         assert now is not None
         assert now["approval"]["state"] == "denied"
         assert "pressed" not in now
+
+
+@pytest.mark.parametrize("end", ["deny", "once"])
+async def test_the_answer_to_a_question_that_was_open_over_a_restart_is_shown_once(village: PageVillage, end: str) -> None:
+    village.model.then([ToolCall(id="c1", name="exec", arguments={"command": "touch x"})], *["Then I go on."] * 3)
+    async with village.page() as served:
+        tab = await served.tab()
+        await said(tab, "do it")
+        await eventually(lambda: tab.call("approvals.list"), lambda found: bool(found["approvals"]))
+    async with village.page() as served:
+        tab = await served.tab()
+        (waiting,) = (await tab.call("approvals.list"))["approvals"]
+        await tab.call("approvals.decide", name=waiting["name"], choice=end)
+
+        async def answers() -> list[str]:
+            found = (await tab.call("chat.history", session=SESSION))["items"]
+            return [one["text"] for one in found if one["who"] == "agent" and "go on" in one["text"]]
+
+        def delivered() -> bool:
+            lines = [path.read_text() for path in (served.state / "web").glob("*.jsonl")]
+            return any("Then I go on." in one for one in lines)
+
+        await until(delivered)
+        await eventually(answers, lambda found: found == ["Then I go on."])

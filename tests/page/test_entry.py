@@ -13,6 +13,8 @@ import pytest
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.page.browsers import CODE_LIFETIME, COOKIE_LIFETIME, FILE_NAME, MOST_BROWSERS, Browsers, browser_name
 from gateway.page.calls import CALLS, allowed
+from memory.embedding.engines.bag_of_words import BagOfWords
+from memory.workspace_memory import WorkspaceMemory
 from tests.page.conftest import PageVillage, ServedPage
 
 if TYPE_CHECKING:
@@ -242,6 +244,22 @@ async def test_a_viewer_does_not_let_the_doctor_ask_other_machines(served: Serve
         assert (answer.status_code, answer.json()["reason"]) == (403, "viewer")
     assert allowed("doctor.findings", "viewer", {}) is allowed("doctor.findings", "viewer", {"offline": True}) is True
     assert allowed("doctor.findings", "owner", {"offline": False}) is True
+
+
+async def test_a_viewer_searches_memory_by_words_alone(village: PageVillage) -> None:
+    embedder = BagOfWords()
+    async with village.page() as served:
+        memory = served.house.agents["main"].memory
+        assert isinstance(memory, WorkspaceMemory)
+        memory.embedder = embedder
+        (memory.sources.workspace / "MEMORY.md").write_text("Alice drinks jasmine tea\n")
+        await memory.sync()
+        viewer = await served.tab(viewer=True)
+        found = await viewer.call("memory.explain", agent="main", query="jasmine")
+        assert [one["path"] for one in found["results"]] == ["MEMORY.md"]
+        assert embedder.calls["query"] == 0
+        refused = await viewer.post("/page/call/memory.explain", {"agent": "main", "query": "x", "by_words": False})
+        assert (refused.status_code, refused.json()["reason"]) == (403, "viewer")
 
 
 @pytest.mark.sec(18)

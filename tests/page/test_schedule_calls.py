@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.api.answers import json_answer
 from gateway.api.handlers.job_calendar import MOST_OF_JOB
 from gateway.api.handlers.job_requests import JobHandlers
 from gateway.base.errors import UsageError
@@ -88,3 +92,30 @@ async def test_a_typed_schedule_is_said_in_words_before_it_is_saved(page: Desk) 
 async def test_a_span_that_is_none_is_refused(page: Desk, start: str, days: int) -> None:
     with pytest.raises(UsageError, match="no span of a calendar"):
         await page("jobs.calendar", start=start, days=days)
+
+
+@pytest.mark.parametrize("usd", [float("inf"), float("nan"), float("-inf"), -1, True, "5"])
+async def test_a_budget_that_is_no_finite_amount_is_refused(page: Desk, usd: object) -> None:
+    with pytest.raises(UsageError, match="no budget of a day"):
+        await page("jobs.add", when="every day at 9", text="x", kind="task", daily_usd=usd)
+    job = (await page("jobs.add", when="every day at 9", text="x", kind="task", daily_usd=0.5))["job"]["id"]
+    with pytest.raises(UsageError, match="no budget of a day"):
+        await page("jobs.change", job=job, daily_usd=usd)
+    assert (await page("jobs.show", job=job))["job"]["usdPerDay"] == 0.5
+
+
+async def test_the_calendar_shows_jobs_that_an_earlier_version_stored_wrongly(page: Desk) -> None:
+    stored = page.house.ledger.jobs
+    for number, change in enumerate(({"daily_usd": math.inf}, {"daily_usd": math.nan}, {"schedule": "cron:nonsense"})):
+        added = (await page("jobs.add", when="every day at 9", text=f"x{number}", kind="task"))["job"]["id"]
+        job = await stored.get(added)
+        assert job is not None
+        await stored.change(replace(job, **change))
+    found = await page("jobs.calendar", start="2026-03-02", days=1)
+    assert {(one["name"], one["usdPerDay"]) for one in found["jobs"]} == {("x0", None), ("x1", None), ("x2", None)}
+    assert {one["at"] for one in found["due"]} == {"2026-03-02T09:00+01:00"}
+    json.dumps(found, allow_nan=False)
+
+
+def test_no_answer_holds_numbers_that_json_lacks() -> None:
+    assert json_answer({"a": [math.inf, 1.5, (math.nan,)], "b": True}).body == b'{"a": [null, 1.5, [null]], "b": true}'

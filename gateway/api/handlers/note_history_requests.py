@@ -69,15 +69,18 @@ class NoteHistoryHandlers:
         await memory.sync(vectors=False)
         return {"path": path, "lines": await asyncio.to_thread(_blamed, memory, running.workspace.untrusted, path)}
 
-    async def explain(self, agent: str, query: str, line: str | None = None) -> dict[str, Any]:
-        """Search, and return the results, how the candidates were ranked, and why ``line`` ("path:number") was or was not found."""
+    async def explain(self, agent: str, query: str, line: str | None = None, *, by_words: bool = False) -> dict[str, Any]:
+        """Search, and return the results, how the candidates were ranked, and why ``line`` ("path:number") was or was not found.
+
+        ``by_words``: for a viewer, without asking an embedder.
+        """
         _, memory = self._memory(agent)
         if not query.strip() or len(query) > _LONGEST_QUERY:
             raise UsageError(
                 f"a question has 1 to {_LONGEST_QUERY:,} characters", hint="Ask with the words that the note may have."
             )
         await memory.sync(vectors=False)
-        return await memory.explain(query, audience=OWNER, line=line)
+        return await memory.explain(query, audience=OWNER, line=line, by_words=by_words)
 
     def _memory(self, agent: str) -> tuple[RunningAgent, WorkspaceMemory]:
         found = self._agents.get(agent)

@@ -31,7 +31,7 @@ from gateway.api.answers import HEADERS, Refusal, json_answer
 from gateway.api.middleware import is_encrypted
 from gateway.base.errors import HomebodyError, UsageError, as_homebody_error
 from gateway.page.browsers import COOKIE_LIFETIME, Browser, Browsers, csrf_of
-from gateway.page.calls import allowed, changes
+from gateway.page.calls import AS_VIEWER, allowed, changes
 from gateway.page.events import EventHub, Stream, TooManyStreams
 
 if TYPE_CHECKING:
@@ -195,6 +195,7 @@ class PageRoutes:
             raise Refusal(403, "viewer", "only an owner may do this", _NOT_YOURS)
         try:
             call = self._calls[name]
+            given = {**given, **(AS_VIEWER.get(name, {}) if browser.role == "viewer" else {})}
             signature(call).bind(**given)
         except (KeyError, TypeError) as error:
             raise Refusal(400, "bad-call", f"{name} cannot be called so: {error}", "Reload the page.") from None

@@ -23,7 +23,7 @@ async function request(path, options = {}) {
     throw new CallError("", "", 0);
   }
   let body = null;
-  try { body = await answer.json(); } catch { /* an answer without a body */ }
+  try { body = await answer.json(); } catch { if (answer.ok) throw new CallError("", "", 0); }
   if (answer.ok) return body;
   const error = body?.error;
   const known = error && typeof error === "object";
@@ -50,7 +50,7 @@ export async function call(name, args = {}) {
     return (await go()).result;
   } catch (error) {
     // The browser was let in anew in another tab, so that the value is another one.
-    if (error.facts.reason !== "no-csrf") throw error;
+    if (error.facts?.reason !== "no-csrf") throw error;
     await me();
     return (await go()).result;
   }
