@@ -115,7 +115,8 @@ class TurnParts:
 
     def _signature(self, arrived: RoutedMessage) -> str:
         """What a reply begins with: the agent's name where several agents answer, or as the settings say."""
-        place, name = arrived.inbound.conversation, self._agents[arrived.route.agent].profile.name
+        place, agent = arrived.inbound.conversation, self._agents.get(arrived.route.agent)
+        name = arrived.route.agent if agent is None else agent.profile.name  # a reload may have taken it away meanwhile
         several = not arrived.actor.local and len(self._router.answering(place)) > 1
         chosen = None if place.channel in CLIENT_CHANNELS else self._settings.current.messages.response_prefix
         return prefix_of(chosen, name, several=several)

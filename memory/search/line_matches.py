@@ -60,7 +60,8 @@ class LineMatches:
         for word in set(terms.words) & set(alike):
             name = stem(folded(word), "")
             self._keys |= dict.fromkeys(alike[word], name)
-            self._weights[name] *= _ALIKE
+            if not set(alike[word]) & set(irregular_forms(word.lower())):  # "chose" is no less than "choose"
+                self._weights[name] *= _ALIKE
         starts = "|".join(map(re.escape, sorted({_start(key) for key in self._keys})))
         before = _ARABIC_PREFIX if ARABIC in languages else ""
         self._pattern = re.compile(rf"(?<![^\W_]){before}(?:{starts})[^\W_]*") if starts else None

@@ -138,7 +138,7 @@ async def test_a_webhook_brings_messages_in_through_the_gateways_http_and_nothin
         statuses = []
         for headers, body in (
             ({}, {"json": update}),
-            ({"X-Telegram-Bot-Api-Secret-Token": "x" * 24}, {"data": io.BytesIO(b"x" * 2_000_000)}),
+            ({"X-Telegram-Bot-Api-Secret-Token": "x" * 24}, {"data": io.BytesIO(b"x" * 4_000_000)}),
         ):
             async with session.post(f"{address}/hooks/telegram/default", headers=headers, **body) as answer:
                 statuses.append(answer.status)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.protocol import HookAnswer
-from gateway.api.middleware import HOOKS, LARGEST_BODY
+from gateway.api.middleware import HOOKS, LARGEST_HOOK_BODY
 from gateway.api.routes.health import health_routes
 from gateway.api.routes.webhooks import Webhooks
 from gateway.api.server import serve_tcp
@@ -164,8 +164,8 @@ async def test_a_call_through_an_unknown_proxy_is_refused_with_the_setting_that_
 async def test_a_body_that_is_too_large_never_reaches_the_channel() -> None:
     channel = Called()
     async with serving(channel) as port:
-        assert (await call(port, "/hooks/slack/default", *SIGNED, length=LARGEST_BODY + 1))[0] == 413
-        assert (await call(port, "/hooks/slack/default", *SIGNED, body=b"x" * LARGEST_BODY))[0] == 202
+        assert (await call(port, "/hooks/slack/default", *SIGNED, length=LARGEST_HOOK_BODY + 1))[0] == 413
+        assert (await call(port, "/hooks/slack/default", *SIGNED, body=b"x" * LARGEST_HOOK_BODY))[0] == 202
     assert len(channel.heard) == 1
 
 

@@ -88,6 +88,7 @@ async def test_a_prompt_says_which_instructions_have_changed_since(street: Calla
         await talk.ask("first")
         agents = here.workspace / "AGENTS.md"
         agents.write_text(agents.read_text() + "\nSpeak briefly.\n")
+        here.clock.move(3601)  # what the provider keeps for an hour is gone, so the prompt is made anew
         await talk.ask("second")
         first, second = calls_of(await call(house, "context.history"))
         old, new = await whole(house, first["call"]), await whole(house, second["call"])

@@ -37,6 +37,9 @@ NEEDED: dict[str, dict[str, Any]] = {
     "agents.defaults.model": {"primary": "a/b"},
     "agents.defaults.imageModel": {"primary": "a/b"},
     "approvals.rules[]": {"decision": "ask"},
+    "channels.telegram.customCommands[]": {"command": "x", "description": "y"},
+    "channels.whatsapp.template": {"name": "x"},
+    "channels.slack.assistant.prompts[]": {"title": "x", "message": "y"},
     "agents.defaults.quietHours": {"start": "22:00", "end": "07:00"},
     "channels.email.imap": {"host": "imap.example.org"},
     "channels.email.smtp": {"host": "smtp.example.org"},
@@ -69,6 +72,8 @@ TRIED: dict[str, tuple[Any, ...]] = {
         [{"id": "x"}],
         ["age1x"],
         [{"decision": "deny"}],
+        [{"command": "x", "description": "y"}],
+        [{"title": "x", "message": "y"}],
         ["agent@example.org"],
         BINDINGS,
     ),
@@ -86,7 +91,7 @@ TRIED: dict[str, tuple[Any, ...]] = {
         {"x": {"url": "https://dav.example/", "user": "anna", "password": "x"}},
         {"x": {"imap": {"host": "b.example"}, "user": "a@b.example", "password": "x"}},
     ),
-    "section": ({"kind": "group", "id": "2"}, {"start": "21:00", "end": "06:00"}, {"host": "b.example"}),
+    "section": ({"kind": "group", "id": "2"}, {"name": "y"}, {"start": "21:00", "end": "06:00"}, {"host": "b.example"}),
     "text": (
         "x",
         "y/z",
@@ -102,6 +107,9 @@ TRIED: dict[str, tuple[Any, ...]] = {
         "de",
         "agent@example.org",
         "@agent:example.org",
+        "http://proxy.example:3128",
+        "106540352242922",
+        "v99.0",
     ),
 }
 """Values by what the page calls them: the first that may stand there, and is a change, is the one."""
@@ -288,7 +296,7 @@ HOLDS: dict[str, Look] = {
 
 def test_no_kind_of_section_that_holds_at_once_is_left_out() -> None:
     hot = {f"{section}.{key}".lstrip(".") for section, key, _, column in rows() if column == "hot"}
-    platforms = [f"channels.{name}" for name in ("discord", "slack", "matrix", "email", "plugins")]
+    platforms = [f"channels.{name}" for name in ("discord", "slack", "matrix", "email", "whatsapp", "plugins")]
     alike = platforms  # as Telegram; the tests of platforms look closer
     assert not [key for key in hot if not key.startswith((*HOLDS, *alike))]
 
