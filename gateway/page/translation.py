@@ -1,8 +1,9 @@
 """The gateway's own sentences in the language of a page, where that is not English.
 
 The English sentence is the key, as in gettext. ``{name}`` in it stands for what varies and is kept as it is; ``{=name}`` is a sentence or
-word that is said in the other language, too, and ``{@name}`` when something is due. What the tables lack stays English. They are read when
-a page first asks for a language, and are no part of an idle gateway.
+word that is said in the other language, too, ``{+name}`` one that must be known or be a name in quotes (else the whole stays English), and
+``{@name}`` when something is due. What the tables lack stays English. They are read when a page first asks for a language, and are no part
+of an idle gateway.
 """
 
 from __future__ import annotations
@@ -40,11 +41,16 @@ SAID: Final = frozenset(
     }
 )
 """Fields of answers that hold sentences of the gateway. Only a whole sentence of the tables is said otherwise: what people wrote stays."""
-NAMES_IN: Final = dict.fromkeys(("context", "context.history", "context.prompt"), frozenset({"name"}))
-"""Calls in whose answers names are the gateway's, too: those of the parts of a prompt."""
-UNTOUCHED: Final = ("chat.", "logs.", "memory.read", "memory.diff", "memory.blame", "sessions.")
-"""Calls whose answers are what people and models wrote."""
-_PLACE: Final = re.compile(r"\{([=@]?)(\w+)\}")
+NAMES_IN: Final = {
+    **dict.fromkeys(("context", "context.history", "context.prompt"), frozenset({"name"})),
+    "memory.explain": frozenset({"notes"}),
+}
+"""Calls in whose answers names are the gateway's, too: those of the parts of a prompt, and the notes to a search."""
+UNTOUCHED: Final = ("chat.", "doctor.findings", "logs.", "memory.read", "memory.diff", "memory.blame", "sessions.")
+"""Calls whose answers are what people, models and the doctor wrote."""
+_PLACE: Final = re.compile(r"\{([=@+]?)(\w+)\}")
+_NAME: Final = r"""(?:'[^']*'|"[^"]*"|`[^`]*`|[0-9.]+)"""
+_QUOTED: Final = re.compile(rf"{_NAME}(?:, {_NAME})*")
 _ORDINAL: Final = re.compile(r"(?<=\d)th\b")
 _WORD: Final = re.compile(r"[A-Za-z]+")
 
@@ -73,13 +79,18 @@ class Phrases:
         if "\n" in text:
             return "\n".join(self.sentence(line.strip()) for line in text.split("\n"))
         for pattern, english, other in self._patterns:
-            if found := pattern.fullmatch(text):
+            if (found := pattern.fullmatch(text)) and self._knows(english, found):
                 said = {name: self._part(mark, found[name]) for mark, name in _PLACE.findall(english)}
                 return _PLACE.sub(lambda place, said=said: said[place[2]], other)  # type: ignore[misc]
         return text
 
+    def _knows(self, english: str, found: re.Match[str]) -> bool:
+        """Return whether what stands at ``{+name}`` is known, so that the whole is said in this language, or nothing of it."""
+        parts = [found[name] for mark, name in _PLACE.findall(english) if mark == "+"]
+        return all(_QUOTED.fullmatch(part) or self.sentence(part) != part or self._exact.get(part) == part for part in parts)
+
     def _part(self, mark: str, text: str) -> str:
-        return self.sentence(text) if mark == "=" else self.schedule(text) if mark == "@" else text
+        return self.sentence(text) if mark in {"=", "+"} else self.schedule(text) if mark == "@" else text
 
     def schedule(self, text: str) -> str:
         """Return when something is due, such as "At 09:00 on Monday"; the same where a word of it is not known."""

@@ -60,8 +60,8 @@ def cron(expression: str, zone: ZoneInfo, now: datetime) -> Cron:
     except CronSimError as error:
         field = str(error).removeprefix("Bad ")
         if field == "month" or not _understood(expression, but_any_month=True):
-            range_of = f" The {field} is {RANGES[field]}." if field in RANGES else ""
-            raise ScheduleError(f"{expression!r} is not a cron expression: {error}.{range_of}", hint=CRON_HINT) from error
+            range_of = f". The {field} is {RANGES[field]}" if field in RANGES else ""
+            raise ScheduleError(f"{expression!r} is not a cron expression: {error}{range_of}", hint=CRON_HINT) from error
         found = None
     if found is None:
         raise ScheduleError(f"{expression!r} is never due: no such day exists in the months that it names", hint=CRON_HINT)

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from channels.messages import ChatAddress
+from gateway.base.errors import ScheduleError
 from gateway.config.settings_form import groups, sections
 from gateway.page.translation import LANGUAGES, phrases, table
 from gateway.schedules.parsing import parse_schedule
@@ -62,6 +63,10 @@ PUT_TOGETHER = {
         "It goes to your latest chat.",
         "The answer goes to your latest chat.",
     ),
+    *(
+        f"{{path}}: {which} are not opened; give a path relative to the workspace, such as {{example}}"
+        for which in ("parent folders", "absolute paths")
+    ),
     *("It goes to {address}.", "The answer goes to {address}.", "It is paused.", "It is paused: {=why}."),
     *("only commands can be allowed for good", "a rule in approvals.rules allows a tool for good"),
     *("it sets variables ({names}), and no rule can allow that", "it runs in a terminal, and no rule can allow that"),
@@ -72,14 +77,16 @@ PUT_TOGETHER = {
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
 def test_no_sentence_is_translated_that_nobody_says(language: str) -> None:
     """Each piece of the English text that does not vary stands somewhere in the code."""
-    sources = (path.read_text("utf-8") for part in ("agent", "channels", "gateway") for path in (ROOT / part).rglob("*.py"))
+    sources = (
+        path.read_text("utf-8") for part in ("agent", "channels", "gateway", "memory") for path in (ROOT / part).rglob("*.py")
+    )
     said = "\n".join(re.sub(r"""["']\s*\n\s*f?["']""", "", text) for text in sources)
     known = table("sentences", language)
     for english, other in known.items():
-        for piece in [] if english in PUT_TOGETHER else re.split(r"\{[=@]?\w+\}", english):
+        for piece in [] if english in PUT_TOGETHER else re.split(r"\{[=@+]?\w+\}", english):
             words = piece.strip(" .,:;()“”`#")
             assert words in said, f"{english}: nothing says {words!r}"
-        places = [set(re.findall(r"\{[=@]?(\w+)\}", text)) for text in (english, other)]
+        places = [set(re.findall(r"\{[=@+]?(\w+)\}", text)) for text in (english, other)]
         assert places[1] <= places[0], english
     assert set(known) >= PUT_TOGETHER
 
@@ -93,11 +100,32 @@ def test_schedules_are_said_whole_or_not_at_all(when: str) -> None:
     assert not re.search(r"\b(at|on|the|every|through|past|of|and|day|month|hour|minute)\b", german), german
 
 
+@pytest.mark.parametrize("when", ["jeden Werktag um 8", "at 25:00", "61 9 * * *", "0 9 * * 9", "0 9 *", "today at 8"])
+def test_what_is_wrong_with_a_schedule_is_said_whole(when: str) -> None:
+    now = datetime(2026, 11, 26, 12, tzinfo=UTC)
+    with pytest.raises(ScheduleError) as told:
+        parse_schedule(when, zone=ZoneInfo("UTC"), now=now)
+    for text in (told.value.message, told.value.hint):
+        german = phrases("de").sentence(text)
+        assert german != text
+        assert not re.search(r"\b(the|is|or|write|fields?|such)\b", german.replace(when, ""), re.IGNORECASE), german
+    assert not told.value.message.endswith("."), "the page ends it"
+
+
 def test_what_people_wrote_stays() -> None:
     de = phrases("de")
     assert de.sentence("Please tell them that there is no agent 'x' any more, and more") == (
         "Please tell them that there is no agent 'x' any more, and more"
     )
+    for other in (
+        "reminders come too early or too late after some weeks",
+        "set backup.schedule 03:30, or once: homebody backup",
+    ):
+        assert de.sentence(other) == other, "no word of a sentence that is not known"
+    assert de.sentence("'a', 'b' or a number") != de.sentence("some list or a number") == "some list or a number"
+    assert de.sentence("1 is not allowed here; allowed: 'a', 'b' or 'c'").endswith("'a', 'b' oder 'c'")
+    finding = {"message": "the text is empty", "hint": "Reload the page."}
+    assert de.answer("doctor.findings", finding) == finding
     assert de.schedule("At the sea every day") == "At the sea every day"
     told = {"text": "the text is empty", "reason": "the text is empty", "words": "Every hour"}
     assert de.answer("jobs.calendar", told) == {
