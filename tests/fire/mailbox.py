@@ -71,6 +71,7 @@ class WatchedMail(Peer):
         self.door: asyncio.Server | None = None
         self._passing: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._sessions: list[SMTP] = []
         self._away = False
         self._returning: asyncio.Task[None] | None = None
         self._acquainted = False
@@ -88,7 +89,11 @@ class WatchedMail(Peer):
         return self
 
     def _answering(self, loop: asyncio.AbstractEventLoop) -> asyncio.Protocol:
-        return _Away() if self._away else SMTP(self, auth_require_tls=False, authenticator=self.let_in, loop=loop)
+        if self._away:
+            return _Away()
+        session = SMTP(self, auth_require_tls=False, authenticator=self.let_in, loop=loop)
+        self._sessions.append(session)
+        return session
 
     async def __aexit__(self, *_: object) -> None:
         if self._returning is not None:
@@ -96,6 +101,9 @@ class WatchedMail(Peer):
         for server in (self.server, self.door):
             if server is not None:
                 server.close()
+        for session in self._sessions:
+            if session.transport is not None:
+                session.transport.abort()
         for one in self._passing:
             one.cancel()
         if self._passing:
