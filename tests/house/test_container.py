@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,13 @@ def test_what_is_copied_is_there_and_reaches_the_builder() -> None:
     for source in copied:
         assert (ROOT / source).exists(), source
         assert any(Path(source).match(pattern) for pattern in allowed), f"{source} is kept away by .dockerignore"
+
+
+def test_what_the_wheel_is_made_of_is_copied() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        wheel = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]
+    copied = {source for line in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE) for source in line.split()[:-1]}
+    assert {*wheel["packages"], *wheel["force-include"]} <= copied
 
 
 def test_the_state_lies_in_the_volumes() -> None:
