@@ -71,7 +71,9 @@ class Program:
         """Wait for the end and return the exit status."""
         global cpu_seconds
         if self.returncode is None:
-            if not select.select([self._report], [], [], timeout)[0]:
+            waiting = select.poll()  # select() takes no descriptor above 1,023
+            waiting.register(self._report, select.POLLIN)
+            if not waiting.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired([str(one) for one in self.args], timeout or 0)
             with _lock:
                 if self.returncode is None:
