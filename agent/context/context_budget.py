@@ -78,7 +78,7 @@ class ContextBudget:
         ttl = SECONDS[context.ttl]
         if settings.is_on(context.model.name) and is_cold(entries, now, settings.ttl or ttl):
             chars = sum(len(segment.text) for segment in context.system()) + sum(map(chars_of, context.messages()))
-            mark = prune(entries, settings, context.window.size, chars, now)
+            mark = prune(entries, settings, context.window.size, chars)
             if mark is not None:
                 await context.transcript.append(self._turn, mark)
                 told = f"{len(mark.trimmed) + len(mark.aged)} old tool results trimmed, {len(mark.cleared)} cleared"

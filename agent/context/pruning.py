@@ -49,8 +49,8 @@ class _Result:
     """Whether it was old already when the model was last called."""
 
 
-def prune(entries: Sequence[Entry], settings: PruningSettings, window: int, visible_chars: int, now: datetime) -> Pruned | None:
-    """Say which results are to be shown shorter from ``now`` on; None when nothing is.
+def prune(entries: Sequence[Entry], settings: PruningSettings, window: int, visible_chars: int) -> Pruned | None:
+    """Say which results are to be shown shorter from now on; None when nothing is.
 
     ``visible_chars`` is what the model is shown in all. Nothing before the first message of a person or from the
     ``keepLastAssistants``-th last answer on is touched, nor results with pictures, nor those of tools that the settings keep.
@@ -58,7 +58,7 @@ def prune(entries: Sequence[Entry], settings: PruningSettings, window: int, visi
     budget = window * CHARS_PER_TOKEN
     if visible_chars < settings.soft_trim_ratio * budget:
         return None
-    results = _prunable(entries, settings, now)
+    results = _prunable(entries, settings)
     soft, late = settings.soft_trim, settings.aged_trim
     aged = _shortened([one for one in results if one.aged and not one.cleared], late.head_chars, late.tail_chars)
     long = [one for one in results if len(one.text) > soft.max_chars and not (one.cleared or one.aged)]
@@ -106,7 +106,7 @@ def _cleared(results: Sequence[_Result], settings: PruningSettings, budget: int,
     return cleared
 
 
-def _prunable(entries: Sequence[Entry], settings: PruningSettings, now: datetime) -> list[_Result]:
+def _prunable(entries: Sequence[Entry], settings: PruningSettings) -> list[_Result]:
     said = [entry for entry in entries if isinstance(entry.body, Said)]
     roles = [entry.body.message.role for entry in said if isinstance(entry.body, Said)]
     answers = [index for index, role in enumerate(roles) if role == "assistant"]
@@ -114,7 +114,8 @@ def _prunable(entries: Sequence[Entry], settings: PruningSettings, now: datetime
         return []
     end = answers[-settings.keep_last_assistants] if settings.keep_last_assistants else len(said)
     views = views_of_results(entries)
-    last_call = cold_since(entries) or now
+    late, last_call = settings.aged_trim, cold_since(entries)
+    old = last_call - timedelta(seconds=late.after) if late.enabled and last_call is not None else None
     found = []
     for entry in said[roles.index("user") : end]:
         assert isinstance(entry.body, Said)
@@ -122,7 +123,7 @@ def _prunable(entries: Sequence[Entry], settings: PruningSettings, now: datetime
         if isinstance(message, ToolMessage) and not message.images and _may_prune(message.name, settings):
             known = views.get(entry.id)
             shown = message if known is None else known.apply(message)
-            aged = settings.aged_trim.enabled and last_call - entry.at >= timedelta(seconds=settings.aged_trim.after)
+            aged = old is not None and entry.at <= old
             cleared = known is not None and known.cleared
             found.append(_Result(entry.id, shown.text, cleared=cleared, whole=message.text, aged=aged))
     return found

@@ -44,8 +44,8 @@ def chars(entries: list[Entry]) -> int:
     return sum(len(m.text) for m in view(entries, ZONE))
 
 
-def pruned(entries: list[Entry], rules: PruningSettings, hours: float = 0.1) -> Pruned | None:
-    return prune(entries, rules, WINDOW, chars(entries), NOON + timedelta(hours=hours))
+def pruned(entries: list[Entry], rules: PruningSettings) -> Pruned | None:
+    return prune(entries, rules, WINDOW, chars(entries))
 
 
 def marked(entries: list[Entry], mark: Pruned | None) -> list[Entry]:
@@ -102,9 +102,9 @@ def later(entries: list[Entry], hours: float) -> list[Entry]:
 def test_of_results_that_were_old_at_the_last_call_a_few_lines_are_shown_once() -> None:
     entries = history(9000, 3000, 500, 10, 10, 10)
     first = marked(entries, pruned(entries, settings()))
-    assert pruned(later(entries, 0.9), settings(), hours=30).aged == ()
+    assert pruned(later(entries, 0.9), settings()).aged == ()
     old = later(entries, 1)
-    mark = pruned([*old, first[-1]], settings(), hours=1.1)
+    mark = pruned([*old, first[-1]], settings())
     assert mark is not None
     assert (mark.trimmed, mark.aged) == ((), ("t0:2", "t1:2"))
     after = [*old, first[-1], Entry(id="m:1", parent=None, at=NOON, body=mark)]
@@ -114,8 +114,8 @@ def test_of_results_that_were_old_at_the_last_call_a_few_lines_are_shown_once() 
     assert "the first 400 and the last 200 of 9,000 characters" in shown[0]
     assert "the first 400 and the last 200 of 3,000 characters" in shown[1]
     assert shown[2] == results(entries)[2]
-    assert pruned(after, settings(), hours=30) is None
-    assert pruned([*old, first[-1]], settings(agedTrim={"enabled": False}), hours=30) is None
+    assert pruned(after, settings()) is None
+    assert pruned([*old, first[-1]], settings(agedTrim={"enabled": False})) is None
     assert Pruned(trimmed=("x",)).aged == (), "entries of earlier versions have none"
 
 
