@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.common.backoff import Backoff
+from channels.common.batched_store import TOGETHER
 from channels.messages import ChatAddress, Cursor, Inbound, Sender
-from channels.slack.store_queue import TOGETHER, StoreQueue
+from channels.slack.store_queue import StoreQueue
 from tests.channels.slack_line import ANNA, Line, Log
 from tests.patience import PATIENCE
 from tests.peers.door import BookDoor
