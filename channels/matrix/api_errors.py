@@ -6,8 +6,9 @@ from typing import Final
 
 import aiohttp
 
+from channels.common.json_answers import BadAnswer
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
-from channels.matrix.http_api import BadAnswer, Refused
+from channels.matrix.http_api import Refused
 
 SIGNED_OUT: Final = frozenset({"M_UNKNOWN_TOKEN", "M_MISSING_TOKEN", "M_USER_DEACTIVATED", "M_USER_LOCKED"})
 """Codes after which only the owner can help."""

@@ -14,6 +14,8 @@ from urllib.parse import quote
 
 import aiohttp
 
+from channels.common.json_answers import BadAnswer, read_json
+
 V3: Final = "/_matrix/client/v3"
 V1_MEDIA: Final = "/_matrix/client/v1/media"
 OLD_MEDIA: Final = "/_matrix/media/v3"
@@ -40,10 +42,6 @@ class Refused(Exception):
     def passing(self) -> bool:
         """Whether the same request may succeed later: the server fails, or asks to wait."""
         return self.status >= _SERVER_FAILS or self.code == "M_LIMIT_EXCEEDED"
-
-
-class BadAnswer(Exception):
-    """The homeserver's answer, or that of a proxy before it, is not as the protocol says."""
 
 
 TROUBLE: Final = (aiohttp.ClientError, TimeoutError, OSError, Refused, BadAnswer)
@@ -113,13 +111,7 @@ class MatrixHttp:
 
 
 async def _read(response: aiohttp.ClientResponse) -> dict[str, Any]:
-    if (response.content_length or 0) > LARGEST:
-        raise BadAnswer(f"an answer of {response.content_length:,} bytes is more than is read")
-    raw = await response.read()
-    try:
-        found = json.loads(raw)
-    except (ValueError, RecursionError):
-        found = None
+    found = await read_json(response, LARGEST)
     if response.status >= _FINE:
         raise refusal(response.status, found, response.headers.get("Retry-After"))
     if not isinstance(found, dict):

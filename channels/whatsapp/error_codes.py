@@ -10,8 +10,9 @@ from typing import Final
 
 import aiohttp
 
+from channels.common.json_answers import BadAnswer
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
-from channels.whatsapp.graph_api import BadAnswer, Refused
+from channels.whatsapp.graph_api import Refused
 from channels.whatsapp.settings import APPS, section_of
 
 SHUT: Final = 131047

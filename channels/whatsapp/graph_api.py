@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from channels.common.json_answers import BadAnswer, read_json
 from channels.whatsapp.settings import OFFICIAL
 
 if TYPE_CHECKING:
@@ -37,10 +38,6 @@ class Refused(Exception):
     def __str__(self) -> str:
         """Return the error as Meta words it."""
         return f"{self.text or 'no reason given'} ({self.code or f'status {self.status}'})"
-
-
-class BadAnswer(Exception):
-    """What answered is not Meta's API, or does not speak as documented."""
 
 
 TROUBLE: Final = (aiohttp.ClientError, TimeoutError, OSError, Refused, BadAnswer)
@@ -118,13 +115,7 @@ class GraphApi:
 
 
 async def _read(response: aiohttp.ClientResponse) -> dict[str, Any]:
-    if (response.content_length or 0) > LARGEST:
-        raise BadAnswer(f"an answer of {response.content_length:,} bytes is more than is read")
-    raw = await response.read()
-    try:
-        found = json.loads(raw)
-    except (ValueError, RecursionError):
-        found = None
+    found = await read_json(response, LARGEST)
     if response.status >= _FINE or (isinstance(found, dict) and "error" in found):
         raise refusal(response.status, found)
     if not isinstance(found, dict):

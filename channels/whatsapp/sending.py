@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from channels.common.json_answers import BadAnswer
 from channels.common.repeats import mark
 from channels.errors import ChannelBroken, ChannelError, NotSent
 from channels.messages import Outbound, OutboundFile, Sent
@@ -13,7 +14,7 @@ from channels.whatsapp import message_bodies as bodies
 from channels.whatsapp.account_memory import AccountMemory
 from channels.whatsapp.delivery_reports import Report
 from channels.whatsapp.error_codes import broken, is_template, meaning, send_error, template_line
-from channels.whatsapp.graph_api import TROUBLE, BadAnswer, GraphApi, Refused
+from channels.whatsapp.graph_api import TROUBLE, GraphApi, Refused
 from channels.whatsapp.markup import written
 from channels.whatsapp.media_transfer import Shown, shown_as, size_of, upload
 
