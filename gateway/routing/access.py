@@ -245,7 +245,7 @@ def invitation_in(text: str) -> str | None:
 
 
 def digest_of(code: str) -> str:
-    """Return the hash by which an invitation is stored. The code has 80 bits, is good once and for an hour, so that no salt is needed."""
+    """Return the hash by which an invitation is stored. It needs no salt: the code has 80 bits and is good once, for ``PAIRING_TTL``."""
     return hashlib.sha256(code.encode()).hexdigest()
 
 

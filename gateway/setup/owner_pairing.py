@@ -8,16 +8,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gateway.api import client
 from gateway.base.errors import HomebodyError
+from gateway.ledger.pairing import PAIRING_TTL
+from gateway.schedules.words import span_in_words
 from gateway.setup.channel_step import ACCOUNT, ChosenChannel
 
 WAIT_SECONDS = 900.0
 CONNECT_SECONDS = 20.0
 _EVERY = 0.5
 _TOLD_EVERY = 60.0
+_GOOD_FOR: Final = span_in_words(int(PAIRING_TTL.total_seconds()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,11 @@ class Invite:
         if not self.link:
             return (
                 f"Send this code to your bot on {channel.guide.title}, {channel.guide.where}:\n\n    {self.code}\n\n"
-                "Whoever sends it first is the owner. It is good once, for an hour."
+                f"Whoever sends it first is the owner. It is good once, for {_GOOD_FOR}."
             )
         return (
             f"Scan this with your phone, or open the link, and press Start:\n{self.link}\n"
-            "Whoever does that first is the owner. It is good once, for an hour."
+            f"Whoever does that first is the owner. It is good once, for {_GOOD_FOR}."
         )
 
 

@@ -16,8 +16,8 @@ TOO_OFTEN = 3
 KEPT = 10
 _TOLD: Final = 2
 OFTEN_CRASHED = (
-    "I crashed three times within five minutes and paused, because a message or task may be the cause. I still accept "
-    "and store messages. Check my log, then send /resume or run: homebody resume"
+    f"I crashed {TOO_OFTEN} times within {WITHIN // timedelta(minutes=1)} minutes and paused, because a message or task "
+    "may be the cause. I still accept and store messages. Check my log, then send /resume or run: homebody resume"
 )
 
 
@@ -39,7 +39,7 @@ class CrashLoopBreaker:
         self._pause: PauseMark = 0
 
     def begin(self) -> int:
-        """Record a start; return how many runs of the last five minutes crashed."""
+        """Record a start; return how many runs of the last ``WITHIN`` crashed."""
         now = self._clock.now()
         lives = self._read()
         crashed = sum(1 for at, clean, _ in lives if not clean and now - datetime.fromtimestamp(at, UTC) <= WITHIN)

@@ -129,7 +129,7 @@ async def test_a_house_that_fell_over_three_times_pauses_until_it_is_told_to_go_
             await life.end(signal.SIGKILL)
         life = await world.start()
         await world.say("tell me plum")
-        await world.platform.until(lambda: any("crashed three times" in text for text in world.said()))
+        await world.platform.until(lambda: any("I crashed 3 times" in text for text in world.said()))
         await world.say("/status")
         await world.platform.until(lambda: any("Running" in text for text in world.said()))
         status = await client.ask(world.root / STATE, "status")
@@ -139,7 +139,7 @@ async def test_a_house_that_fell_over_three_times_pauses_until_it_is_told_to_go_
         assert len((await world.until_paused())["paused"]) == 1
         await world.say("/status")
         await world.platform.until(lambda: sum("Running" in text for text in world.said()) == 2)
-        assert sum("crashed three times" in text for text in world.said()) == 1, "once for each pause, not for each start"
+        assert sum("I crashed 3 times" in text for text in world.said()) == 1, "once for each pause, not for each start"
         await world.say("/resume")
         assert await world.quiet(life)
         await life.end()

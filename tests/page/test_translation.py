@@ -47,8 +47,8 @@ def helps() -> set[str]:
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
 def test_each_setting_is_explained_in_each_language(language: str) -> None:
-    """A new or changed sentence: say it in gateway/page/phrases/LANGUAGE/settings.json, too."""
-    known = table("settings", language)
+    """A new or changed sentence: say it in gateway/page/phrases/LANGUAGE/settings_help.json, too."""
+    known = table("settings_help", language)
     assert helps() - set(known) == set(), "these have no translation"
     assert set(known) - helps() == set(), "no setting says this any more"
     assert all(text.strip() for text in known.values())

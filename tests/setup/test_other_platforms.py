@@ -25,7 +25,7 @@ def settle(home: Home, channel: str) -> None:
 
 async def code_of(window: Terminal) -> str:
     """Return the code that the person is asked to send."""
-    assert await window.until("It is good once, for an hour."), window.shown[-1500:]
+    assert await window.until("It is good once, for 1 hour."), window.shown[-1500:]
     found = CODE.search(window.shown)
     assert found, window.shown[-1500:]
     return found[1]

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.base.errors import UsageError
+from gateway.ledger.pairing import PAIRING_TTL
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import ApprovedSender, NewOutbound, PairingRequest, Role
 from gateway.routing.access import WELCOME_OWNER, Access, digest_of, new_invitation
+from gateway.schedules.words import span_in_words
 
 _WELCOME: Mapping[Role, str] = {
     "owner": WELCOME_OWNER,
@@ -67,7 +69,7 @@ class PairingHandlers:
         return {"approved": self._guest(found, await self._ledger.pairing.approved())}
 
     async def invite(self, channel: str, account: str = "default") -> dict[str, Any]:
-        """Make a code for the owner: whoever sends it to the bot in private within the hour is the owner there, once."""
+        """Make a code for the owner: whoever sends it to the bot in private within ``PAIRING_TTL`` is the owner there, once."""
         code = new_invitation()
         expires = await self._ledger.pairing.invite(channel, account, digest_of(code))
         return {"channel": channel, "account": account, "code": code, "expiresAt": expires.isoformat(timespec="seconds")}
@@ -129,4 +131,5 @@ def _hint(channel: str, pending: Sequence[PairingRequest]) -> str:
         return "Look at the code again: `homebody pairing list` shows the open ones."
     if open_here:
         return f"Requests are open on {', '.join(open_here)}: `homebody pairing list` shows them."
-    return "None is open now; a code is good for one hour. Write to the bot again to get a new one."
+    lifetime = span_in_words(int(PAIRING_TTL.total_seconds()))
+    return f"None is open now; a code is good for {lifetime}. Write to the bot again to get a new one."
