@@ -25,7 +25,7 @@ FILE_NAME = "learnt.json"
 """File name in the state folder."""
 WORTH_KEEPING = 0.03
 """Smaller relative changes of a factor are not written."""
-_FACTORS = ("prose", "code", "opaque", "dense")
+_FACTORS = ("prose", "foreign", "code", "opaque", "dense")
 _LEAST, _MOST = 0.2, 4.0
 _LEAST_WINDOW = 1000
 
@@ -45,7 +45,8 @@ class ModelFactsCache:
 
     def calibration(self, model: str) -> Calibration:
         """Return how far our count was off for a model."""
-        return Calibration(**self._models.get(model, {}).get("calibration", {}))
+        learnt = self._models.get(model, {}).get("calibration")
+        return Calibration(**learnt) if learnt else Calibration.for_model(model)
 
     async def told(self, model: str, window: int, max_output: int) -> None:
         """Take note of what a provider told."""
@@ -90,7 +91,12 @@ def _sound(row: dict[str, Any]) -> dict[str, Any]:
     if isinstance(window, int) and isinstance(longest, int) and window >= _LEAST_WINDOW and longest > 0:
         kept |= {"window": window, "maxOutput": longest}
     factors = row.get("calibration")
-    if isinstance(factors, dict) and all(_LEAST <= float(factors.get(name, 1.0)) <= _MOST for name in _FACTORS):
+    # Factors without this one were learned against other rates.
+    if (
+        isinstance(factors, dict)
+        and "foreign" in factors
+        and all(_LEAST <= float(factors.get(name, 1.0)) <= _MOST for name in _FACTORS)
+    ):
         calls = factors.get("calls", 0)
         kept["calibration"] = {name: float(factors.get(name, 1.0)) for name in _FACTORS} | {
             "calls": calls if isinstance(calls, int) else 0

@@ -166,7 +166,7 @@ async def test_history_larger_than_the_summarisers_window_is_merged_piece_by_pie
         return f"## Done\nSo far {len(seen)} pieces of some plain talk were heard and merged."
 
     r.model.reply_with(model)
-    conversation = await filled(r, turns=60)
+    conversation = await filled(r, turns=64)
     assert conversation.tokens() > 12_000
     await compact(conversation, "t", "overflow")
     assert len(seen) > 1

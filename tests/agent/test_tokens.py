@@ -28,6 +28,27 @@ CODE = (
     "        return one or other\n    return one + other\n\n"
 )
 
+GERMAN = (
+    "Die Maler kommen am Dienstag, weil die Küche trocken sein muss, bevor die neuen Schränke geliefert werden. Bitte ruf den Tischler an "
+    "und frag ihn, ob er bis zum Monatsende warten kann, und schreib auf, was er über die Kosten und den Liefertermin gesagt hat. "
+)
+FRENCH = (
+    "Les peintres viennent mardi, parce que la cuisine doit être sèche avant que les nouveaux placards soient livrés. Appelle le "
+    "menuisier, s'il te plaît, demande-lui s'il peut attendre la fin du mois et note ce qu'il dit de l'argent. "
+)
+CHINESE = "油漆工星期二来,因为新橱柜送到之前厨房必须干透。请给木匠打电话,问他能不能等到月底,并把他说的价钱记下来。"
+RUSSIAN = (
+    "Маляры придут во вторник, потому что кухня должна высохнуть до того, как привезут новые шкафы. Позвони столяру и спроси, может ли он "
+    "подождать до конца месяца. "
+)
+LOG = "2026-03-01T04:00:12.418Z INFO gateway.jobs job=backup-nightly run=381 took=12.73s size=48,213,904 next=2026-03-02T04:00:00Z\n"
+ROWS = json.dumps(
+    [
+        {"id": 48213 + i * 7919, "name": "spare key", "where": "under the blue pot", "ok": i % 3 == 0, "price": 19.9 + i}
+        for i in range(6)
+    ]
+)
+
 
 def sample(kind: str, dice: random.Random) -> str:
     size = dice.randrange(1500, 5000)
@@ -57,6 +78,41 @@ def test_after_three_calls_the_estimate_of_what_came_since_is_close(kind: str, w
         calibration = calibration.learn(weigh(text), count(text))
     text = sample(kind, dice)
     assert calibration.apply(weigh(text)) == pytest.approx(count(text), rel=within)
+
+
+@pytest.mark.parametrize(
+    ("text", "claude", "o200k"),
+    [
+        (ENGLISH, 51, 49),
+        (GERMAN, 80, 61),
+        (FRENCH, 76, 57),
+        (CHINESE, 61, 46),
+        (JAPANESE, 74, 51),
+        (RUSSIAN, 82, 47),
+        (CODE, 41, 41),
+        (ROWS, 214, 223),
+        (LOG * 3, 171, 165),
+        (base64.b64encode(random.Random(5).randbytes(900)).decode(), 859, 823),
+        (random.Random(5).randbytes(400).hex(), 466, 455),
+    ],
+    ids=["english", "german", "french", "chinese", "japanese", "russian", "code", "json", "log", "base64", "hex"],
+)
+def test_the_first_estimate_is_near_what_two_tokenizers_count(text: str, claude: int, o200k: int) -> None:
+    """Counted by @anthropic-ai/tokenizer 0.0.4 and by o200k_base of gpt-tokenizer. The two differ most in other alphabets."""
+    weight = weigh(text)
+    assert Calibration.for_model("anthropic/claude-opus-4-5").apply(weight) == pytest.approx(claude, rel=0.2)
+    assert Calibration.for_model("openai/gpt-5").apply(weight) == pytest.approx(o200k, rel=0.2 if text is not RUSSIAN else 0.4)
+
+
+def test_a_line_of_dashes_is_not_encoded_data() -> None:
+    assert weigh("-" * 200).opaque == 0
+    assert weigh("-" * 200).total < 30
+
+
+@given(st.text(max_size=200))
+def test_a_long_text_is_judged_like_its_parts(part: str) -> None:
+    line = f"{part.strip()} and then.\n"
+    assert weigh(line * 4000).total == pytest.approx(weigh(line * 40).total * 100, rel=0.15)
 
 
 def test_what_is_learnt_of_one_kind_leaves_the_others_alone() -> None:

@@ -69,14 +69,21 @@ async def test_a_calibration_is_kept_when_it_moved_enough(tmp_path: Path) -> Non
     await learnt.calibrated(OPUS, moved)
     again = ModelFactsCache(tmp_path / FILE_NAME)
     assert again.calibration(OPUS) == moved
-    assert again.calibration("other/model") == Calibration()
+    assert again.calibration("other/model") == Calibration.for_model("other/model")
+    assert again.calibration("anthropic/claude-haiku-5") == Calibration()
     stamp = (tmp_path / FILE_NAME).stat().st_mtime_ns
     await again.calibrated(OPUS, moved.learn(Weight(prose=1000), moved.apply(Weight(prose=1000))))
     assert (tmp_path / FILE_NAME).stat().st_mtime_ns == stamp
 
 
+async def test_a_calibration_that_was_learned_against_earlier_rates_is_left(tmp_path: Path) -> None:
+    earlier = {"prose": 1.4, "code": 0.7, "opaque": 1.0, "dense": 1.0, "calls": 40}
+    (tmp_path / FILE_NAME).write_text(json.dumps({"version": 1, "models": {OPUS: {"calibration": earlier}}}))
+    assert ModelFactsCache(tmp_path / FILE_NAME).calibration(OPUS) == Calibration.for_model(OPUS)
+
+
 numbers = st.integers() | st.floats() | st.text(max_size=3) | st.none()
-factors = st.dictionaries(st.sampled_from(["prose", "code", "calls", "odd"]), numbers)
+factors = st.dictionaries(st.sampled_from(["prose", "foreign", "code", "calls", "odd"]), numbers)
 rows = st.dictionaries(st.sampled_from(["window", "maxOutput"]), numbers) | st.fixed_dictionaries({"calibration": factors})
 files = st.fixed_dictionaries({"models": st.fixed_dictionaries({OPUS: rows})}).map(lambda raw: json.dumps(raw).encode())
 
