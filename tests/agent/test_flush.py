@@ -83,7 +83,7 @@ async def test_the_first_cycle_is_flushed_too(room: Make) -> None:
     r = room(window=12_000, settings=SMALL)
     r.model.reply_with(obliging("- A fact."))
     for n in range(7):
-        await r.say("plain words " * 420, f"t{n}")
+        await r.say("plain words " * 580, f"t{n}")
     assert lines_on_disk(r, "flush_begun") >= 1
     assert "A fact" in r.note()
 
@@ -93,7 +93,7 @@ async def test_every_cycle_is_flushed_and_not_every_other_one(room: Make) -> Non
     r = room(window=12_000, settings=SMALL)
     r.model.reply_with(obliging("- A fact."))
     for n in range(50):
-        await r.say("plain words " * 420, f"t{n}")
+        await r.say("plain words " * 580, f"t{n}")
     cycles = [e.body.cycle for e in (await whole(r)) if isinstance(e.body, FlushBegun)]
     assert len(cycles) == len(set(cycles)) > 3
     compacted = [e.id for e in (await whole(r)) if isinstance(e.body, Compacted)]
@@ -215,7 +215,7 @@ async def test_no_flush_where_notes_cannot_be_written(room: Make, access: str) -
     r = room(window=12_000, settings={**SMALL, "sandbox": {"workspaceAccess": access}})
     r.model.reply_with(obliging("- A fact."))
     for n in range(14):
-        await r.say("plain words " * 420, f"t{n}")
+        await r.say("plain words " * 580, f"t{n}")
     assert lines_on_disk(r, "compacted") > 0
     assert lines_on_disk(r, "flush_begun") == 0
     assert not flush.is_worthwhile(r.conversation)
@@ -234,7 +234,7 @@ async def test_turns_that_nobody_asked_for_never_flush(room: Make) -> None:
     r = room(window=12_000, settings=SMALL)
     r.model.reply_with(obliging("- A fact."))
     for n in range(14):
-        await r.say("plain words " * 420, f"t{n}", background=True)
+        await r.say("plain words " * 580, f"t{n}", background=True)
     assert lines_on_disk(r, "flush_begun") == 0
     assert lines_on_disk(r, "compacted") > 0
 
@@ -273,7 +273,7 @@ async def test_a_flush_that_fails_leaves_an_extract_and_never_blocks_the_turn(ro
         )
     )
     for n in range(8):
-        assert (await r.say(f"The blue pot number {n} has the key. " + "plain words " * 420, f"t{n}")).reply == "Heard."
+        assert (await r.say(f"The blue pot number {n} has the key. " + "plain words " * 580, f"t{n}")).reply == "Heard."
     assert "blue pot" in r.note()
     assert lines_on_disk(r, "flush_receipt") == lines_on_disk(r, "flush_begun") > 0
 
@@ -431,7 +431,7 @@ async def test_what_a_flush_says_is_never_shown_in_any_chunking(room: Make) -> N
         )
     )
     for n in range(20):
-        await r.say("plain words " * 420, f"t{n}")
+        await r.say("plain words " * 580, f"t{n}")
     shown = "".join(event.text for event in r.events if isinstance(event, TextDelta))
     assert shown == "Heard." * 20
     assert lines_on_disk(r, "flush_begun") > 1
@@ -442,10 +442,10 @@ async def test_a_crash_at_each_step_of_a_turn_with_flush_and_compaction_loses_no
     r = room(window=12_000, settings=SMALL)
     r.model.reply_with(obliging("- A fact."))
     for n in range(5):
-        await r.say(f"message {n} " + "plain words " * 420, f"t{n}")
+        await r.say(f"message {n} " + "plain words " * 580, f"t{n}")
     path = r.conversation.transcript.path
     before = len(path.read_bytes().splitlines())
-    text = "The last one: " + "plain words " * 1000
+    text = "The last one: " + "plain words " * 1400
     await r.say(text, "last")
     lines = path.read_bytes().splitlines(keepends=True)
     assert any(b'"kind":"compacted"' in line for line in lines[before:])
@@ -467,13 +467,13 @@ async def test_compaction_by_hand_gives_the_next_cycle_its_own_flush(room: Make)
     r = room(window=12_000, settings=SMALL)
     r.model.reply_with(obliging("- A fact."))
     for n in range(7):
-        await r.say("plain words " * 420, f"t{n}")
+        await r.say("plain words " * 580, f"t{n}")
     await flush.flush(r.conversation, "command", "compact")
     await compact(r.conversation, "command", "command")
     said = [entry.body.message for entry in r.conversation.said_since_flush() if isinstance(entry.body, Said)]
     assert flush.may_fire(r.conversation) == any(isinstance(message, UserMessage) for message in said)
     for n in range(7):
-        await r.say("plain words " * 420, f"u{n}")
+        await r.say("plain words " * 580, f"u{n}")
     assert lines_on_disk(r, "flush_begun") >= 2
 
 

@@ -215,7 +215,7 @@ async def test_an_interrupted_effect_is_not_run_again(room: Make) -> None:
 SMALL = {"compaction": {"reserveTokens": 2000, "reserveTokensFloor": 2000, "keepRecentTokens": 1200, "keepRecentTurns": 1}}
 
 
-async def fill(r: Room, *, turns: int, words: int = 420) -> None:
+async def fill(r: Room, *, turns: int, words: int = 580) -> None:
     for n in range(turns):
         r.model.then(f"Heard {n}.")
         await r.say(f"message {n}: " + "some plain words " * (words // 3), f"fill{n}")
@@ -243,7 +243,7 @@ async def test_memory_is_flushed_before_history_is_compacted_and_nobody_sees_it(
     kinds: list[str] = []
     for n in range(30):
         r.events.clear()
-        result = await r.say(f"message {n}: " + "some plain words " * 140, f"t{n}")
+        result = await r.say(f"message {n}: " + "some plain words " * 200, f"t{n}")
         assert result.reply == "Heard."
         assert "teal" not in shown(r)
         assert result.context <= 12_000
@@ -272,7 +272,7 @@ async def test_a_flush_fires_once_in_a_cycle(room: Make) -> None:
 
     r.model.reply_with(model)
     for n in range(40):
-        await r.say("plain words " * 150, f"t{n}")
+        await r.say("plain words " * 210, f"t{n}")
     text = r.conversation.transcript.path.read_text()
     cycles = 1 + text.count('"kind":"compacted","id"')
     assert cycles > 2
