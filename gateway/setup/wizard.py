@@ -185,9 +185,9 @@ class Wizard:
         facts: dict[str, Any] = {"owner": None, "link": invite.link or None, "code": invite.code}
         if not wait:
             return facts
-        screen.tell("Waiting for you (Ctrl-C skips this) ...")
         found = None
         with contextlib.suppress(KeyboardInterrupt):
+            screen.tell("Waiting for you (Ctrl-C skips this) ...")
             found = asyncio.run(owner_pairing.wait_for_owner(state, channel, screen.tell))
         if found is None:
             screen.told.append(f"You are not paired yet. While the gateway runs: homebody setup {channel.platform.name}")
