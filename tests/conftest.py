@@ -29,7 +29,7 @@ LOCAL_NAMES = frozenset({"", "localhost", "localhost.localdomain", "ip6-localhos
 
 PRIVATE = re.compile(
     r"(?i)^(homebody_(?!fire_).*|.*_api_key|.*_auth_token|.*_bot_token|.*_app_token|(https?|all|no|ftp)_proxy"
-    r"|(anthropic|openai|gemini|google|openrouter|ollama|telegram|discord|slack|voyage)_.*)$"
+    r"|(anthropic|openai|gemini|google|openrouter|ollama|telegram|discord|slack|email|matrix|whatsapp|voyage)_.*)$"
 )
 """Environment variables that would make a test depend on the person or the machine that runs it (not those that draw its cases)."""
 

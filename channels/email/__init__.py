@@ -39,6 +39,12 @@ GUIDE = SetupGuide(
     ),
     secrets=(("password", "Password (an app password)"),),
     where="as the only text of a mail to it",
+    env={
+        "user": "EMAIL_ADDRESS",
+        "imap.host": "EMAIL_IMAP_HOST",
+        "smtp.host": "EMAIL_SMTP_HOST",
+        "password": "EMAIL_PASSWORD",
+    },
 )
 
 PLATFORM = Platform(

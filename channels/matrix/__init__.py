@@ -47,6 +47,7 @@ GUIDE = SetupGuide(
     ),
     secrets=(("password", "Password of the account"),),
     where="in a private chat (invite its account: it joins by itself)",
+    env={"homeserver": "MATRIX_HOMESERVER", "userId": "MATRIX_USER_ID"},
 )
 
 PLATFORM = Platform(

@@ -43,6 +43,11 @@ GUIDE = SetupGuide(
     ),
     secrets=(("accessToken", "Access token (EAA...)"), ("appSecret", "App secret (32 letters and digits)")),
     where="in a chat with its number",
+    env={
+        "phoneNumberId": "WHATSAPP_PHONE_NUMBER_ID",
+        "businessAccountId": "WHATSAPP_BUSINESS_ACCOUNT_ID",
+        "webhookUrl": "WHATSAPP_WEBHOOK_URL",
+    },
 )
 
 PLATFORM = Platform(

@@ -156,6 +156,7 @@ class Gateway(GatewayParts):
         await self.agent_supervisor.close()
         await self.model_registry.close()
         await self.sandbox.close()
+        self._closed.close()
         await self.metrics.close()
         await self.ledger.backup()
         await self.ledger.close()

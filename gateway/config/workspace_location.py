@@ -76,6 +76,11 @@ class ProtectedInodes:
             files = (_inode(one) for one in _files_of(self._state))
             return frozenset((*self._held, *(inode for inode in files if inode is not None)))
 
+    def close(self) -> None:
+        """Let go of the folders that are held open."""
+        with self._looking:
+            _close_all(self._held)
+
     def _hold(self, folder: Path) -> None:
         inode = _inode(folder)
         if inode is None or inode in self._held:
@@ -96,8 +101,8 @@ class ProtectedInodes:
 
 
 def _close_all(held: dict[Inode, int]) -> None:
-    for descriptor in held.values():
-        os.close(descriptor)
+    while held:
+        os.close(held.popitem()[1])
 
 
 def _holds(workspace: Path, inode: Inode | None, other: Path) -> bool:

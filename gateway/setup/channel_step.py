@@ -77,8 +77,8 @@ def _set_up(screen: Screen, platform: Platform, guide: SetupGuide, *, again: boo
         return ChosenChannel(platform, guide, _signed_in(screen, platform))
     section, draft, variables = f"channels.{platform.name}", screen.draft, _variables(platform, guide)
     given = None if again else _from_environment(screen, variables)
-    if given is None and not screen.interactive:
-        raise _without_token(platform, guide, variables)
+    if not screen.interactive:
+        _check_complete(screen, platform, guide, variables)
     if given is None and not again:
         screen.tell("\n".join(f"  {number}. {step}" for number, step in enumerate(guide.steps, 1)))
     places: list[str] = []
@@ -89,7 +89,7 @@ def _set_up(screen: Screen, platform: Platform, guide: SetupGuide, *, again: boo
             more = "; empty goes back" if again else ""
             text = given[key] if given else screen.questions.secret(f"{words} (it is not shown{more}):")
             if again and not text.strip():
-                draft.drop(*places)
+                draft.drop(*places, *(f"{section}.{key}" for key, _ in guide.questions))
                 return None
             pasted = _as_typed(text) if key == "password" else cleaned(text, "token")
             if pasted.remark:
@@ -139,18 +139,15 @@ def _as_typed(text: str) -> Pasted:
 def _ask_plain(screen: Screen, platform: Platform, guide: SetupGuide) -> None:
     """Ask for what is no secret; what the settings hold is the default. An answer that cannot be is asked for again."""
     for key, words in guide.questions:
-        kept = _said(screen, f"channels.{platform.name}.{key}")
+        place = f"channels.{platform.name}.{key}"
+        given, kept = screen.draft.env.get(guide.env.get(key, ""), "").strip(), _said(screen, place)
         if not screen.interactive:
-            if not kept:
-                hint = f"homebody config set channels.{platform.name}.{key} ..., then: homebody setup {platform.name} --yes"
-                raise UsageError(
-                    f"{guide.title}: channels.{platform.name}.{key} is not set, and --yes asks for nothing", hint=hint
-                )
+            screen.draft.put(place, given or kept)
             continue
         while True:
-            answer = screen.questions.text(f"{words}:", kept).strip()
+            answer = screen.questions.text(f"{words}:", kept or given).strip()
             try:
-                screen.draft.put(f"channels.{platform.name}.{key}", answer)
+                screen.draft.put(place, answer)
                 break
             except HomebodyError as error:
                 screen.complain(error)
@@ -162,7 +159,7 @@ def _wants_another(screen: Screen, guide: SetupGuide) -> bool:
 
 def _variables(platform: Platform, guide: SetupGuide) -> dict[str, str]:
     """Return the environment variable that may hold each secret of the guide."""
-    known = {_camel(field): name for field, name in platform.env.items()}
+    known = {_camel(field): name for field, name in platform.env.items()} | dict(guide.env)
     return {key: known.get(key, "") for key, _ in guide.secrets}
 
 
@@ -175,16 +172,24 @@ def _from_environment(screen: Screen, variables: dict[str, str]) -> dict[str, st
     return found
 
 
-def _without_token(platform: Platform, guide: SetupGuide, variables: dict[str, str]) -> HomebodyError:
-    names = " and ".join(filter(None, variables.values()))
-    if not names:
-        steps = ", ".join(f"homebody config set channels.{platform.name}.{key} VALUE" for key, _ in guide.questions)
-        secret = ", ".join(f"homebody config set channels.{platform.name}.{key} < FILE" for key in variables)
-        hint = f"{steps}, {secret}, then: homebody setup {platform.name} --yes"
-        return UsageError(f"{guide.title} is not set up, and --yes asks for nothing", hint=hint)
-    stored = ", ".join(f"homebody config set channels.{platform.name}.{key} < FILE" for key in variables)
-    hint = f"Set {names}, then: homebody setup {platform.name} --yes   (or from a file: {stored})"
-    return UsageError(f"{guide.title}: there is no token, and --yes asks for none", hint=hint)
+def _check_complete(screen: Screen, platform: Platform, guide: SetupGuide, secrets: dict[str, str]) -> None:
+    """Raise UsageError for what is not in the environment, nor, if it is no secret, in the settings: nobody can be asked for it."""
+    section = f"channels.{platform.name}"
+    plain = {key: guide.env.get(key, "") for key, _ in guide.questions if not _said(screen, f"{section}.{key}")}
+    lacking = {key: name for key, name in {**plain, **secrets}.items() if not screen.draft.env.get(name, "").strip()}
+    if not lacking:
+        return
+    *most, last = (f"{section}.{key}" for key in lacking)
+    named = f"{', '.join(most)} and {last} are" if most else f"{last} is"
+    what = "a token is" if lacking.keys() == secrets.keys() else named
+    hint = f"Set {' and '.join(filter(None, lacking.values()))}, then: homebody setup {platform.name} --yes"
+    if len(lacking) <= _IN_A_LINE:
+        by_hand = (f"homebody config set {section}.{key} {'< FILE' if key in secrets else 'VALUE'}" for key in lacking)
+        hint += f"   (or: {', '.join(by_hand)})"
+    raise UsageError(f"{guide.title}: {what} missing, and --yes asks for nothing", hint=hint)
+
+
+_IN_A_LINE = 2
 
 
 def _camel(field: str) -> str:
@@ -211,10 +216,13 @@ def _signed_in(screen: Screen, platform: Platform, variables: dict[str, str] | N
 def _refused(screen: Screen, platform: Platform, what: str, mend: str, variables: dict[str, str] | None) -> HomebodyError:
     """Return the error of a platform. Where it refuses the token, it is named by its true place: the settings do not hold it yet."""
     command = f"homebody config set channels.{platform.name}."
-    if command in mend and screen.interactive:
+    before, found, after = mend.partition(command)
+    if found and screen.interactive:
         mend = f"{mend.partition(', then: ' + command)[0]}, and paste it below."
-    elif command in mend and variables:
-        mend = f"{mend.partition(command)[0]}set {' and '.join(variables.values())} anew, and: homebody setup {platform.name} --yes"
+    elif found and variables:
+        known = {**(platform.guide.env if platform.guide else {}), **variables}
+        name = known.get(after.split()[0], "") or " and ".join(variables.values())
+        mend = f"{before}set {name} anew, and: homebody setup {platform.name} --yes"
     for key, name in (variables or {}).items():
         what = what.replace(f"channels.{platform.name}.{key}", name)
     if variables is not None:
@@ -251,4 +259,4 @@ def _channel(screen: Screen, platform: Platform) -> Channel:
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return text if text.startswith(("http://", "https://")) else text[:1].upper() + text[1:]

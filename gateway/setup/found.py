@@ -11,6 +11,7 @@ from agent.models.catalog.discovery import fetch_json, find_local, local_servers
 from agent.models.catalog.known_models import PROVIDERS
 from agent.models.catalog.provider_keys import keys_of
 from channels.built_in import BUILT_IN
+from channels.platform import Platform
 from gateway.base.state_lock import describe
 from gateway.service.selection import available, installed
 from gateway.setup.draft import Draft
@@ -84,7 +85,7 @@ async def look_around(draft: Draft) -> Found:
         tokens={
             platform.name: names
             for platform in BUILT_IN
-            if (names := tuple(name for name in platform.env.values() if draft.env.get(name, "").strip()))
+            if (names := tuple(name for name in _variables(platform) if draft.env.get(name, "").strip()))
         },
         configured=tuple(platform.name for platform in BUILT_IN if getattr(channels, platform.name).names()),
         embedders=tuple(embedders),
@@ -94,6 +95,13 @@ async def look_around(draft: Draft) -> Found:
         remarks=tuple(_unusable_keys(draft)),
         free_port=None if holder is not None else _other_port(draft.settings.gateway.port),
     )
+
+
+def _variables(platform: Platform) -> list[str]:
+    """Return the environment variables that may hold the secrets of a platform."""
+    guide = platform.guide
+    more = [guide.env[key] for key, _ in guide.secrets if key in guide.env] if guide else []
+    return [*platform.env.values(), *more]
 
 
 async def _with_keys(draft: Draft) -> list[FoundModel]:

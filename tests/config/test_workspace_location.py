@@ -151,3 +151,13 @@ def test_a_token_that_anyone_could_guess_fails_the_check_of_the_settings(house: 
     assert len(checked.problems) == 1
     assert "token" in checked.problems[0].as_text()
     assert "openssl rand" in checked.problems[0].as_text()
+
+
+def test_folders_that_are_held_open_are_let_go_at_the_end(house: Paths) -> None:
+    closed = ProtectedInodes(house.home)
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    assert closed()
+    assert len(os.listdir("/proc/self/fd")) > before  # noqa: PTH208
+    closed.close()
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert closed(), "it may be asked again"

@@ -60,10 +60,29 @@ async def test_from_an_empty_mailbox_to_the_first_answer(home: Home, window: Ter
         assert SIGNER in (home.state / "homebody.yaml").read_text()
 
 
+async def test_yes_takes_the_mailbox_of_the_environment(home: Home, dovecot: Dovecot) -> None:
+    async with EmailStage(dovecot).open() as stage:
+        home.state.mkdir(mode=0o700)
+        plain = "host: 127.0.0.1, security: none"
+        (home.state / "homebody.yaml").write_text(
+            f"gateway: {{port: 0}}\nchannels: {{email: {{imap: {{{plain}, port: {stage.relay.port}}}, "
+            f"smtp: {{{plain}, port: {stage.smtp_port}}}, fromAddress: {AGENT}}}}}\n"
+        )
+        home.more |= {"EMAIL_IMAP_HOST": "127.0.0.1", "EMAIL_PASSWORD": PASSWORD}
+        code, _, err = await home.run("setup", "email", "--yes", "--dry-run")
+        assert code == 2
+        assert "Set EMAIL_ADDRESS, then" in err
+        home.more["EMAIL_ADDRESS"] = stage.user
+        code, out, err = await home.run("setup", "email", "--yes", "--dry-run")
+        assert code == 0, err
+        assert f"The bot is {AGENT}" in out
+        assert PASSWORD not in out
+
+
 async def test_without_a_terminal_the_commands_are_printed(home: Home) -> None:
     code, out, _ = await home.run("setup")
     assert code == 0
     assert "homebody config set channels.email.imap.host VALUE" in out
     code, _, err = await home.run("setup", "email", "--yes")
     assert code != 0
-    assert "channels.email" in err
+    assert "EMAIL_PASSWORD" in err

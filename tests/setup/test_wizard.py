@@ -240,13 +240,39 @@ async def test_a_workspace_that_cannot_be_written_is_refused(home: Home, window:
 
 
 async def test_the_search_by_meaning_takes_an_embedder_of_ollama(home: Home, compatible_peer: CompatiblePeer) -> None:
-    compatible_peer.pages = {"/api/tags": {"models": [{"name": "nomic-embed-text:latest"}]}}
+    vector = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.6, 0.8]}]}
+    compatible_peer.pages = {"/api/tags": {"models": [{"name": "nomic-embed-text:latest"}]}, "/v1/embeddings": vector}
     home.more["OLLAMA_HOST"] = compatible_peer.url.removesuffix("/v1")
-    code, _, err = await home.run("setup", "memory", "--yes")
+    code, out, err = await home.run("setup", "memory", "--yes")
     assert code == 0, err
+    assert "nomic-embed-text:latest made a vector of 2 numbers" in out
     told = (await home.run("config", "get", "agents.defaults.memorySearch", "--json"))[1]
     values: Any = {one["path"].rpartition(".")[2]: one["value"] for one in json.loads(told)}
     assert (values["provider"], values["model"]) == ("openai", "nomic-embed-text:latest")
+
+
+async def test_an_embedder_that_makes_no_vector_is_not_kept(home: Home, compatible_peer: CompatiblePeer) -> None:
+    compatible_peer.pages = {"/api/tags": {"models": [{"name": "nomic-embed-text:latest"}]}}
+    home.more["OLLAMA_HOST"] = compatible_peer.url.removesuffix("/v1")
+    code, _, err = await home.run("setup", "memory", "--yes")
+    assert code == 1
+    assert "no vector was made" in err
+    assert not home.state.exists()
+
+
+async def test_yes_takes_the_first_model_that_was_found_and_answers(home: Home, compatible_peer: CompatiblePeer) -> None:
+    from tests.peers.compatible import Refuse
+
+    compatible_peer.pages = {"/v1/models": {"data": [{"id": "house-7b"}]}, "/api/tags": {"models": [{"name": "qwen3:8b"}]}}
+    compatible_peer.answer(Refuse(401, {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}))
+    compatible_peer.answer(words("here"))
+    home.more |= {"OPENAI_BASE_URL": compatible_peer.url, "OPENAI_API_KEY": "sk-secret-1234"}
+    home.more["OLLAMA_HOST"] = compatible_peer.root
+    code, out, err = await home.run("setup", "model", "--yes")
+    assert code == 0, err
+    assert "does not accept the key" in out
+    assert re.search(r"✓ ollama/\S+ answered", out)
+    assert not (home.state / "auth-profiles.json").exists()
 
 
 async def test_without_a_home_the_error_says_what_to_set(home: Home, tmp_path: Path) -> None:
