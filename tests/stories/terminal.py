@@ -40,7 +40,8 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
 
         def own() -> None:
-            for number in (signal.SIGINT, signal.SIGQUIT):  # ignored in what a script starts in the background, these tests for one
+            # where a script started these tests in the background, both are ignored
+            for number in (signal.SIGINT, signal.SIGQUIT):
                 signal.signal(number, signal.SIG_DFL)
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
