@@ -26,8 +26,8 @@ from gateway.jobs.heartbeat_status import status_line
 from gateway.jobs.heartbeats import Heartbeats
 from gateway.jobs.job_service import JobService
 from gateway.jobs.jobs_command import JobsCommand
+from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Arrival
-from gateway.ledger.sqlite import SqliteLedger
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.outbound.unasked_messages import UnaskedMessages
 from gateway.queue.lanes import Lanes
@@ -46,7 +46,7 @@ class AutomationParts:
         self,
         deps: Dependencies,
         settings: SettingsStore,
-        ledger: SqliteLedger,
+        ledger: Ledger,
         *,
         agents: Mapping[str, RunningAgent],
         inbox: Inbox,

@@ -17,7 +17,7 @@ from gateway.app.dependencies import Dependencies
 from gateway.app.own_command import OwnCommand
 from gateway.base.errors import StorageFailed
 from gateway.base.paths import private_folder
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.protocol import Ledger
 from gateway.settings.backup import schedule_parts
 from gateway.settings.root import SettingsStore
 
@@ -37,7 +37,7 @@ class ScheduledBackups:
         self,
         deps: Dependencies,
         settings: SettingsStore,
-        ledger: SqliteLedger,
+        ledger: Ledger,
         say: Callable[[str], None],
         *,
         spawn: Spawn = asyncio.create_subprocess_exec,
@@ -145,7 +145,7 @@ class ScheduledBackups:
 
 
 def restored_notice(about: dict[str, Any]) -> str:
-    """Return what the owner is told at the first start after a restore. ``about`` is what ``SqliteLedger.begin_restored`` returned."""
+    """Return what the owner is told at the first start after a restore. ``about`` is what ``Ledger.begin_restored`` returned."""
     held = about.get("held", {})
     waits = sum(held.get(name, 0) for name in ("messages", "replies", "unasked"))
     kept = "1 message is" if waits == 1 else f"{waits} messages are"

@@ -31,8 +31,9 @@ from gateway.backup.versions import refuse_later
 from gateway.base.errors import HomebodyError
 from gateway.base.state_lock import StateLock
 from gateway.budget.report import facts as usage_facts
+from gateway.ledger.protocol import Ledger
 from gateway.ledger.spending import UsageBy
-from gateway.ledger.sqlite import SqliteLedger, ledger_gone
+from gateway.ledger.storage import ledger_gone, open_ledger
 from gateway.models.model_registry import ModelRegistry, open_registry
 from gateway.routing.access import concerns
 from gateway.supervision.crash_loop import OFTEN_CRASHED, TOO_OFTEN, CrashLoopBreaker
@@ -57,7 +58,7 @@ SANDBOX_TRIED_AFTER = 15.0
 class Gateway(GatewayParts):
     """The parts of one gateway, and how they live."""
 
-    def __init__(self, deps: Dependencies, lock: StateLock, ledger: SqliteLedger, model_registry: ModelRegistry) -> None:
+    def __init__(self, deps: Dependencies, lock: StateLock, ledger: Ledger, model_registry: ModelRegistry) -> None:
         super().__init__(deps, ledger, model_registry)
         self.lock = lock
         self._closing = asyncio.Event()
@@ -74,7 +75,7 @@ class Gateway(GatewayParts):
         await asyncio.to_thread(refuse_later, deps.paths.home)
         lock = StateLock.acquire(deps.paths.state / "gateway.lock", deps.holder())
         try:
-            ledger = await SqliteLedger.open(deps.paths.state / "ledger.sqlite", deps.clock, committed=deps.telemetry.committed)
+            ledger = await open_ledger(deps.paths.state, deps.clock, committed=deps.telemetry.committed)
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
             lock.release()
             raise
@@ -91,7 +92,7 @@ class Gateway(GatewayParts):
                 and any(len(agent.store) for agent in gateway.agents.values())
                 and not await ledger.took_any()
             ):
-                gateway.notices.report(ledger_gone(ledger.path))
+                gateway.notices.report(ledger_gone(ledger.where))
         except BaseException:  # the same, with all that was opened so far
             await gateway.close()
             raise

@@ -17,7 +17,7 @@ from gateway.inbound.authorise import history_limit
 from gateway.inbound.group_arrivals import GroupArrivals
 from gateway.inbound.pipeline import Inbox
 from gateway.ledger.activations import ActivationMode
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.protocol import Ledger
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.queue.lanes import Lanes
 from gateway.routing.access import GroupRules
@@ -34,7 +34,7 @@ class GroupParts:
         self,
         policies: Callable[[], Mapping[tuple[str, str], Policy]],
         formers: Callable[[ChatAddress], Sequence[ChatAddress]],
-        ledger: SqliteLedger,
+        ledger: Ledger,
         *,
         rights: CommandRights,
         channel: Callable[[ChatAddress], Channel],

@@ -15,7 +15,7 @@ from gateway.hooks.receiver import HookReceiver
 from gateway.hooks.target import HookMessages
 from gateway.inbound.pipeline import Inbox
 from gateway.ledger.hooks import HOOK_ACCOUNT
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.protocol import Ledger
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.settings.root import SettingsStore
 
@@ -27,7 +27,7 @@ class HookParts:
         self,
         deps: Dependencies,
         settings: SettingsStore,
-        ledger: SqliteLedger,
+        ledger: Ledger,
         *,
         agents: Mapping[str, RunningAgent],
         inbox: Inbox,

@@ -15,8 +15,8 @@ from gateway.app.dependencies import Dependencies
 from gateway.base.errors import StorageFailed
 from gateway.inbound.pipeline import Inbox
 from gateway.ledger.hooks import HOOK_ACCOUNT
+from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Unasked
-from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings.mail import MailAccount
 from gateway.settings.root import Settings, SettingsStore
 
@@ -38,7 +38,7 @@ class MailWatchParts:
         self,
         deps: Dependencies,
         settings: SettingsStore,
-        ledger: SqliteLedger,
+        ledger: Ledger,
         *,
         agents: Mapping[str, RunningAgent],
         inbox: Inbox,

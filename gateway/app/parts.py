@@ -51,8 +51,8 @@ from gateway.config.effective import alike
 from gateway.config.workspace_location import ProtectedInodes
 from gateway.inbound.pipeline import Inbox
 from gateway.jobs.scheduler import Scheduler
+from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import ApprovedSender, Turn
-from gateway.ledger.sqlite import SqliteLedger
 from gateway.media.media_service import MediaService
 from gateway.models.model_registry import ModelRegistry
 from gateway.outbound.delivery import Delivery
@@ -80,7 +80,7 @@ log = logging.getLogger(__name__)
 class GatewayParts:
     """All parts of one gateway."""
 
-    def __init__(self, deps: Dependencies, ledger: SqliteLedger, model_registry: ModelRegistry) -> None:
+    def __init__(self, deps: Dependencies, ledger: Ledger, model_registry: ModelRegistry) -> None:
         self.deps = deps
         self.ledger = ledger
         self.model_registry = model_registry

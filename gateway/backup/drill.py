@@ -26,7 +26,7 @@ from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError
 from gateway.base.paths import Paths
 from gateway.ledger.snapshot import jobs_of
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.storage import open_file
 from gateway.sessions.store import SessionStore
 from memory.notes.version_store import VersionStore
 
@@ -151,7 +151,7 @@ class _Opened:
         if LEDGER not in self._manifest.files:
             return
         try:
-            ledger = await SqliteLedger.open(place, SystemClock())
+            ledger = await open_file(place, SystemClock())
         except HomebodyError as error:
             self._differs(f"the ledger cannot be opened: {error}")
             return

@@ -106,12 +106,12 @@ async def _without_gateway(
 ) -> dict[str, Any]:
     from gateway.base.clock import SystemClock
     from gateway.base.state_lock import StateLock
-    from gateway.ledger.sqlite import SqliteLedger
+    from gateway.ledger.storage import open_ledger
 
     invocation.paths.prepare()
     lock = StateLock.acquire(invocation.paths.state / "gateway.lock")
     try:
-        ledger = await SqliteLedger.open(invocation.paths.state / "ledger.sqlite", SystemClock())
+        ledger = await open_ledger(invocation.paths.state, SystemClock())
         try:
             return await handlers(ledger)[call](**arguments)
         finally:

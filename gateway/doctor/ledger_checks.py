@@ -19,10 +19,10 @@ from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, NotChecked, ok
 from gateway.ledger.backup import copies_of
 from gateway.ledger.ledger_file import examined
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.storage import LEDGER, open_file
 from gateway.supervision import crash_loop
 
-LEDGER: Final = "ledger.sqlite"
 OLD_COPY: Final = timedelta(days=1)
 """Age of the newest copy of a ledger that changed since: the gateway copies every hour and when it stops."""
 LONG_WAIT: Final = timedelta(minutes=30)
@@ -72,14 +72,14 @@ async def _facts(installation: Installation) -> LedgerFacts:
             return LedgerFacts(damage=condition.damage)
         if condition.older:
             raise NotChecked("the ledger is of an earlier version; the next start of the gateway converts it")
-        ledger = await SqliteLedger.open(path, SystemClock())
+        ledger = await open_file(path, SystemClock())
         try:
             return await _of_ledger(ledger, installation)
         finally:
             await ledger.close()
 
 
-async def _of_ledger(ledger: SqliteLedger, installation: Installation) -> LedgerFacts:
+async def _of_ledger(ledger: Ledger, installation: Installation) -> LedgerFacts:
     settings = installation.settings
     calls: dict[str, Callable[..., Any]] = {
         **QueueHandlers(ledger).calls(),

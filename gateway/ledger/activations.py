@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
+from typing import Final, Literal, Protocol, get_args
 
+from gateway.ledger.database import Database
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import clean
-
-if TYPE_CHECKING:
-    import apsw
 
 PREFIX: Final = "activation:"
 """Of the names of these rows in ``meta``."""
@@ -39,7 +37,7 @@ class ActivationLedger(Protocol):
         ...
 
 
-class SqliteActivations:
+class ActivationsPart:
     """Implements ``ActivationLedger``."""
 
     def __init__(self, connection: LedgerConnection) -> None:
@@ -48,7 +46,7 @@ class SqliteActivations:
     async def all(self) -> dict[str, Activation]:
         """See the protocol. A row that cannot be read is left out: the settings hold there."""
 
-        def work(db: apsw.Connection) -> list[tuple[str, str]]:
+        def work(db: Database) -> list[tuple[str, str]]:
             found = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (PREFIX, f"{PREFIX}\U0010ffff"))
             return [(str(name), str(value)) for name, value in found]
 
@@ -59,12 +57,12 @@ class SqliteActivations:
         """See the protocol."""
         name = f"{PREFIX}{clean(group)}"
 
-        def work(db: apsw.Connection) -> None:
+        def work(db: Database) -> None:
             if activation is None:
                 db.execute("DELETE FROM meta WHERE name = ?", (name,))
                 return
             value = json.dumps({"mode": activation.mode, "by": activation.by, "at": activation.at.isoformat()})
-            db.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", (name, value))
+            db.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (name, value))
 
         await self._connection.run(work)
 

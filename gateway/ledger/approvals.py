@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gateway.ledger.database import Database
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.rows import Approval, ApprovalState, Decided, Decision, NewApproval, NewOutbound
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import clean, instant, listed, read_conversation, stamp, write_conversation
-
-if TYPE_CHECKING:
-    import apsw
 
 COLUMNS = (
     "id, round, turn, session, transcript, agent, target, call, payload, fingerprint, state, reason, always, decided_by, "
@@ -35,7 +33,7 @@ WHERE id = ? AND state = 'suspended' AND NOT {_WAITS}
 """
 
 
-class SqliteApprovals:
+class ApprovalsPart:
     """Implements ``ApprovalLedger``."""
 
     def __init__(self, connection: LedgerConnection) -> None:
@@ -71,7 +69,7 @@ class SqliteApprovals:
     ) -> Decided | None:
         now, name = self._connection.now(), clean(approval)
 
-        def work(db: apsw.Connection) -> Decided | None:
+        def work(db: Database) -> Decided | None:
             found = _get(db, name)
             if found is None:
                 return None
@@ -93,7 +91,7 @@ class SqliteApprovals:
     async def withdraw(self, session: str, reason: str) -> list[str]:
         now = self._connection.now()
 
-        def work(db: apsw.Connection) -> list[str]:
+        def work(db: Database) -> list[str]:
             query = "SELECT DISTINCT turn FROM approval WHERE session = ? AND state = 'pending' AND turn IS NOT NULL"
             turns = [str(turn) for (turn,) in db.execute(query, (clean(session),)).fetchall()]
             db.execute(
@@ -105,7 +103,7 @@ class SqliteApprovals:
         return await self._connection.run(work)
 
 
-def ask(db: apsw.Connection, turn: str, approvals: Sequence[NewApproval], now: datetime) -> bool:
+def ask(db: Database, turn: str, approvals: Sequence[NewApproval], now: datetime) -> bool:
     """Store the questions of a turn; return whether any of the turn's questions is open. A known question stays as it is."""
     for one in approvals:
         values = {
@@ -126,13 +124,13 @@ def ask(db: apsw.Connection, turn: str, approvals: Sequence[NewApproval], now: d
     return bool(db.execute("SELECT 1 FROM approval WHERE turn = ? AND state = 'pending'", (turn,)).fetchone())
 
 
-def resume_turn(db: apsw.Connection, turn: str, now: datetime) -> bool:
+def resume_turn(db: Database, turn: str, now: datetime) -> bool:
     """Make a suspended turn run again unless one of its questions is open. The time that it waited does not count as its age."""
     db.execute(_RESUME, (stamp(now), turn))
     return db.changes() == 1
 
 
-def close_questions(db: apsw.Connection, turn: str, reason: str, now: datetime) -> None:
+def close_questions(db: Database, turn: str, reason: str, now: datetime) -> None:
     """Withdraw the open questions of a turn that ends."""
     db.execute(
         "UPDATE approval SET state = 'withdrawn', reason = ?, decided_at = ? WHERE turn = ? AND state = 'pending'",
@@ -140,7 +138,7 @@ def close_questions(db: apsw.Connection, turn: str, reason: str, now: datetime) 
     )
 
 
-def _get(db: apsw.Connection, approval: str) -> Approval | None:
+def _get(db: Database, approval: str) -> Approval | None:
     found: Any = db.execute(f"SELECT {COLUMNS} FROM approval WHERE id = ?", (approval,)).fetchone()
     return None if found is None else read_approval(found)
 

@@ -16,6 +16,7 @@ from gateway.base.atomic_file import sync
 from gateway.base.errors import StorageFailed
 from gateway.ledger.raw_tables import SHAPES, Row
 from gateway.ledger.schema import APPLICATION_ID, STEPS
+from gateway.ledger.sqlite_engine import SqliteEngine
 from gateway.ledger.thread import LedgerConnection
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ class LedgerBackup:
                 raise
 
     async def _make(self) -> Path | None:
-        changes = await self._connection.run(lambda db: db.total_changes())
+        changes = await self._connection.run_outside(_total_changes)
         existing = await asyncio.to_thread(copies_of, self._path)
         if existing and changes == self._copied:
             return None
@@ -102,23 +103,27 @@ class _Copying:
         self._target: apsw.Connection | None = None
         self._backup: Any = None
 
-    def begin(self, db: apsw.Connection) -> None:
+    def begin(self, engine: SqliteEngine) -> None:
         _delete(self._place)
         os.close(os.open(self._place, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         self._target = apsw.Connection(str(self._place))
         self._target.pragma("journal_mode", "OFF")  # a copy that is not finished is thrown away
         self._target.pragma("synchronous", "OFF")
-        self._backup = self._target.backup("main", db, "main")
+        self._backup = self._target.backup("main", engine.db, "main")
 
-    def step(self, _db: apsw.Connection) -> bool:
+    def step(self, _engine: SqliteEngine) -> bool:
         """Copy some pages; return whether that was all. What is written to the ledger meanwhile is copied too."""
         return bool(self._backup.step(PAGES))
 
-    def end(self, _db: apsw.Connection) -> None:
+    def end(self, _engine: SqliteEngine) -> None:
         if self._backup is not None:
             self._backup.close(force=True)
         if self._target is not None:
             self._target.close()
+
+
+def _total_changes(engine: SqliteEngine) -> int:
+    return engine.db.total_changes()
 
 
 def _keep(unfinished: Path, place: Path, too_many: list[Path]) -> None:

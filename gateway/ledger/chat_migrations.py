@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from channels.messages import ChatAddress
+from gateway.ledger.database import Database
 from gateway.ledger.rows import ChatMigration
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import account_of, clean, read_conversation, stamp, write_conversation
 
-if TYPE_CHECKING:
-    import apsw
 
-
-class SqliteChatMigrations:
+class ChatMigrationsPart:
     """Implements ``ChatMigrationLedger``. ``events`` caches which conversations have context events."""
 
     def __init__(self, connection: LedgerConnection, events: NameCache) -> None:
@@ -25,12 +23,12 @@ class SqliteChatMigrations:
         before, after, now = clean(former), clean(present), stamp(self._connection.now())
         self._events.changed()
 
-        def work(db: apsw.Connection) -> None:
+        def work(db: Database) -> None:
             if before == after:
                 return
             db.execute("UPDATE moved SET present = ? WHERE account = ? AND present = ?", (after, account, before))
             db.execute(
-                "INSERT INTO moved VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET present = excluded.present",
+                "INSERT INTO moved VALUES (?, ?, ?, ?) ON CONFLICT (account, former) DO UPDATE SET present = excluded.present",
                 (account, before, after, now),
             )
             db.execute("DELETE FROM moved WHERE former = present")
@@ -44,7 +42,7 @@ class SqliteChatMigrations:
         return [ChatMigration(account=account, former=former, present=present) for account, former, present in found]
 
 
-def current_chat(db: apsw.Connection, conversation: ChatAddress) -> ChatAddress:
+def current_chat(db: Database, conversation: ChatAddress) -> ChatAddress:
     """Return a conversation with the id that is in force now."""
     if conversation.kind != "group":
         return conversation
@@ -53,7 +51,7 @@ def current_chat(db: apsw.Connection, conversation: ChatAddress) -> ChatAddress:
     return conversation if found is None else replace(conversation, id=str(found[0]))
 
 
-def _redirect(db: apsw.Connection, account: str, former: str, present: str) -> None:
+def _redirect(db: Database, account: str, former: str, present: str) -> None:
     """Redirect open chunks and context events of a former id to the present one."""
     query = "SELECT id, target FROM outbox WHERE account = ? AND state IN ('ready', 'sending', 'ambiguous')"
     found: list[Any] = db.execute(query, (account,)).fetchall()

@@ -6,14 +6,12 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from channels.messages import Button
+from gateway.ledger.database import Database
 from gateway.ledger.rows import CHAT_TTL, IN_DOUBT, NOTICE_TTL, RESTORED
-from gateway.ledger.values import listed, read_payload, stamp, write_payload
-
-if TYPE_CHECKING:
-    import apsw
+from gateway.ledger.values import NUMBERS, listed, read_payload, stamp, write_payload
 
 _AFTER_ALL = write_payload([Button(label="📬 Show me", value="/missed")], None)
 _SHOWN = 10
@@ -25,14 +23,14 @@ class _Missed(TypedDict):
     items: list[str]
 
 
-def queue_notice(db: apsw.Connection, rows: Sequence[int], *, now: datetime, token: Callable[[], str]) -> None:
+def queue_notice(db: Database, rows: Sequence[int], *, now: datetime, token: Callable[[], str]) -> None:
     """Queue a notice that lists the dead chunks ``rows`` of one conversation, in their place.
 
     It replaces a notice that is not sent yet. Notices themselves are not listed.
     """
     query = (
         "SELECT id, place, conversation, account, target, text, doubts, extras FROM outbox "
-        "WHERE id IN (SELECT value FROM json_each(?)) AND missed IS NULL ORDER BY place, id"
+        f"WHERE id IN {NUMBERS} AND missed IS NULL ORDER BY place, id"
     )
     found: list[Any] = db.execute(query, (listed(rows),)).fetchall()
     if not found:
@@ -56,7 +54,7 @@ def queue_notice(db: apsw.Connection, rows: Sequence[int], *, now: datetime, tok
     )
 
 
-def revive_expired(db: apsw.Connection, conversation: str, now: datetime) -> int:
+def revive_expired(db: Database, conversation: str, now: datetime) -> int:
     """Make what a conversation missed ready again, in its old order; return how many chunks.
 
     That is what a notice listed, and what is in doubt since the ledger was damaged. Chunks that may have arrived are marked as repeated.
@@ -66,7 +64,7 @@ def revive_expired(db: apsw.Connection, conversation: str, now: datetime) -> int
         "UPDATE outbox SET state = 'ready', reason = NULL, ended_at = NULL, firm = 0, not_before = :now, expires = :expires, "
         "doubts = CASE WHEN reason IN (:doubt, :restored) THEN 1 ELSE min(doubts, 1) END, "
         "epoch = (SELECT value FROM meta WHERE name = 'epoch') WHERE conversation = :at AND state = 'dead' AND missed IS NULL "
-        "AND (reason = 'expired' OR reason GLOB 'may have arrived*' OR reason IN (:doubt, :restored)) AND ended_at > :since "
+        "AND (reason = 'expired' OR substr(reason, 1, 16) = 'may have arrived' OR reason IN (:doubt, :restored)) AND ended_at > :since "
         "AND NOT (text = '' AND extras IS NULL)",
         {
             "at": conversation,
@@ -80,7 +78,7 @@ def revive_expired(db: apsw.Connection, conversation: str, now: datetime) -> int
     return db.changes()
 
 
-def _take_up(db: apsw.Connection, conversation: str, now: datetime) -> list[tuple[int, _Missed]]:
+def _take_up(db: Database, conversation: str, now: datetime) -> list[tuple[int, _Missed]]:
     query = (
         "UPDATE outbox SET state = 'dead', reason = 'told in a later notice', ended_at = ? "
         "WHERE conversation = ? AND missed IS NOT NULL AND state = 'ready' AND doubts = 0 RETURNING place, missed"

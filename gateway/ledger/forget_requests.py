@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
+from gateway.ledger.database import Database
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import clean
-
-if TYPE_CHECKING:
-    import apsw
 
 PREFIX: Final = "forget:"
 """Of the names of these rows in ``meta``."""
@@ -46,7 +44,7 @@ class ForgetRequestLedger(Protocol):
         ...
 
 
-class SqliteForgetRequests:
+class ForgetRequestsPart:
     """Implements ``ForgetRequestLedger``."""
 
     def __init__(self, connection: LedgerConnection) -> None:
@@ -55,7 +53,7 @@ class SqliteForgetRequests:
     async def all(self) -> list[ForgetRequest]:
         """See the protocol. A row that cannot be read is left out."""
 
-        def work(db: apsw.Connection) -> list[str]:
+        def work(db: Database) -> list[str]:
             query = "SELECT value FROM meta WHERE name >= ? AND name < ? ORDER BY name"
             return [str(value) for (value,) in db.execute(query, (PREFIX, f"{PREFIX}\U0010ffff"))]
 
@@ -64,7 +62,9 @@ class SqliteForgetRequests:
     async def put(self, request: ForgetRequest) -> None:
         """See the protocol."""
         row = (f"{PREFIX}{clean(request.id)}", json.dumps(asdict(request)))
-        await self._connection.run(lambda db: db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", row).fetchall())
+        await self._connection.run(
+            lambda db: db.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO NOTHING", row).fetchall()
+        )
 
     async def remove(self, name: str) -> None:
         """See the protocol."""

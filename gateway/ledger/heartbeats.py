@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
+from gateway.ledger.database import Database
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import clean
-
-if TYPE_CHECKING:
-    import apsw
 
 PREFIX: Final = "heartbeat:"
 """Of the names of these rows in ``meta``."""
@@ -43,14 +41,14 @@ class HeartbeatLedger(Protocol):
         ...
 
 
-class SqliteHeartbeats:
+class HeartbeatsPart:
     """Implements ``HeartbeatLedger``."""
 
     def __init__(self, connection: LedgerConnection) -> None:
         self._connection = connection
 
     async def get(self, agent: str) -> HeartbeatState | None:
-        def work(db: apsw.Connection) -> Any:
+        def work(db: Database) -> Any:
             return db.execute("SELECT value FROM meta WHERE name = ?", (f"{PREFIX}{clean(agent)}",)).fetchone()
 
         found = await self._connection.run(work)
@@ -59,8 +57,8 @@ class SqliteHeartbeats:
     async def put(self, agent: str, state: HeartbeatState) -> None:
         written = {name: getattr(state, name) for name in HeartbeatState.__slots__} | {"last": state.last.isoformat()}
 
-        def work(db: apsw.Connection) -> None:
-            query = "INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+        def work(db: Database) -> None:
+            query = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
             db.execute(query, (f"{PREFIX}{clean(agent)}", json.dumps(written)))
 
         await self._connection.run(work)

@@ -6,13 +6,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
+from gateway.ledger.database import Database
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import clean, flat, instant, stamp
-
-if TYPE_CHECKING:
-    import apsw
 
 HookKind = Literal["prompt", "message"]
 """What a call becomes: a message for the agent, or a text that is sent as it is, without a model."""
@@ -115,7 +113,7 @@ class HookLedger(Protocol):
         ...
 
 
-class SqliteHooks:
+class HooksPart:
     """Implements ``HookLedger``."""
 
     def __init__(self, connection: LedgerConnection) -> None:
@@ -149,7 +147,7 @@ class SqliteHooks:
     async def calls(self, hook: str, key: str | None = None, *, limit: int = _LATEST_CALLS) -> list[HookCall]:
         first, last = (key, key) if key is not None else (f"{hook}:", f"{hook};")
 
-        def work(db: apsw.Connection) -> list[HookCall]:
+        def work(db: Database) -> list[HookCall]:
             found = [*_messages(db, first, last, limit), *_sent(db, first, last, limit), *_held(db, first, last, limit)]
             return sorted(found, key=lambda one: one.received_at, reverse=True)[:limit]
 
@@ -171,7 +169,7 @@ def from_json(written: str) -> HookRules:
     return HookRules(**{name: value for name, value in found.items() if name in known})
 
 
-def _messages(db: apsw.Connection, first: str, last: str, limit: int) -> list[HookCall]:
+def _messages(db: Database, first: str, last: str, limit: int) -> list[HookCall]:
     query = (
         "SELECT skey, received_at, state, reason, turn FROM inbox WHERE account = ? AND skey >= ? AND skey <= ? "
         "ORDER BY received_at DESC LIMIT ?"
@@ -183,7 +181,7 @@ def _messages(db: apsw.Connection, first: str, last: str, limit: int) -> list[Ho
     ]
 
 
-def _replies(db: apsw.Connection, turn: str | None) -> tuple[str, ...]:
+def _replies(db: Database, turn: str | None) -> tuple[str, ...]:
     if turn is None:
         return ()
     found = db.execute("SELECT state FROM outbox WHERE turn = ? ORDER BY id", (turn,)).fetchall()
@@ -191,19 +189,19 @@ def _replies(db: apsw.Connection, turn: str | None) -> tuple[str, ...]:
     return tuple(str(state) for (state,) in (*found, *kept))
 
 
-def _sent(db: apsw.Connection, first: str, last: str, limit: int) -> list[HookCall]:
+def _sent(db: Database, first: str, last: str, limit: int) -> list[HookCall]:
     query = "SELECT key, created_at, state, reason FROM outbox WHERE key >= ? AND key <= ? ORDER BY created_at DESC LIMIT ?"
     found: Sequence[Any] = db.execute(query, (first, last, limit)).fetchall()
     return [HookCall(key=key, received_at=instant(at), state=state, reason=reason) for key, at, state, reason in found]
 
 
-def _held(db: apsw.Connection, first: str, last: str, limit: int) -> list[HookCall]:
+def _held(db: Database, first: str, last: str, limit: int) -> list[HookCall]:
     query = "SELECT key, made_at, state FROM unasked WHERE key >= ? AND key <= ? AND state <> 'queued' ORDER BY made_at DESC LIMIT ?"
     found: Sequence[Any] = db.execute(query, (first, last, limit)).fetchall()
     return [HookCall(key=key, received_at=instant(at), state=state) for key, at, state in found]
 
 
-def _changed(db: apsw.Connection, query: str, values: Sequence[Any]) -> bool:
+def _changed(db: Database, query: str, values: Sequence[Any]) -> bool:
     db.execute(query, values)
     return db.changes() == 1
 

@@ -6,11 +6,12 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from channels.messages import Cursor
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.chat_migrations import current_chat
+from gateway.ledger.database import Database
 from gateway.ledger.outbox import Queue, enqueue
 from gateway.ledger.rows import (
     NOTICE_TTL,
@@ -25,15 +26,12 @@ from gateway.ledger.rows import (
     Outcome,
 )
 from gateway.ledger.thread import LedgerConnection, NameCache
-from gateway.ledger.values import WITHIN, clean, instant, listed, stamp
-
-if TYPE_CHECKING:
-    import apsw
+from gateway.ledger.values import NUMBERS, WITHIN, clean, instant, listed, stamp
 
 COLUMNS = "id, account, skey, conversation, session, sender, payload, received_at, turn, state, reason, coalesce(attempts, 0)"
 
 
-class SqliteInbox:
+class InboxPart:
     """Implements ``InboxLedger``. ``events`` caches which conversations have context events."""
 
     def __init__(self, connection: LedgerConnection, events: NameCache) -> None:
@@ -45,11 +43,11 @@ class SqliteInbox:
         if any(arrival.aside is not None for arrival in arrivals):
             self._events.changed()
 
-        def work(db: apsw.Connection) -> Accepted:
+        def work(db: Database) -> Accepted:
             taken = [take(db, account, arrival, now) for arrival in arrivals]
             if cursor is not None:
                 db.execute(
-                    "INSERT INTO cursor VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+                    "INSERT INTO cursor VALUES (?, ?, ?) ON CONFLICT (account, name) DO UPDATE SET value = excluded.value",
                     (account, cursor.name, cursor.value),
                 )
             rows = tuple(row for row, _ in taken if row is not None and row.state == "waiting")
@@ -65,7 +63,7 @@ class SqliteInbox:
     async def outcome(self, account: str, alias: str) -> Outcome | None:
         query = f"SELECT {COLUMNS} FROM inbox WHERE account = ? AND skey = ?"
 
-        def work(db: apsw.Connection) -> Outcome | None:
+        def work(db: Database) -> Outcome | None:
             found = db.execute(query, (account, clean(alias))).fetchone()
             if found is None:
                 return None
@@ -74,7 +72,7 @@ class SqliteInbox:
             state = turn[0] if turn is not None else ""
             texts = db.execute(
                 "SELECT text FROM (SELECT id, text, conversation FROM outbox WHERE turn = :turn "
-                "UNION SELECT id, text, conversation FROM outbox WHERE key >= :first AND key < :last) "
+                "UNION SELECT id, text, conversation FROM outbox WHERE key >= :first AND key < :last) AS found "
                 "WHERE conversation = :at ORDER BY id",
                 {"at": row.conversation, "turn": row.turn or "", "first": f"{row.uid}.", "last": f"{row.uid}/"},
             )
@@ -106,7 +104,7 @@ class SqliteInbox:
         return await self._connection.run(lambda db: [read_row(found) for found in db.execute(query, (after, limit))])
 
     async def rows(self, ids: Sequence[int]) -> list[InboxRow]:
-        query = f"SELECT {COLUMNS} FROM inbox WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+        query = f"SELECT {COLUMNS} FROM inbox WHERE id IN {NUMBERS} ORDER BY id"
         return await self._connection.run(lambda db: [read_row(found) for found in db.execute(query, (listed(ids),))])
 
     async def latest(self, states: Collection[InboxState], *, limit: int = 100) -> list[InboxRow]:
@@ -119,10 +117,9 @@ class SqliteInbox:
     ) -> list[str]:
         queue = Queue(self._connection)
 
-        def work(db: apsw.Connection) -> list[str]:
+        def work(db: Database) -> list[str]:
             db.execute(
-                "UPDATE inbox SET state = ?, reason = ?, ended_at = ? "
-                "WHERE state = 'waiting' AND id IN (SELECT value FROM json_each(?))",
+                f"UPDATE inbox SET state = ?, reason = ?, ended_at = ? WHERE state = 'waiting' AND id IN {NUMBERS}",
                 (end, clean(reason) or None, stamp(queue.now), listed(ids)),
             )
             if not db.changes():
@@ -140,7 +137,7 @@ class SqliteInbox:
         return [read_row(row) for row in await self._connection.run(lambda db: db.execute(query, values).fetchall())]
 
     async def requeue(self, row: int) -> InboxRow:
-        def work(db: apsw.Connection) -> InboxRow:
+        def work(db: Database) -> InboxRow:
             found = db.execute(
                 "UPDATE inbox SET state = 'waiting', reason = NULL, ended_at = NULL "
                 f"WHERE id = ? AND state = 'failed' AND reason IN (?, ?) AND payload IS NOT NULL RETURNING {COLUMNS}",
@@ -153,7 +150,7 @@ class SqliteInbox:
         return await self._connection.run(work)
 
 
-def take(db: apsw.Connection, account: str, arrival: Arrival, now: datetime) -> tuple[InboxRow | None, bool]:
+def take(db: Database, account: str, arrival: Arrival, now: datetime) -> tuple[InboxRow | None, bool]:
     """Insert a message unless its alias is known; also return whether an older message had its key."""
     key, alias = clean(arrival.key), clean(arrival.alias)
     if db.execute("SELECT 1 FROM inbox WHERE account = ? AND skey = ?", (account, alias)).fetchone():
@@ -183,7 +180,7 @@ def take(db: apsw.Connection, account: str, arrival: Arrival, now: datetime) -> 
     return replace(row, state="answered", reason=reason), renumbered
 
 
-def _reword(db: apsw.Connection, account: str, arrival: Arrival) -> bool:
+def _reword(db: Database, account: str, arrival: Arrival) -> bool:
     """Apply an edit to each waiting row of the edited message; return whether there was one. Only the message's sender can edit it."""
     if arrival.edits is None or arrival.reword is None:
         return False
@@ -223,7 +220,7 @@ _TAKEN: Final = (
 )
 
 
-class SqliteContextEvents:
+class ContextEventsPart:
     """Implements ``ContextEventLedger``. ``known`` caches which conversations have any."""
 
     def __init__(self, connection: LedgerConnection) -> None:
@@ -244,7 +241,7 @@ class SqliteContextEvents:
     ) -> bool:
         now, token = self._connection.now(), self._connection.new_id
 
-        def work(db: apsw.Connection) -> bool:
+        def work(db: Database) -> bool:
             if message.key is not None and db.execute(_TAKEN, {"key": message.key}).fetchone():
                 return False
             enqueue(db, [message, *more], now=now, token=token)
@@ -255,7 +252,7 @@ class SqliteContextEvents:
         return await self._connection.run(work, self._connection.notify_outbound)
 
 
-def add_event(db: apsw.Connection, conversation: str, line: str, now: datetime, sources: Sequence[str] = ()) -> None:
+def add_event(db: Database, conversation: str, line: str, now: datetime, sources: Sequence[str] = ()) -> None:
     """Store an event for the conversation with this address; the oldest beyond ``KEPT`` are deleted."""
     values = (conversation, clean(line), stamp(now), clean(listed(sources)) if sources else None)
     db.execute("INSERT INTO aside (conversation, line, noted_at, sources) VALUES (?, ?, ?, ?)", values)
@@ -266,19 +263,19 @@ def add_event(db: apsw.Connection, conversation: str, line: str, now: datetime, 
     )
 
 
-def read_events(db: apsw.Connection, conversation: str) -> list[ContextEvent]:
+def read_events(db: Database, conversation: str) -> list[ContextEvent]:
     """Return what is stored, oldest first."""
     query = "SELECT id, line, sources FROM aside WHERE conversation = ? ORDER BY id"
     found: list[Any] = db.execute(query, (conversation,)).fetchall()
     return [ContextEvent(id=row, line=line, sources=tuple(json.loads(sources or "[]"))) for row, line, sources in found]
 
 
-def conversations_with_events(db: apsw.Connection) -> frozenset[str]:
+def conversations_with_events(db: Database) -> frozenset[str]:
     """Return the addresses of the conversations that have any."""
     return frozenset(str(address) for (address,) in db.execute("SELECT DISTINCT conversation FROM aside"))
 
 
-def delete_events(db: apsw.Connection, ids: Sequence[int]) -> None:
+def delete_events(db: Database, ids: Sequence[int]) -> None:
     """Delete events that were told."""
     if ids:
-        db.execute("DELETE FROM aside WHERE id IN (SELECT value FROM json_each(?))", (listed(ids),))
+        db.execute(f"DELETE FROM aside WHERE id IN {NUMBERS}", (listed(ids),))

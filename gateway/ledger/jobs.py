@@ -8,11 +8,12 @@ import string
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.chat_migrations import current_chat
+from gateway.ledger.database import Database
 from gateway.ledger.inbox import add_event, take
 from gateway.ledger.job_rows import Job, JobRun, JobStep, NewJob, RunResult, StepResult
 from gateway.ledger.outbox import enqueue
@@ -20,9 +21,6 @@ from gateway.ledger.rows import UNSURE, NewOutbound
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import as_conversation, clean, flat, instant, stamp
 from memory.audience import Audience
-
-if TYPE_CHECKING:
-    import apsw
 
 SCHEDULE_ACCOUNT: Final = "schedule"
 """The account under which messages of jobs are in the inbox."""
@@ -76,7 +74,7 @@ _RESULTS: Final[dict[str | None, RunResult]] = {
 }
 
 
-class SqliteJobs:
+class JobsPart:
     """Implements ``JobLedger``. ``events`` caches which conversations have context events."""
 
     def __init__(self, connection: LedgerConnection, events: NameCache) -> None:
@@ -90,7 +88,7 @@ class SqliteJobs:
         values |= {"created_at": stamp(now), "changed_at": stamp(now), "next_at": stamp(next_at)}
         letters = self._random.choices
 
-        def work(db: apsw.Connection) -> Job:
+        def work(db: Database) -> Job:
             while True:
                 named = values | {"id": "".join(letters(string.ascii_lowercase, k=5))}
                 query = f"INSERT INTO job ({', '.join(named)}) VALUES ({', '.join(f':{name}' for name in named)}) ON CONFLICT DO NOTHING"
@@ -120,7 +118,7 @@ class SqliteJobs:
         values |= {name: None if (at := getattr(job, name)) is None else stamp(at) for name in _TIMES}
         values |= {"changed_at": stamp(now)}
 
-        def work(db: apsw.Connection) -> Job:
+        def work(db: Database) -> Job:
             db.execute(
                 f"UPDATE job SET {', '.join(f'{name} = :{name}' for name in values)} WHERE id = :id", values | {"id": job.id}
             )
@@ -131,7 +129,7 @@ class SqliteJobs:
         return await self._connection.run(work)
 
     async def remove(self, job: str) -> bool:
-        def work(db: apsw.Connection) -> bool:
+        def work(db: Database) -> bool:
             db.execute("DELETE FROM job_run WHERE job = ?", (job,))
             db.execute("DELETE FROM job WHERE id = ?", (job,))
             return db.changes() == 1
@@ -139,7 +137,7 @@ class SqliteJobs:
         return await self._connection.run(work)
 
     async def due(self, now: datetime, *, limit: int = 500) -> tuple[list[Job], datetime | None]:
-        def work(db: apsw.Connection) -> tuple[list[Job], datetime | None]:
+        def work(db: Database) -> tuple[list[Job], datetime | None]:
             wanted = "state = 'active' AND next_at <= ? ORDER BY next_at, rowid LIMIT ?"
             jobs = _find(db, wanted, (stamp(now), limit))
             query = "SELECT min(next_at) FROM job WHERE state = 'active' AND next_at > ?"
@@ -186,7 +184,7 @@ class SqliteJobs:
         if step.line:
             self._events.changed()
 
-        def work(db: apsw.Connection) -> StepResult:
+        def work(db: Database) -> StepResult:
             return _step(db, step, now, token)
 
         return await self._connection.run(work, self._connection.notify_outbound if step.message is not None else None)
@@ -194,7 +192,7 @@ class SqliteJobs:
     async def miss(self, steps: Sequence[JobStep], notice: NewOutbound) -> list[StepResult]:
         now, token = self._connection.now(), self._connection.new_id
 
-        def work(db: apsw.Connection) -> list[StepResult]:
+        def work(db: Database) -> list[StepResult]:
             results = [_step(db, step, now, token) for step in steps]
             if any(one.outcome == "left out" for one in results):
                 enqueue(db, [notice], now=now, token=token)
@@ -212,12 +210,12 @@ class SqliteJobs:
         return await self._connection.run(lambda db: [_read_run(found) for found in db.execute(_RUNS, (job, limit))])
 
 
-def _run(db: apsw.Connection, query: str, values: Any) -> int:
+def _run(db: Database, query: str, values: Any) -> int:
     db.execute(query, values)
     return db.changes()
 
 
-def forget_jobs(db: apsw.Connection, before: int, limit: int) -> int:
+def forget_jobs(db: Database, before: int, limit: int) -> int:
     """Delete the log older than ``before``, and jobs that were done by then; at most ``limit`` of each. Return how many rows."""
     ended = "SELECT id FROM job WHERE state = 'done' AND changed_at < ? LIMIT ?"
     count = _run(db, f"DELETE FROM job_run WHERE job IN ({ended})", (before, limit))
@@ -227,7 +225,7 @@ def forget_jobs(db: apsw.Connection, before: int, limit: int) -> int:
     )
 
 
-def _step(db: apsw.Connection, step: JobStep, now: datetime, token: Any) -> StepResult:
+def _step(db: Database, step: JobStep, now: datetime, token: Any) -> StepResult:
     job = next(iter(_find(db, "id = ?", (step.job,))), None)
     if job is None or (not step.by_hand and (job.state != "active" or job.next_at != step.due)):
         return StepResult(outcome="changed")
@@ -247,7 +245,7 @@ def _step(db: apsw.Connection, step: JobStep, now: datetime, token: Any) -> Step
     return result
 
 
-def _advance(db: apsw.Connection, job: Job, step: JobStep, now: datetime) -> None:
+def _advance(db: Database, job: Job, step: JobStep, now: datetime) -> None:
     """Store the next instant, the latest one that fired, and the span of instants that were left out."""
     last_at = job.last_at
     if step.fire is not None:
@@ -269,7 +267,7 @@ def _advance(db: apsw.Connection, job: Job, step: JobStep, now: datetime) -> Non
     )
 
 
-def _fire(db: apsw.Connection, step: JobStep, fire: datetime, now: datetime, token: Any) -> StepResult:
+def _fire(db: Database, step: JobStep, fire: datetime, now: datetime, token: Any) -> StepResult:
     if step.named and _is_known(db, step):
         return StepResult(outcome="known")
     if (busy := db.execute(_BUSY, (step.job,)).fetchone()) is not None:
@@ -296,7 +294,7 @@ def _fire(db: apsw.Connection, step: JobStep, fire: datetime, now: datetime, tok
     return StepResult(outcome="fired", row=row)
 
 
-def _is_known(db: apsw.Connection, step: JobStep) -> bool:
+def _is_known(db: Database, step: JobStep) -> bool:
     """Return whether the message of a step was stored before: the request that asked for it is repeated."""
     if step.arrival is not None:
         query, key = "SELECT 1 FROM inbox WHERE account = :account AND skey = :key", step.arrival.alias
@@ -305,7 +303,7 @@ def _is_known(db: apsw.Connection, step: JobStep) -> bool:
     return db.execute(query, {"account": SCHEDULE_ACCOUNT, "key": clean(key)}).fetchone() is not None
 
 
-def _add_run(db: apsw.Connection, job: str, at: datetime, now: datetime, run: dict[str, Any]) -> None:
+def _add_run(db: Database, job: str, at: datetime, now: datetime, run: dict[str, Any]) -> None:
     """Insert a run. One that fired replaces one that was left out, never the other way round."""
     until = run.get("until")
     values = {
@@ -327,15 +325,15 @@ def _add_run(db: apsw.Connection, job: str, at: datetime, now: datetime, run: di
     )
 
 
-def _trim(db: apsw.Connection, job: str) -> None:
+def _trim(db: Database, job: str) -> None:
     db.execute(
         "DELETE FROM job_run WHERE job = :job AND rowid IN "
-        "(SELECT rowid FROM job_run WHERE job = :job ORDER BY instant DESC LIMIT -1 OFFSET :kept)",
+        "(SELECT rowid FROM job_run WHERE job = :job ORDER BY instant DESC LIMIT 1000000 OFFSET :kept)",
         {"job": job, "kept": KEPT_RUNS},
     )
 
 
-def _refused(db: apsw.Connection, job: Job) -> str:
+def _refused(db: Database, job: Job) -> str:
     """Return why the platform refused the messages of the last runs since the job was changed; "" when it did not refuse all of them."""
     query = "SELECT inbox, message FROM job_run WHERE job = ? AND state = 'fired' AND at > ? ORDER BY instant DESC LIMIT ?"
     runs: list[Any] = db.execute(query, (job.id, stamp(job.changed_at), REFUSALS)).fetchall()
@@ -374,11 +372,11 @@ def read_details(details: str) -> dict[str, Any]:
     return found
 
 
-def _find(db: apsw.Connection, wanted: str, values: Any) -> list[Job]:
+def _find(db: Database, wanted: str, values: Any) -> list[Job]:
     return [read_job(found) for found in db.execute(f"SELECT {COLUMNS} FROM job WHERE {wanted}", values)]
 
 
-def _one(db: apsw.Connection, job: str) -> Job:
+def _one(db: Database, job: str) -> Job:
     return _find(db, "id = ?", (job,))[0]
 
 

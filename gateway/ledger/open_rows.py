@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import apsw
 
 from gateway.ledger import approvals, hooks, inbox, jobs, outbox, subagents, turns, unasked
+from gateway.ledger.database import Database
 from gateway.ledger.schema import intended_shape, shape
+
+log = logging.getLogger(__name__)
 
 _Reader: TypeAlias = "Callable[[Any], object]"
 
@@ -59,13 +63,21 @@ def read_through(db: apsw.Connection) -> None:
                 pass
     except UnicodeDecodeError as error:
         raise apsw.CorruptError("a text in it is none") from error
+    if (unreadable := unreadable_row(db)) is not None:
+        raise apsw.CorruptError(unreadable)
+
+
+def unreadable_row(db: Database) -> str | None:
+    """Read the rows that the gateway is about to work on; return what cannot be read or be, or None."""
     for table, (query, read) in _READERS.items():
         for row in db.execute(f"{query} WHERE {_AT_ONCE[table]}"):
             try:
                 read(row)
-            except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-                raise apsw.CorruptError(f"a row of its table {table} cannot be read") from error
+            except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+                log.exception("a row of the table %s cannot be read", table)
+                return f"a row of its table {table} cannot be read"
     if db.execute(_CLAIMED_BY_NOBODY).fetchone():
-        raise apsw.CorruptError("a message in it is being answered by no turn")
+        return "a message in it is being answered by no turn"
     if db.execute(_WAITS_FOR_NOTHING).fetchone():
-        raise apsw.CorruptError("a suspended turn in it waits for no question")
+        return "a suspended turn in it waits for no question"
+    return None

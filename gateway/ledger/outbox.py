@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.chat_migrations import current_chat
+from gateway.ledger.database import Database
 from gateway.ledger.expired_notice import queue_notice, revive_expired
 from gateway.ledger.outbox_rows import append
 from gateway.ledger.rows import CHAT_TTL, HELD_RETRY, HELD_TTL, LONGEST_WAIT, DueChunks, NewOutbound, OutboxRow, OutboxState
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.unasked import files_of_unasked, take_unasked
 from gateway.ledger.values import (
+    NUMBERS,
     WITHIN,
     clean,
     instant,
@@ -24,9 +26,6 @@ from gateway.ledger.values import (
     read_payload,
     stamp,
 )
-
-if TYPE_CHECKING:
-    import apsw
 
 COLUMNS = "id, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras, missed"
 FORGOTTEN = "forgotten by the owner"
@@ -45,7 +44,7 @@ SELECT id FROM (
 """
 
 
-class SqliteOutbox:
+class OutboxPart:
     """Implements ``OutboxLedger``."""
 
     def __init__(self, connection: LedgerConnection) -> None:
@@ -69,7 +68,7 @@ class SqliteOutbox:
     async def poll(self, accounts: Collection[str], *, limit: int = 64) -> DueChunks:
         now = self._connection.now()
 
-        def work(db: apsw.Connection) -> DueChunks:
+        def work(db: Database) -> DueChunks:
             given_up = _expire(db, now, self._connection.new_id)
             due = _due(db, accounts, limit, now)
             query = f"SELECT min(not_before) FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous') AND not_before > :now"
@@ -87,7 +86,7 @@ class SqliteOutbox:
         return await self._connection.run(lambda db: _due_in(db, clean(conversation), now))
 
     async def sending(self, row: int) -> OutboxRow:
-        def work(db: apsw.Connection) -> OutboxRow:
+        def work(db: Database) -> OutboxRow:
             _step(db, row, "state = 'sending', attempt = attempt + 1", {}, come_from=("ready", "ambiguous"))
             return read_row(db.execute(f"SELECT {COLUMNS} FROM outbox WHERE id = ?", (row,)).fetchone())
 
@@ -100,7 +99,7 @@ class SqliteOutbox:
     async def sent(self, row: int, platform_id: str) -> OutboxRow | None:
         now = self._connection.now()
 
-        def work(db: apsw.Connection) -> OutboxRow | None:
+        def work(db: Database) -> OutboxRow | None:
             values = {"id": clean(platform_id), "now": stamp(now)}
             _step(db, row, "state = 'sent', platform_id = :id, ended_at = :now", values, come_from=("sending",))
             found: Any = db.execute("SELECT conversation FROM outbox WHERE id = ?", (row,)).fetchone()
@@ -118,7 +117,7 @@ class SqliteOutbox:
     async def hold(self, row: int, not_before: datetime) -> None:
         values, expires = {"at": self._within_reach(not_before)}, stamp(self._connection.now() + HELD_TTL)
 
-        def work(db: apsw.Connection) -> None:
+        def work(db: Database) -> None:
             _step(db, row, "state = 'ready', not_before = :at, firm = 0", values, come_from=("sending",))
             _keep(db, "(SELECT conversation FROM outbox WHERE id = :which)", row, expires)
 
@@ -140,7 +139,7 @@ class SqliteOutbox:
         )
         query = f"UPDATE outbox SET {change} WHERE platform_id = :id AND {WITHIN} AND state = 'sent'"
 
-        def work(db: apsw.Connection) -> bool:
+        def work(db: Database) -> bool:
             db.execute(query, {key: value for key, value in values.items() if f":{key}" in query})
             known = db.changes() > 0
             if known and hold:
@@ -184,7 +183,7 @@ class SqliteOutbox:
     async def dead(self, row: int, reason: str, *, tell: bool = False) -> None:
         now = self._connection.now()
 
-        def work(db: apsw.Connection) -> None:
+        def work(db: Database) -> None:
             values = {"reason": clean(reason), "now": stamp(now)}
             change = "state = 'dead', reason = :reason, ended_at = :now"
             _step(db, row, change, values, come_from=("ready", "sending", "ambiguous"))
@@ -228,7 +227,7 @@ class SqliteOutbox:
     async def files(self) -> list[Path]:
         query = "SELECT extras FROM outbox WHERE extras IS NOT NULL AND state <> 'sent'"
 
-        def work(db: apsw.Connection) -> list[Path]:
+        def work(db: Database) -> list[Path]:
             found = db.execute(query).fetchall()
             queued = [enclosure for (extras,) in found if (enclosure := read_payload(str(extras))[1]) is not None]
             return [path for enclosure in queued for path in enclosure.paths] + files_of_unasked(db)
@@ -249,7 +248,7 @@ class Queue:
         self._late = False
         """Whether a chunk that has expired stands before one of these: what looks for due chunks takes it out of the way."""
 
-    def add(self, db: apsw.Connection, chunks: Sequence[NewOutbound], *, turn: str | None = None) -> list[tuple[int, str]]:
+    def add(self, db: Database, chunks: Sequence[NewOutbound], *, turn: str | None = None) -> list[tuple[int, str]]:
         """Queue chunks at the end of their conversations; return the ids and keys of those that may be sent now."""
         rows = enqueue(db, chunks, now=self.now, token=self._connection.new_id, turn=turn)
         places = dict.fromkeys(clean(current_chat(db, chunk.conversation).address) for chunk in chunks)
@@ -267,14 +266,14 @@ class Queue:
 
 
 def enqueue(
-    db: apsw.Connection, chunks: Sequence[NewOutbound], *, now: datetime, token: Callable[[], str], turn: str | None = None
+    db: Database, chunks: Sequence[NewOutbound], *, now: datetime, token: Callable[[], str], turn: str | None = None
 ) -> list[tuple[int, str]]:
     """Queue chunks at the end of their conversations; return the ids and keys of those that may be sent now."""
     rows = append(db, [chunk for chunk in chunks if chunk.unasked is None], now=now, token=token, turn=turn)
     return rows + take_unasked(db, [chunk for chunk in chunks if chunk.unasked is not None], now=now, token=token, turn=turn)
 
 
-def _due(db: apsw.Connection, accounts: Collection[str], limit: int, now: datetime) -> list[OutboxRow]:
+def _due(db: Database, accounts: Collection[str], limit: int, now: datetime) -> list[OutboxRow]:
     query = (
         f"SELECT {COLUMNS} FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous') "
         f"AND {_MAY_GO} AND expires > :now ORDER BY id LIMIT :limit"
@@ -284,12 +283,12 @@ def _due(db: apsw.Connection, accounts: Collection[str], limit: int, now: dateti
     return sorted(found, key=lambda row: row.id)
 
 
-def _due_in(db: apsw.Connection, conversation: str, now: datetime) -> OutboxRow | None:
+def _due_in(db: Database, conversation: str, now: datetime) -> OutboxRow | None:
     head = _head(db, conversation, now)
     return head[0] if head is not None and head[1] else None
 
 
-def _head(db: apsw.Connection, conversation: str, now: datetime) -> tuple[OutboxRow, bool] | None:
+def _head(db: Database, conversation: str, now: datetime) -> tuple[OutboxRow, bool] | None:
     """Return the first chunk that a conversation has yet to get, and whether it is due."""
     query = (
         f"SELECT {COLUMNS}, {_MAY_GO} AND expires > :now AND state <> 'sending' FROM outbox "
@@ -301,7 +300,7 @@ def _head(db: apsw.Connection, conversation: str, now: datetime) -> tuple[Outbox
     return (read_row(found[:-1]), bool(found[-1])) if found else None
 
 
-def _expire(db: apsw.Connection, now: datetime, token: Callable[[], str]) -> list[str]:
+def _expire(db: Database, now: datetime, token: Callable[[], str]) -> list[str]:
     """Expire chunks that waited too long; return the addresses of their conversations, one for each chunk."""
     db.execute(
         "UPDATE outbox SET state = 'dead', reason = 'queued before a restore', ended_at = ? "
@@ -318,27 +317,27 @@ def _expire(db: apsw.Connection, now: datetime, token: Callable[[], str]) -> lis
         rows.setdefault(conversation, []).append(row)
     for expired in rows.values():
         db.execute(
-            "UPDATE outbox SET state = 'dead', reason = 'expired', ended_at = ? WHERE id IN (SELECT value FROM json_each(?))",
+            f"UPDATE outbox SET state = 'dead', reason = 'expired', ended_at = ? WHERE id IN {NUMBERS}",
             (stamp(now), listed(expired)),
         )
         queue_notice(db, expired, now=now, token=token)
     return [conversation for _, conversation in found]
 
 
-def _keep(db: apsw.Connection, conversation: str, which: object, expires: int) -> None:
+def _keep(db: Database, conversation: str, which: object, expires: int) -> None:
     """Let nothing of a conversation expire before this; ``which`` is what the SQL expression ``conversation`` needs."""
     query = f"UPDATE outbox SET expires = max(expires, :expires) WHERE conversation = {conversation} AND state IN ('ready', 'ambiguous')"
     db.execute(query, {"which": which, "expires": expires})
 
 
 def _step(
-    db: apsw.Connection,
+    db: Database,
     row: int,
     change: str,
     values: dict[str, Any],
     *,
     come_from: Sequence[OutboxState],
-    unless: str = "0",
+    unless: str = "FALSE",
 ) -> None:
     """Change a row that is in one of the states ``come_from``. Raises InvalidTransition otherwise."""
     states = ", ".join(f"'{state}'" for state in come_from)

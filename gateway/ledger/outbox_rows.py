@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from gateway.ledger.chat_migrations import current_chat
+from gateway.ledger.database import Database
 from gateway.ledger.rows import NOTICE_TTL, NewOutbound
 from gateway.ledger.values import account_of, clean, stamp, write_conversation, write_payload
 
-if TYPE_CHECKING:
-    import apsw
-
 
 def append(
-    db: apsw.Connection,
+    db: Database,
     chunks: Sequence[NewOutbound],
     *,
     now: datetime,
@@ -40,7 +37,7 @@ def append(
         query = (
             "INSERT INTO outbox (place, key, turn, account, conversation, target, text, reply_to, extras, state, epoch, created_at, "
             "not_before, expires, unasked, quiet_from) "
-            "VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'outbox'), ?, ?, ?, ?, ?, ?, ?, ?, 'ready', "
+            "VALUES ((SELECT coalesce(max(id), 0) + 1 FROM outbox), ?, ?, ?, ?, ?, ?, ?, ?, 'ready', "
             "(SELECT value FROM meta WHERE name = 'epoch'), ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING RETURNING id, key"
         )
         rows += [(int(row), str(key)) for row, key in db.execute(query, values)]

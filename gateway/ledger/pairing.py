@@ -6,16 +6,14 @@ import hmac
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from channels.messages import ChatAddress
+from gateway.ledger.database import Database
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.rows import ApprovedSender, Invitation, NewOutbound, PairingRequest, Role
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import clean, instant, read_conversation, stamp, write_conversation
-
-if TYPE_CHECKING:
-    import apsw
 
 PAIRING_TTL: Final = timedelta(hours=1)
 PENDING_LIMIT: Final = 20
@@ -30,7 +28,7 @@ _REQUEST = "channel, account, sender, name, code, target, requested_at, expires"
 _APPROVED = "channel, account, sender, name, role, target, approved_at"
 
 
-class SqlitePairing:
+class PairingPart:
     """Implements ``PairingLedger``. The approved senders are kept in memory, because few change and every message asks."""
 
     def __init__(self, connection: LedgerConnection) -> None:
@@ -42,7 +40,7 @@ class SqlitePairing:
         now = self._connection.now()
         where = (clean(conversation.channel), clean(conversation.account))
 
-        def work(db: apsw.Connection) -> PairingRequest | None:
+        def work(db: Database) -> PairingRequest | None:
             db.execute("DELETE FROM pairing WHERE expires <= ?", (stamp(now),))
             query = "SELECT sender, requested_at FROM pairing WHERE channel = ? AND account = ? ORDER BY requested_at, rowid"
             pending = db.execute(query, where).fetchall()
@@ -72,7 +70,7 @@ class SqlitePairing:
     async def approve(self, channel: str, code: str, role: Role, welcome: str) -> ApprovedSender | None:
         now = self._connection.now()
 
-        def work(db: apsw.Connection) -> ApprovedSender | None:
+        def work(db: Database) -> ApprovedSender | None:
             query = f"DELETE FROM pairing WHERE channel = ? AND code = ? AND expires > ? RETURNING {_REQUEST}"
             found = db.execute(query, (clean(channel), clean(code), stamp(now))).fetchall()
             if not found:
@@ -88,8 +86,8 @@ class SqlitePairing:
         expires = self._connection.now() + PAIRING_TTL
         value = json.dumps({"digest": digest, "expires": stamp(expires), "by": None})
 
-        def work(db: apsw.Connection) -> None:
-            query = "INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+        def work(db: Database) -> None:
+            query = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
             db.execute(query, (_meta_name(channel, account), value))
 
         await self._connection.run(work)
@@ -105,7 +103,7 @@ class SqlitePairing:
         now = self._connection.now()
         channel, account = conversation.channel, conversation.account
 
-        def work(db: apsw.Connection) -> ApprovedSender | None:
+        def work(db: Database) -> ApprovedSender | None:
             found = _invitation(db, channel, account, now)
             if found is None or not hmac.compare_digest(found.digest, digest) or found.by not in {None, clean(sender)}:
                 return None
@@ -147,7 +145,7 @@ class SqlitePairing:
 
 
 def _approve(
-    db: apsw.Connection,
+    db: Database,
     who: tuple[str, str, str, str],
     role: Role,
     conversation: ChatAddress,
@@ -159,7 +157,8 @@ def _approve(
     """Store the approval of a person (channel, account, sender, name) and queue the welcome."""
     query = (
         f"INSERT INTO approved ({_APPROVED}) VALUES (?, ?, ?, ?, ?, ?, ?) "
-        f"ON CONFLICT DO UPDATE SET name = excluded.name, role = excluded.role, target = excluded.target RETURNING {_APPROVED}"
+        f"ON CONFLICT (channel, account, sender) DO UPDATE SET name = excluded.name, role = excluded.role, "
+        f"target = excluded.target RETURNING {_APPROVED}"
     )
     approved = _approved(db.execute(query, (*who, role, write_conversation(conversation), stamp(now))).fetchone())
     enqueue(db, [NewOutbound(conversation=conversation, text=welcome)], now=now, token=token)
@@ -170,7 +169,7 @@ def _meta_name(channel: str, account: str) -> str:
     return f"{INVITATIONS}{clean(channel)}:{clean(account)}"
 
 
-def _invitation(db: apsw.Connection, channel: str, account: str, now: datetime) -> Invitation | None:
+def _invitation(db: Database, channel: str, account: str, now: datetime) -> Invitation | None:
     """Read an invitation; one that expired or cannot be read counts as none."""
     found = db.execute("SELECT value FROM meta WHERE name = ?", (_meta_name(channel, account),)).fetchone()
     try:

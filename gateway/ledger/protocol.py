@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from agent.tools.protocol import Effect
 from channels.messages import ChatAddress, Cursor
 from gateway.ledger.activations import ActivationLedger
+from gateway.ledger.forget_requests import ForgetRequestLedger
 from gateway.ledger.heartbeats import HeartbeatLedger
 from gateway.ledger.hooks import HookLedger
 from gateway.ledger.job_rows import JobLedger
@@ -506,6 +507,16 @@ class Ledger(Protocol):
     """All parts of the ledger."""
 
     @property
+    def where(self) -> str:
+        """The file or the database, in words for people."""
+        ...
+
+    @property
+    def warning(self) -> str | None:
+        """What the owner should know of how it was opened."""
+        ...
+
+    @property
     def inbox(self) -> InboxLedger:
         """Received messages."""
         ...
@@ -538,6 +549,11 @@ class Ledger(Protocol):
     @property
     def activations(self) -> ActivationLedger:
         """What was chosen with ``/activation`` in groups."""
+        ...
+
+    @property
+    def forget_requests(self) -> ForgetRequestLedger:
+        """Wishes to be forgotten that wait for an owner."""
         ...
 
     @property
@@ -584,6 +600,18 @@ class Ledger(Protocol):
 
         Works through a bounded number of rows and returns how many it changed: 0 means that nothing is left to delete.
         """
+        ...
+
+    async def took_any(self) -> bool:
+        """Return whether any message was ever accepted into this ledger."""
+        ...
+
+    async def begin_restored(self) -> dict[str, Any] | None:
+        """At the first start after a restore: have jobs that were due up to now told and not fired; return what was restored, once."""
+        ...
+
+    async def copy_to(self, place: Path) -> None:
+        """Copy the ledger as it is now to an SQLite file at ``place``, beside the work of the gateway. Raises StorageFailed."""
         ...
 
     async def backup(self) -> Path | None:

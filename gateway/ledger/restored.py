@@ -15,6 +15,7 @@ import apsw
 
 from gateway.base.atomic_file import sync
 from gateway.base.errors import StorageFailed
+from gateway.ledger.database import Database
 from gateway.ledger.rows import RESTORED
 from gateway.ledger.schema import APPLICATION_ID, migrate
 from gateway.ledger.values import stamp
@@ -96,11 +97,11 @@ def _hold(db: apsw.Connection, made: str, now: datetime) -> Held:
         for step in _STEPS:
             db.execute(step, {name: value for name, value in values.items() if f":{name}" in step})
         about = json.dumps({"made": made, "at": now.isoformat(timespec="seconds"), "held": asdict(held)})
-        db.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", (_MARK, about))
+        db.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (_MARK, about))
     return held
 
 
-def begin(db: apsw.Connection, now: datetime) -> dict[str, Any] | None:
+def begin(db: Database, now: datetime) -> dict[str, Any] | None:
     """At the first start of a restored ledger: jobs that were due up to now are told and not fired. Return what was restored, once."""
     found = db.execute("SELECT value FROM meta WHERE name = ?", (_MARK,)).fetchone()
     if found is None:

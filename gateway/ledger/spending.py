@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
+from gateway.ledger.database import Database
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import clean, instant, listed, stamp
-
-if TYPE_CHECKING:
-    import apsw
 
 _ALLOWED, _NOTED = "allowed:", "noted:"
 """Prefixes of rows in ``meta``: an allowance (its value is the turn that uses it), and something that happened today."""
@@ -136,7 +134,7 @@ _TOLD, _ESTIMATED = 1, 2
 """Values of ``settled``: the provider's figures, or our estimate (0: not settled yet)."""
 
 
-class SqliteSpending:
+class SpendingPart:
     """Implements ``SpendingLedger``."""
 
     def __init__(self, connection: LedgerConnection) -> None:
@@ -151,7 +149,7 @@ class SqliteSpending:
     async def reserve(self, call: NewCall, limits: Sequence[Limit], *, force: bool = False) -> Reserved:
         at, made = stamp(self._connection.now()), list[int]()
 
-        def work(db: apsw.Connection) -> Reserved:
+        def work(db: Database) -> Reserved:
             all_limits = [*limits, *_of_subagents(db, call.session)]
             shares = {limit.name: _share(db, call, limit) for limit in all_limits}
             broken = next((limit for limit in all_limits if shares[limit.name] > 1 and (limit.of or not force)), None)
@@ -208,7 +206,7 @@ class SqliteSpending:
         return self._total[1]
 
     async def allow(self, session: str) -> None:
-        query = "INSERT INTO meta VALUES (?, '') ON CONFLICT DO UPDATE SET value = ''"
+        query = "INSERT INTO meta VALUES (?, '') ON CONFLICT (name) DO UPDATE SET value = ''"
         self._allowances.changed()
         await self._connection.run(lambda db: db.execute(query, (f"{_ALLOWED}{clean(session)}",)).fetchone())
 
@@ -218,9 +216,9 @@ class SqliteSpending:
             return False
         as_of = self._allowances.changes
 
-        def work(db: apsw.Connection) -> tuple[list[str], bool]:
+        def work(db: Database) -> tuple[list[str], bool]:
             db.execute("UPDATE meta SET value = ? WHERE name = ? AND value = ''", (turn, name))
-            names = [str(one) for (one,) in db.execute("SELECT name FROM meta WHERE name GLOB ?", (f"{_ALLOWED}*",))]
+            names = [str(one) for (one,) in db.execute(_ALL_ALLOWANCES, {"prefix": _ALLOWED})]
             return names, db.execute("SELECT 1 FROM meta WHERE name = ? AND value = ?", (name, turn)).fetchone() is not None
 
         names, allowed = await self._connection.run(work)
@@ -230,8 +228,8 @@ class SqliteSpending:
     async def first_time(self, day: str, what: str) -> bool:
         name = f"{_NOTED}{day} {clean(what)}"
 
-        def work(db: apsw.Connection) -> bool:
-            db.execute("DELETE FROM meta WHERE name GLOB ? AND NOT name GLOB ?", (f"{_NOTED}*", f"{_NOTED}{day} *"))
+        def work(db: Database) -> bool:
+            db.execute(_FORGET_OTHER_DAYS, {"noted": _NOTED, "today": f"{_NOTED}{day} "})
             db.execute("INSERT INTO meta VALUES (?, '') ON CONFLICT DO NOTHING", (name,))
             return db.changes() == 1
 
@@ -241,7 +239,8 @@ class SqliteSpending:
         name = _NAMES[by]
         query = (
             f"SELECT day, agent, {name} AS name, count(*), sum(input), sum(output), sum(cache_read), sum(cache_write), "
-            "coalesce(sum(cost), 0.0), sum(cost IS NULL), sum(settled = 0), sum(settled = 2) FROM spending WHERE day >= ? "
+            "coalesce(sum(cost), 0.0), count(*) FILTER (WHERE cost IS NULL), count(*) FILTER (WHERE settled = 0), "
+            "count(*) FILTER (WHERE settled = 2) FROM spending WHERE day >= ? "
             "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
         )
         found: list[Any] = await self._connection.run(lambda db: db.execute(query, (since,)).fetchall())
@@ -256,7 +255,7 @@ class SqliteSpending:
             "WHERE day = ? GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
         )
 
-        def work(db: apsw.Connection) -> list[SpentOn]:
+        def work(db: Database) -> list[SpentOn]:
             found: list[Any] = db.execute(query, (day,)).fetchall()
             return [
                 SpentOn(
@@ -295,11 +294,15 @@ class SqliteSpending:
         return {session: (tokens, cost) for session, tokens, cost in found}
 
 
-_TREE = (
-    "WITH RECURSIVE tree (session) AS (SELECT ? UNION SELECT subagent.session FROM subagent JOIN tree ON subagent.parent = tree.session) "
-    "SELECT session FROM tree"
+_ALL_ALLOWANCES = "SELECT name FROM meta WHERE substr(name, 1, length(:prefix)) = :prefix"
+_FORGET_OTHER_DAYS = (
+    "DELETE FROM meta WHERE substr(name, 1, length(:noted)) = :noted AND substr(name, 1, length(:today)) <> :today"
 )
-"""A session and those of all sub-agents that came of it."""
+_TREE = (
+    "WITH RECURSIVE tree (session) AS (SELECT session FROM subagent WHERE parent = ? "
+    "UNION SELECT subagent.session FROM subagent JOIN tree ON subagent.parent = tree.session) SELECT session FROM tree"
+)
+"""The sessions of all sub-agents that came of a session."""
 _ABOVE = """
 WITH RECURSIVE above (session, parent) AS (
     SELECT session, parent FROM subagent WHERE session = ?
@@ -311,7 +314,7 @@ ORDER BY subagent.depth
 """A sub-agent and those above it, the highest first."""
 
 
-def _of_subagents(db: apsw.Connection, session: str) -> list[Limit]:
+def _of_subagents(db: Database, session: str) -> list[Limit]:
     """Return what a sub-agent and those above it may spend, each with all that came of it."""
     if ":sub:" not in session:
         return []
@@ -323,20 +326,20 @@ def _of_subagents(db: apsw.Connection, session: str) -> list[Limit]:
     ]
 
 
-def _top(db: apsw.Connection, session: str) -> str:
+def _top(db: Database, session: str) -> str:
     """Return the session from which a sub-agent's came; any other session is its own."""
     found: list[Any] = db.execute(_ABOVE, (clean(session),)).fetchall() if ":sub:" in session else []
     return str(found[0][3]) if found else session
 
 
-def _share(db: apsw.Connection, call: NewCall, limit: Limit) -> float:
+def _share(db: Database, call: NewCall, limit: Limit) -> float:
     """Return the share of a limit that is used if this call uses its most."""
     within = limit.within or (_top(db, call.session) if "session" in limit.same else "")
     same = "".join(f" AND {column} = ?" for column in limit.same if column != "session")
     values = (call.day, *(getattr(call, column) for column in limit.same if column != "session"))
     if within:
-        same += f" AND session IN ({_TREE})"
-        values = (*values, clean(within))
+        same += f" AND (session = ? OR session IN ({_TREE}))"
+        values = (*values, clean(within), clean(within))
     query = f"SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0.0) FROM spending WHERE day = ?{same}"
     found: Any = db.execute(query, values).fetchone()
     return limit.share(found[0] + call.tokens, found[1] + (call.usd or 0.0))

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
+from gateway.ledger.database import Database
 from gateway.ledger.inbox import add_event, take
 from gateway.ledger.rows import Arrival, InboxRow, TurnEnd
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import clean, instant, listed, stamp
-
-if TYPE_CHECKING:
-    import apsw
 
 ACCOUNT: Final = "agent"
 """The account under which messages between sessions are in the inbox."""
@@ -176,12 +174,12 @@ _STOP: Final = (
     f"UPDATE turn SET state = 'stopped', reason = :reason, ended_at = :now WHERE state = 'suspended' AND {_IN_SESSIONS}",
 )
 _OPEN_MESSAGES: Final = (
-    "SELECT count(*), coalesce(sum(skey GLOB 'result:*'), 0) FROM inbox "
+    "SELECT count(*), count(*) FILTER (WHERE substr(skey, 1, 7) = 'result:') FROM inbox "
     "WHERE account = 'agent' AND session = ? AND state IN ('waiting', 'claimed')"
 )
 
 
-class SqliteSubAgents:
+class SubAgentsPart:
     """Implements ``SubAgentLedger``. ``events`` caches which conversations have context events."""
 
     def __init__(self, connection: LedgerConnection, events: NameCache) -> None:
@@ -191,7 +189,7 @@ class SqliteSubAgents:
     async def start(self, new: NewSubAgent, task: Arrival, *, children: int, of_request: int) -> SentToSubAgent:
         now = self._connection.now()
 
-        def work(db: apsw.Connection) -> SentToSubAgent:
+        def work(db: Database) -> SentToSubAgent:
             if (known := _one(db, "name", new.name)) is not None:
                 return SentToSubAgent(subagent=known)
             above = _one(db, "session", new.parent)
@@ -213,7 +211,7 @@ class SqliteSubAgents:
     async def send(self, subagent: str, message: Arrival, *, most: int) -> SentToSubAgent:
         now = self._connection.now()
 
-        def work(db: apsw.Connection) -> SentToSubAgent:
+        def work(db: Database) -> SentToSubAgent:
             found = _one(db, "id", subagent)
             known = "SELECT 1 FROM inbox WHERE account = ? AND skey = ?"
             if found is None or db.execute(known, (ACCOUNT, clean(message.alias))).fetchone() is not None:
@@ -238,7 +236,7 @@ class SqliteSubAgents:
     ) -> StoppedSubAgents:
         now = self._connection.now()
 
-        def work(db: apsw.Connection) -> StoppedSubAgents:
+        def work(db: Database) -> StoppedSubAgents:
             found = [one for one in _selected(db, below, only) if one.state == "open"]
             keys = {one.session for one in found}
             values = {"reason": clean(reason), "now": stamp(now), "sessions": listed(keys)}
@@ -277,7 +275,7 @@ class SqliteSubAgents:
 
     async def archive(self, agent: str, ended_before: datetime) -> list[SubAgent]:
         query = (
-            "UPDATE subagent SET archived = 1 WHERE state <> 'open' AND NOT archived AND agent = ? AND ended_at < ? "
+            "UPDATE subagent SET archived = 1 WHERE state <> 'open' AND archived = 0 AND agent = ? AND ended_at < ? "
             f"RETURNING {COLUMNS}"
         )
         values = (clean(agent), stamp(ended_before))
@@ -285,7 +283,7 @@ class SqliteSubAgents:
 
 
 def end_subagent(
-    db: apsw.Connection, subagent: str, state: TurnEnd, result: Arrival, *, reason: str, now: datetime
+    db: Database, subagent: str, state: TurnEnd, result: Arrival, *, reason: str, now: datetime
 ) -> InboxRow | None:
     """Store a result of an open sub-agent for its parent; return its row.
 
@@ -305,17 +303,17 @@ def end_subagent(
     return row
 
 
-def _one(db: apsw.Connection, column: str, value: str) -> SubAgent | None:
+def _one(db: Database, column: str, value: str) -> SubAgent | None:
     found = db.execute(f"SELECT {COLUMNS} FROM subagent WHERE {column} = ?", (clean(value),)).fetchone()
     return None if found is None else read_subagent(found)
 
 
-def _count(db: apsw.Connection, condition: str, value: str) -> int:
+def _count(db: Database, condition: str, value: str) -> int:
     found: Any = db.execute(f"SELECT count(*) FROM subagent WHERE {condition}", (clean(value),)).fetchone()
     return int(found[0])
 
 
-def _selected(db: apsw.Connection, below: str | None, only: Sequence[str]) -> list[SubAgent]:
+def _selected(db: Database, below: str | None, only: Sequence[str]) -> list[SubAgent]:
     """Return the sub-agents below a session, those named with all below them, or all; parents before their children."""
     if below is not None:
         return _below(db, below)
@@ -326,7 +324,7 @@ def _selected(db: apsw.Connection, below: str | None, only: Sequence[str]) -> li
     return sorted(found.values(), key=lambda one: one.depth)
 
 
-def _below(db: apsw.Connection, session: str) -> list[SubAgent]:
+def _below(db: Database, session: str) -> list[SubAgent]:
     """Return the sub-agents below a session, parents before their children."""
     return [read_subagent(found) for found in db.execute(_BELOW, {"session": clean(session)})]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.tools.protocol import Effect
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.approvals import ask, close_questions, resume_turn
 from gateway.ledger.chat_migrations import current_chat
+from gateway.ledger.database import Database
 from gateway.ledger.inbox import add_event, take
 from gateway.ledger.outbox import Queue, enqueue
 from gateway.ledger.rows import (
@@ -26,28 +27,25 @@ from gateway.ledger.rows import (
 )
 from gateway.ledger.subagents import end_subagent
 from gateway.ledger.thread import LedgerConnection, NameCache
-from gateway.ledger.values import clean, instant, listed, stamp
-
-if TYPE_CHECKING:
-    import apsw
+from gateway.ledger.values import NUMBERS, clean, instant, listed, stamp
 
 TURN = """
 SELECT id, session, agent, state, attempt, started_at,
-       (SELECT json_group_array(row) FROM (SELECT inbox.id AS row FROM inbox WHERE inbox.turn = turn.id ORDER BY inbox.id)),
-       (SELECT json_group_array(inbox.id) FROM inbox WHERE inbox.turn = turn.id AND inbox.edited),
+       (SELECT json_group_array(id) FROM (SELECT id FROM inbox WHERE inbox.turn = turn.id ORDER BY id) AS message),
+       (SELECT json_group_array(inbox.id) FROM inbox WHERE inbox.turn = turn.id AND inbox.edited <> 0),
        suspended_at IS NOT NULL
 FROM turn
 """
 _TOOL = "SELECT turn, call_id, name, args_hash, effect, state, result_ref FROM tool_call WHERE turn = ? AND call_id = ?"
 _BEGIN_CALL = """
 INSERT INTO tool_call (turn, call_id, name, args_hash, effect, state) VALUES (:turn, :call, :name, :hash, :effect, 'started')
-ON CONFLICT DO UPDATE SET state = 'started' WHERE state = 'planned' OR tool_call.effect <> 'effect'
+ON CONFLICT (turn, call_id) DO UPDATE SET state = 'started' WHERE tool_call.state = 'planned' OR tool_call.effect <> 'effect'
 """
 _WAIT_AGAIN = "UPDATE inbox SET state = 'waiting', turn = NULL WHERE turn = ? AND state = 'claimed'"
 _END_OF_MESSAGES = {"done": "answered", "stopped": "answered", "failed": "failed"}
 
 
-class SqliteTurns:
+class TurnsPart:
     """Implements ``TurnLedger``. ``events`` caches which conversations have context events."""
 
     def __init__(self, connection: LedgerConnection, events: NameCache) -> None:
@@ -57,14 +55,14 @@ class SqliteTurns:
     async def claim(self, session: str, agent: str, inbox_ids: Sequence[int]) -> Turn:
         turn, now = self._connection.new_id(), self._connection.now()
 
-        def work(db: apsw.Connection) -> Turn:
+        def work(db: Database) -> Turn:
             db.execute(
                 "INSERT INTO turn (id, session, agent, state, attempt, started_at) VALUES (?, ?, ?, 'running', 1, ?)",
                 (turn, session, agent, stamp(now)),
             )
             db.execute(
                 "UPDATE inbox SET state = 'claimed', turn = ?, session = ?, attempts = coalesce(attempts, 0) + 1 "
-                "WHERE state = 'waiting' AND id IN (SELECT value FROM json_each(?))",
+                f"WHERE state = 'waiting' AND id IN {NUMBERS}",
                 (turn, session, listed(inbox_ids)),
             )
             if db.changes() != len(set(inbox_ids)):
@@ -76,13 +74,13 @@ class SqliteTurns:
         )  # without the claim the message waits again, and the transcript knows what was done
 
     async def join(self, turn: str, inbox_ids: Sequence[int]) -> Turn:
-        def work(db: apsw.Connection) -> Turn:
+        def work(db: Database) -> Turn:
             found = db.execute("SELECT session FROM turn WHERE id = ? AND state = 'running'", (turn,)).fetchone()
             if found is None:
                 raise InvalidTransition("the turn is not running", where=f"turn {turn}")
             db.execute(
                 "UPDATE inbox SET state = 'claimed', turn = ?, session = ?, attempts = coalesce(attempts, 0) + 1 "
-                "WHERE state = 'waiting' AND id IN (SELECT value FROM json_each(?))",
+                f"WHERE state = 'waiting' AND id IN {NUMBERS}",
                 (turn, found[0], listed(inbox_ids)),
             )
             if db.changes() != len(set(inbox_ids)):
@@ -92,7 +90,7 @@ class SqliteTurns:
         return await self._connection.run(work)
 
     async def release(self, turn: str) -> None:
-        def work(db: apsw.Connection) -> None:
+        def work(db: Database) -> None:
             _count_attempt(db, turn, -1)
             db.execute(_WAIT_AGAIN, (turn,))
             db.execute("DELETE FROM turn WHERE id = ? AND state = 'running'", (turn,))
@@ -105,7 +103,7 @@ class SqliteTurns:
         return await self._connection.run(lambda db: [read_turn(found) for found in db.execute(query)])
 
     async def retry(self, turn: str) -> Turn:
-        def work(db: apsw.Connection) -> Turn:
+        def work(db: Database) -> Turn:
             db.execute("UPDATE turn SET attempt = attempt + 1, suspended_at = NULL WHERE id = ? AND state = 'running'", (turn,))
             _must_have_changed(db, turn)
             _count_attempt(db, turn, 1)
@@ -117,7 +115,7 @@ class SqliteTurns:
         return await self._connection.run(work)
 
     async def interrupted(self, turn: str) -> None:
-        def work(db: apsw.Connection) -> None:
+        def work(db: Database) -> None:
             db.execute("UPDATE turn SET attempt = max(attempt - 1, 0) WHERE id = ? AND state = 'running'", (turn,))
             _must_have_changed(db, turn)
             _count_attempt(db, turn, -1)
@@ -125,7 +123,7 @@ class SqliteTurns:
         await self._connection.run(work)
 
     async def get(self, turn: str) -> Turn | None:
-        def work(db: apsw.Connection) -> Turn | None:
+        def work(db: Database) -> Turn | None:
             found = db.execute(f"{TURN} WHERE id = ?", (turn,)).fetchone()
             return None if found is None else read_turn(found)
 
@@ -139,7 +137,7 @@ class SqliteTurns:
     async def suspend(self, turn: str, approvals: Sequence[NewApproval], chunks: Sequence[NewOutbound]) -> Turn | None:
         now = self._connection.now()
 
-        def work(db: apsw.Connection) -> Turn | None:
+        def work(db: Database) -> Turn | None:
             db.execute(
                 "UPDATE turn SET state = 'suspended', suspended_at = ?, attempt = max(attempt - 1, 0) WHERE id = ? AND state = 'running'",
                 (stamp(now), turn),
@@ -171,7 +169,7 @@ class SqliteTurns:
         if events:
             self._events.changed()
 
-        def work(db: apsw.Connection) -> Finished:
+        def work(db: Database) -> Finished:
             db.execute(
                 "UPDATE turn SET state = ?, reason = ?, ended_at = ? WHERE id = ? AND state = 'running'",
                 (state, clean(reason) or None, stamp(now), turn),
@@ -179,7 +177,7 @@ class SqliteTurns:
             _must_have_changed(db, turn)
             db.execute(
                 "UPDATE inbox SET state = ?, reason = ?, ended_at = ? "
-                "WHERE turn = ? AND state = 'claimed' AND id NOT IN (SELECT value FROM json_each(?))",
+                f"WHERE turn = ? AND state = 'claimed' AND id NOT IN {NUMBERS}",
                 (_END_OF_MESSAGES[state], clean(reason) or None, stamp(now), turn, listed(returned)),
             )
             db.execute(_WAIT_AGAIN, (turn,))
@@ -200,7 +198,7 @@ class SqliteTurns:
     async def begin_call(self, turn: str, call_id: str, name: str, args_hash: str, effect: Effect) -> ToolState | None:
         values = {"turn": turn, "call": clean(call_id), "name": clean(name), "hash": args_hash, "effect": effect}
 
-        def work(db: apsw.Connection) -> ToolState | None:
+        def work(db: Database) -> ToolState | None:
             if db.execute("SELECT 1 FROM turn WHERE id = ? AND state = 'running'", (turn,)).fetchone() is None:
                 raise InvalidTransition("a tool was called in a turn that is not running", where=f"turn {turn}")
             before: Any = db.execute("SELECT state FROM tool_call WHERE turn = :turn AND call_id = :call", values).fetchone()
@@ -219,18 +217,18 @@ class SqliteTurns:
         return None if found is None else _read_tool(found)
 
 
-def _count_attempt(db: apsw.Connection, turn: str, more: int) -> None:
+def _count_attempt(db: Database, turn: str, more: int) -> None:
     db.execute(
         "UPDATE inbox SET attempts = max(coalesce(attempts, 0) + ?, 0) WHERE turn = ? AND state = 'claimed'", (more, turn)
     )
 
 
-def _must_have_changed(db: apsw.Connection, turn: str) -> None:
+def _must_have_changed(db: Database, turn: str) -> None:
     if db.changes() != 1:
         raise InvalidTransition("the turn is not running", where=f"turn {turn}")
 
 
-def _turn(db: apsw.Connection, turn: str) -> Turn:
+def _turn(db: Database, turn: str) -> Turn:
     return read_turn(db.execute(f"{TURN} WHERE id = ?", (turn,)).fetchone())
 
 

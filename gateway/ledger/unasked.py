@@ -12,18 +12,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from gateway.base.errors import InvalidTransition
+from gateway.ledger.database import Database
 from gateway.ledger.outbox_rows import append
 from gateway.ledger.rows import KeptMessages, NewOutbound, Unasked, UnaskedRow
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import clean, instant, read_conversation, read_payload, stamp, write_conversation, write_payload
 from gateway.settings.quiet_hours import UnaskedRule
-
-if TYPE_CHECKING:
-    import apsw
 
 APPROVAL: Final = "approval:"
 """A message with this source asks an owner the question of this id. It is not sent once the question is decided."""
@@ -32,7 +30,7 @@ _UNSENT = "state = 'ready' AND doubts = 0"
 COLUMNS: Final = "id, agent, source, name, conversation, state, chunks, made_at"
 
 
-class SqliteUnasked:
+class UnaskedPart:
     """Implements ``UnaskedLedger``."""
 
     def __init__(self, connection: LedgerConnection) -> None:
@@ -41,7 +39,7 @@ class SqliteUnasked:
     async def release(self, rules: Mapping[str, UnaskedRule]) -> int:
         now, token = self._connection.now(), self._connection.new_id
 
-        def work(db: apsw.Connection) -> int:
+        def work(db: Database) -> int:
             _take_back(db, rules, now)
             return sum(len(chunks) for _, chunks in _release(db, rules, now, token))
 
@@ -58,7 +56,7 @@ class SqliteUnasked:
     async def send(self, row: int) -> None:
         now, token = self._connection.now(), self._connection.new_id
 
-        def work(db: apsw.Connection) -> None:
+        def work(db: Database) -> None:
             found: Any = db.execute("SELECT chunks, turn FROM unasked WHERE id = ? AND state <> 'queued'", (row,)).fetchone()
             if found is None:
                 raise InvalidTransition("the message is neither held nor kept", where=f"unasked {row}")
@@ -68,7 +66,7 @@ class SqliteUnasked:
         await self._connection.run(work, self._connection.notify_outbound)
 
     async def untold(self, today: Mapping[str, str]) -> list[KeptMessages]:
-        def work(db: apsw.Connection) -> list[KeptMessages]:
+        def work(db: Database) -> list[KeptMessages]:
             query = (
                 "SELECT agent, day, count(*), sum(told) FROM unasked WHERE state = 'kept' AND (agent, day) IN "
                 "(SELECT agent, day FROM unasked WHERE state = 'kept' AND told = 0) GROUP BY agent, day ORDER BY day, agent"
@@ -85,7 +83,7 @@ class SqliteUnasked:
     async def tell(self, kept: KeptMessages, line: NewOutbound) -> None:
         now, token = self._connection.now(), self._connection.new_id
 
-        def work(db: apsw.Connection) -> None:
+        def work(db: Database) -> None:
             query = "UPDATE unasked SET told = 1 WHERE state = 'kept' AND told = 0 AND agent = ? AND day = ?"
             db.execute(query, (clean(kept.agent), kept.day))
             if db.changes():
@@ -95,7 +93,7 @@ class SqliteUnasked:
 
 
 def take_unasked(
-    db: apsw.Connection, chunks: Sequence[NewOutbound], *, now: datetime, token: Callable[[], str], turn: str | None
+    db: Database, chunks: Sequence[NewOutbound], *, now: datetime, token: Callable[[], str], turn: str | None
 ) -> list[tuple[int, str]]:
     """Store messages that nobody asked for, and queue what may be sent now; return the ids and keys of those of their chunks.
 
@@ -118,14 +116,14 @@ def take_unasked(
     return queued
 
 
-def files_of_unasked(db: apsw.Connection) -> list[Path]:
+def files_of_unasked(db: Database) -> list[Path]:
     """Return the files that messages hold which were not sent."""
     found: list[Any] = db.execute("SELECT chunks FROM unasked WHERE state <> 'queued'").fetchall()
     files = [chunk.enclosure for (written,) in found for chunk in _read(written) if chunk.enclosure is not None]
     return [path for file in files for path in file.paths]
 
 
-def sweep_unasked(db: apsw.Connection, before: int, limit: int) -> int:
+def sweep_unasked(db: Database, before: int, limit: int) -> int:
     """Delete messages that were queued, or were made and kept, before an instant; return how many."""
     query = (
         "DELETE FROM unasked WHERE id IN (SELECT id FROM unasked WHERE (state = 'queued' AND ended_at < ?) "
@@ -149,7 +147,7 @@ def _message(chunk: NewOutbound) -> tuple[Unasked, str]:
 
 
 def _release(
-    db: apsw.Connection, rules: Mapping[str, UnaskedRule], now: datetime, token: Callable[[], str], *, agent: str | None = None
+    db: Database, rules: Mapping[str, UnaskedRule], now: datetime, token: Callable[[], str], *, agent: str | None = None
 ) -> list[tuple[int, list[tuple[int, str]]]]:
     """Queue held messages that may be sent now, of one ``agent`` or of all, in their order; return them with their chunks."""
     found: list[Any] = db.execute(
@@ -172,7 +170,7 @@ def _release(
     return queued
 
 
-def _take_back(db: apsw.Connection, rules: Mapping[str, UnaskedRule], now: datetime) -> None:
+def _take_back(db: Database, rules: Mapping[str, UnaskedRule], now: datetime) -> None:
     """Hold messages again that were not sent before quiet hours began. One of which a part was sent is sent to its end.
 
     Where it is not quiet any more they stay where they are in the outbox, so that nothing that was queued later overtakes them.
@@ -192,9 +190,10 @@ def _take_back(db: apsw.Connection, rules: Mapping[str, UnaskedRule], now: datet
             db.execute(query, (None if following is None else stamp(following), row))
 
 
-def _hold_again(db: apsw.Connection, row: int) -> None:
+def _hold_again(db: Database, row: int) -> None:
     query = (
-        f"SELECT key, target, text, reply_to, extras, (expires - created_at) / 1e6, {_UNSENT} FROM outbox WHERE unasked = ? "
+        f"SELECT key, target, text, reply_to, extras, CAST(expires - created_at AS DOUBLE PRECISION) / 1000000, {_UNSENT} "
+        "FROM outbox WHERE unasked = ? "
         "ORDER BY place, id"
     )
     chunks: list[Any] = db.execute(query, (row,)).fetchall()
@@ -207,18 +206,18 @@ def _hold_again(db: apsw.Connection, row: int) -> None:
     db.execute("UPDATE unasked SET state = 'held', chunks = ?, day = '', ended_at = NULL WHERE id = ?", (written, row))
 
 
-def _sent_on(db: apsw.Connection, agent: str, day: str) -> int:
-    query = "SELECT count(*) FROM unasked WHERE agent = ? AND day = ? AND state = 'queued' AND counts"
+def _sent_on(db: Database, agent: str, day: str) -> int:
+    query = "SELECT count(*) FROM unasked WHERE agent = ? AND day = ? AND state = 'queued' AND counts <> 0"
     found: Any = db.execute(query, (agent, day)).fetchone()
     return int(found[0])
 
 
-def _queued(db: apsw.Connection, row: int, day: str, now: datetime) -> None:
+def _queued(db: Database, row: int, day: str, now: datetime) -> None:
     query = "UPDATE unasked SET state = 'queued', chunks = '', day = ?, ended_at = ? WHERE id = ?"
     db.execute(query, (day, stamp(now), row))
 
 
-def _is_open(db: apsw.Connection, source: str) -> bool:
+def _is_open(db: Database, source: str) -> bool:
     if not source.startswith(APPROVAL):
         return True
     query = "SELECT 1 FROM approval WHERE id = ? AND state = 'pending'"

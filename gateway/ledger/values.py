@@ -39,8 +39,12 @@ def clean(text: str) -> str:
     return text
 
 
+NUMBERS = "(SELECT CAST(value AS BIGINT) FROM json_each(?))"
+"""SQL for the right side of IN: numbers that are bound as ``listed`` writes them."""
+
+
 def listed(values: Iterable[int] | Iterable[str]) -> str:
-    """Encode values for ``IN (SELECT value FROM json_each(?))``."""
+    """Encode values for ``IN (SELECT value FROM json_each(?))``, which are texts; for numbers see ``NUMBERS``."""
     return json.dumps(list(values))
 
 

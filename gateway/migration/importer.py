@@ -18,7 +18,7 @@ from gateway.base.state_lock import StateLock
 from gateway.config.document import Document
 from gateway.config.load import load
 from gateway.config.settings_file import change
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.storage import open_file
 from gateway.migration.foreign_state import ForeignState, read_json, section
 from gateway.migration.job_import import import_jobs
 from gateway.migration.openclaw_database import reported
@@ -108,7 +108,7 @@ def _refuse_if_used(paths: Paths) -> None:
 
 async def _holds_anything(path: Path) -> bool:
     """Return whether a ledger has ever had a message, or has a job or a person who was let in."""
-    ledger = await SqliteLedger.open(path, SystemClock())
+    ledger = await open_file(path, SystemClock())
     try:
         return await ledger.took_any() or bool(await ledger.jobs.all()) or bool(await ledger.pairing.approved())
     finally:

@@ -12,7 +12,7 @@ from gateway.api.handlers.job_requests import stored_jobs
 from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError
 from gateway.base.paths import Paths
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.storage import open_ledger
 from gateway.migration.foreign_state import ForeignState, agent_id, read_json
 from gateway.migration.openclaw_database import reported
 from gateway.migration.report import Report
@@ -167,7 +167,7 @@ def _section(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 async def _add(paths: Paths, settings: Settings, wishes: list[_Wish], report: Report) -> None:
-    ledger = await SqliteLedger.open(paths.state / "ledger.sqlite", SystemClock())
+    ledger = await open_ledger(paths.state, SystemClock())
     try:
         handlers = stored_jobs(ledger, settings)
         for wish in wishes:

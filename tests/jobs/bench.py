@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from gateway.ledger.jobs import SqliteJobs
+    from gateway.ledger.jobs import JobsPart
     from gateway.ledger.rows import InboxRow, NewOutbound
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -74,7 +74,7 @@ class Targets:
 class Recording:
     """The jobs of a ledger, whose steps are written down: when, what and how it ended."""
 
-    def __init__(self, jobs: SqliteJobs, bench: Bench) -> None:
+    def __init__(self, jobs: JobsPart, bench: Bench) -> None:
         self._jobs = jobs
         self._bench = bench
         self._clock = bench.clock
