@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gateway.backup.encryption import KEY_NAME
 from gateway.backup.manifest import HOME, WORKSPACE, check_path
@@ -240,18 +240,3 @@ def _identity(folder: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def named_files(given: Any, beside: Path) -> Iterator[Path]:
-    """Yield the files that settings name as places of secrets: ``file:PATH``, and keys such as ``tokenFile``."""
-    if isinstance(given, Mapping):
-        for key, value in given.items():
-            if isinstance(value, str) and str(key).endswith("File"):
-                yield Path(os.path.abspath(beside / Path(value).expanduser()))  # noqa: PTH100 -- links stay as they are
-            else:
-                yield from named_files(value, beside)
-    elif isinstance(given, list | tuple):
-        for value in given:
-            yield from named_files(value, beside)
-    elif isinstance(given, str) and given.startswith("file:"):
-        yield Path(os.path.abspath(beside / Path(given[5:]).expanduser()))  # noqa: PTH100 -- the same

@@ -10,9 +10,9 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from agent import fault_injection
 from gateway.backup import folder as folders
+from gateway.backup import outside_files
 from gateway.backup.archive import CHUNK, ArchiveWriter
 from gateway.backup.contents import WORK, Found, NotAPlainFileError, Place, Sources, walk
 from gateway.backup.encryption import Lock, writing
@@ -44,7 +45,7 @@ class Wish:
     """What to back up and how. ``ledger`` writes a copy of the ledger to a path, and returns whether there is one.
 
     ``settings_text``: what to store instead of the settings file, by its path in the backup. ``progress`` is called with the files and
-    bytes done so far. ``elsewhere`` are files with secrets that are named by the settings and not copied.
+    bytes done so far. ``elsewhere`` are files with secrets outside of the home, by what the settings call them.
     """
 
     sources: Sources
@@ -53,7 +54,7 @@ class Wish:
     made: datetime
     ledger: Callable[[Path], bool]
     settings_text: tuple[str, bytes] | None = None
-    elsewhere: tuple[Path, ...] = ()
+    elsewhere: Mapping[str, Path] = field(default_factory=dict)
     progress: Progress = lambda _files, _bytes: None
 
 
@@ -133,12 +134,13 @@ class _Making:
         if self._wish.settings_text is not None:
             path, text = self._wish.settings_text
             self._keep(path, self._put(path, text))
+        for name, file in self._wish.elsewhere.items():
+            self._add_outside(name, file)
         for place in walk(self._wish.sources, self._found):
             if place.path not in self.manifest.files:
                 self._add(place)
                 self._wish.progress(len(self.manifest.files), self._bytes)
             fault_injection.point("after", "backup_file")
-        self._found.left_out |= dict.fromkeys(map(str, self._wish.elsewhere), "a secret outside of the home: copy it yourself")
         self.manifest.links, self.manifest.folders = self._found.links, self._found.folders
         self.manifest.left_out = {path: why for path, why in self._found.left_out.items() if path not in self.manifest.files}
         self._put(MANIFEST, to_bytes(self.manifest))
@@ -169,6 +171,19 @@ class _Making:
                 self._keep(path, self._put(path, data))
             self.manifest.sessions[sessions.parent.name] = {key: record.session for key, record in records_in(copies).items()}
             shutil.rmtree(copies)
+
+    def _add_outside(self, name: str, path: Path) -> None:
+        """Add a file with a secret that lies elsewhere."""
+        if self._wish.sources.without_secrets:
+            self._found.left_out[str(path)] = "secrets"
+            return
+        stored = f"{HOME}/{outside_files.FOLDER}/{outside_files.stored_name(name)}"
+        try:
+            data = outside_files.read(path)
+        except OSError as error:
+            self._found.left_out[str(path)] = f"a secret outside of the home that cannot be read: {error.strerror}"
+            return
+        self._keep(stored, self._put(stored, data))
 
     def _add(self, place: Place) -> None:
         try:

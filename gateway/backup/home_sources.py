@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.backup.contents import Sources, named_files
+from gateway.backup.contents import Sources
 from gateway.backup.encryption import Lock, key_file, own_recipient
 from gateway.backup.folder import folder_of
 from gateway.backup.manifest import HOME
+from gateway.backup.outside_files import named_files, place_of
 from gateway.base.errors import HomebodyError
 from gateway.base.paths import YAML_NAME, Paths
 from gateway.config.document import read_document, read_text
@@ -26,21 +27,26 @@ REMOVED: Final = "env:REMOVED_FROM_BACKUP"
 def sources_of(paths: Paths, loaded: Loaded, *, without_secrets: bool = False) -> Sources:
     """Return where everything is."""
     settings = loaded.settings
-    beside = loaded.source.parent if loaded.source else paths.home
     return Sources(
         home=paths.home,
         profile=paths.profile,
         workspaces={agent: settings.agent(agent).workspace for agent in settings.agent_ids},
-        secret_files=frozenset(named_files(loaded.given, beside)),
+        secret_files=frozenset(_named(paths, loaded).values()),
         without_secrets=without_secrets,
         apart=(folder_of(paths, settings.backup),),
     )
 
 
-def outside_files(sources: Sources) -> list[Path]:
-    """Return the files with secrets that the settings name and that lie outside of the home and the workspaces: they are in no backup."""
+def outside_files(paths: Paths, loaded: Loaded, sources: Sources) -> dict[str, Path]:
+    """Return the files with secrets that lie outside of the home and the workspaces, by what the settings call them."""
     inside = (sources.home, *sources.workspaces.values())
-    return sorted(path for path in sources.secret_files if not any(path.is_relative_to(folder) for folder in inside))
+    named = _named(paths, loaded).items()
+    return {name: path for name, path in named if not any(path.is_relative_to(folder) for folder in inside)}
+
+
+def _named(paths: Paths, loaded: Loaded) -> dict[str, Path]:
+    beside = loaded.source.parent if loaded.source else paths.home
+    return {name: place_of(name, beside) for _, name in named_files(loaded.given)}
 
 
 def lock_of(paths: Paths, recipients: Sequence[str], *, passphrase: str, without_secrets: bool) -> tuple[Lock, bool]:

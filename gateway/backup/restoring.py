@@ -16,6 +16,7 @@ from typing import Final
 
 from agent import fault_injection
 from gateway.backup import folder as folders
+from gateway.backup import outside_files
 from gateway.backup.encryption import KEY_NAME, Keys
 from gateway.backup.extraction import Checked, Progress, unpack
 from gateway.backup.manifest import WORKSPACE, Manifest
@@ -46,13 +47,17 @@ class Target:
 
 @dataclass(kw_only=True)
 class Restored:
-    """What a restore did, or would do. ``places`` are the folders by what went there; ``moved`` where their former content is now."""
+    """What a restore did, or would do. ``places`` are the folders by what went there; ``moved`` where their former content is now.
+
+    ``outside`` are files elsewhere that the settings named and that are missing, with the copies that they name now.
+    """
 
     checked: Checked
     held: Held
     places: dict[str, Path] = field(default_factory=dict)
     moved: dict[str, Path] = field(default_factory=dict)
     lacking: list[str] = field(default_factory=list)
+    outside: dict[str, Path] = field(default_factory=dict)
 
 
 def restore(
@@ -87,8 +92,13 @@ def _place(
     ledger = stage / "home" / "state" / "ledger.sqlite"
     held = hold(ledger, secrets.token_hex(10), checked.head.made, now) if ledger.exists() else Held()
     shutil.rmtree(stage / "home" / "state" / _WATCHED, ignore_errors=True)  # mail that came since may have been announced
+    settings = Paths(stage / "home", profile=target.paths.profile).config_file()
+    copies = outside_files.name_copies(settings, Path(checked.manifest.home))
     places, lacking = _places(checked.manifest, stage / "home", target, env)
-    result = Restored(checked=checked, held=held, places=places, lacking=lacking)
+    if copies:
+        outside_files.move_copies(settings, stage / "home", target.paths.home)
+    outside = {name: target.paths.home / copy.relative_to(stage / "home") for name, copy in copies.items()}
+    result = Restored(checked=checked, held=held, places=places, lacking=lacking, outside=outside)
     stamp = f"{now:%Y%m%dT%H%M%SZ}"
     for place in places.values():
         if _occupied(place):

@@ -57,7 +57,9 @@ def versions_in(home: Path, ledger: Path | None = None) -> Iterator[FileVersion]
     """Yield the version of each file of a home. ``ledger``: a copy of the ledger, where a gateway has the ledger open. Blocking."""
     database = ledger or home / "state" / "ledger.sqlite"
     if database.exists() and database.stat().st_size:
-        yield FileVersion(kind="ledger", path=database, found=read_version(database), known=LEDGER_VERSION)
+        yield FileVersion(
+            kind="ledger", path=home / "state" / "ledger.sqlite", found=read_version(database), known=LEDGER_VERSION
+        )
     yield from _small_files(home)
     yield from _transcripts(home)
 

@@ -81,13 +81,14 @@ def create(
 def verify(invocation: Invocation, *, file: Path | None, identities: tuple[Path, ...], as_json: bool) -> None:
     """Check every byte of FILE (default: the newest backup)."""
     from gateway.backup.extraction import verify as check
+    from gateway.cli.backup_texts import counted
     from gateway.cli.backup_work import chosen
 
     path = chosen(invocation, file)
     with _progress("Checking", quiet=as_json) as progress:
         checked = check(path, _keys(invocation, identities), progress)
     manifest, head = checked.manifest, checked.head
-    facts = {
+    facts: dict[str, Any] = {
         "file": str(path),
         "made": head.made,
         "homebody": head.homebody,
@@ -98,7 +99,7 @@ def verify(invocation: Invocation, *, file: Path | None, identities: tuple[Path,
         "sessions": sum(map(len, manifest.sessions.values())),
         "leftOut": manifest.left_out,
     }
-    what = f"{_counted(facts['sessions'], 'session')}, {_counted(facts['jobs'], 'job')}"
+    what = f"{counted(facts['sessions'], 'session')}, {counted(facts['jobs'], 'job')} (those that have ended, too)"
     lines = [
         f"{path} is whole: {len(manifest.files)} files, {_size(manifest.size)}, made {invocation.local_time(head.made)}.",
         f"  {what}; keys and passwords are {'' if head.secrets else 'not '}in it.",
@@ -191,6 +192,7 @@ def restore(
         "held": asdict(result.held),
         "linksLeftOut": list(result.checked.links_left_out),
         "lacking": result.lacking,
+        "outside": {name: str(copy) for name, copy in result.outside.items()},
         "dryRun": dry_run,
     }
     tell(facts, restored_text(result, dry_run=dry_run), as_json=as_json)
@@ -257,7 +259,10 @@ def release(invocation: Invocation, *, everything: bool, as_json: bool) -> None:
 
     if everything:
         facts: dict[str, Any] = release_all(invocation)
-        tell(facts, f"{facts['replies']} replies will be sent, {facts['messages']} messages answered.", as_json=as_json)
+        from gateway.cli.backup_texts import counted
+
+        replies, messages = counted(facts["replies"], "reply", "replies"), counted(facts["messages"], "message")
+        tell(facts, f"{replies} will be sent, {messages} answered.", as_json=as_json)
         return
     rows = held_rows(invocation)
     lines = [
@@ -281,10 +286,6 @@ def _keys(invocation: Invocation, identities: tuple[Path, ...]) -> Keys:
         return str(click.prompt("Passphrase of the backup", hide_input=True, err=True)) if sys.stdin.isatty() else ""
 
     return Keys(files=identities or (key_file(invocation.paths),), passphrase=ask)
-
-
-def _counted(number: object, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _new_passphrase() -> str:
@@ -316,8 +317,9 @@ def _facts(made: Made) -> dict[str, Any]:
 
 def _created(invocation: Invocation, made: Made, *, fresh: bool, checked: bool) -> Iterator[str]:
     from gateway.backup.encryption import key_file, secret_of
+    from gateway.cli.backup_texts import counted
 
-    yield f"{made.path} ({_size(made.size)}): {len(made.manifest.files)} files, {_size(made.manifest.size)}."
+    yield f"{made.path} ({_size(made.size)}): {counted(len(made.manifest.files), 'file')}, {_size(made.manifest.size)}."
     yield "  Every byte was read back." if checked else "  It was not read back: its key is not on this machine."
     if not made.head.secrets:
         yield "  Keys and passwords are left out. Conversations and notes are in it, readable by whoever has the file."

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 _MOST = 20
 
 
+def counted(number: int, what: str, several: str = "") -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
+
+
 def restored_text(result: Restored, *, dry_run: bool) -> str:
     """Return what was restored, or would be."""
     return "\n".join(_restored(result, dry_run=dry_run))
@@ -31,30 +36,45 @@ def _restored(result: Restored, *, dry_run: bool) -> Iterator[str]:
         )
     if checked.links_left_out:
         yield f"  Links that lead outside are left out: {', '.join(checked.links_left_out[:_MOST])}"
-    kinds = ((held.messages, "messages"), (held.replies, "replies"), (held.unasked, "unasked"), (held.questions, "questions"))
-    waits = [f"{count} {word}" for count, word in kinds if count]
+    kinds = (
+        (held.messages, "message", ""),
+        (held.replies, "reply", "replies"),
+        (held.unasked, "unasked message", ""),
+        (held.questions, "question", ""),
+    )
+    waits = [counted(count, *words) for count, *words in kinds if count]
     if waits:
         yield f"  Held, because they may have been dealt with since: {', '.join(waits)}. See them: homebody backup release"
     if held.jobs:
-        yield f"  {held.jobs} jobs are active. Those that were due since ({held.jobs_due}) are told and not run."
-    yield f"  {held.people} people may speak and {held.hooks} webhooks take calls, as then: homebody pairing list; homebody hooks list"
+        due = f", of which {held.jobs_due} may have run since: told at the start, and not run" if held.jobs_due else ""
+        yield f"  {counted(held.jobs, 'active job')}{due}."
+    people, hooks = (
+        counted(held.people, "person may speak", "people may speak"),
+        counted(held.hooks, "webhook takes", "webhooks take"),
+    )
+    yield f"  {people} and {hooks} calls, as then: homebody pairing list; homebody hooks list"
     yield "  Messages and mail that came since are not asked for again."
+    for name, copy in result.outside.items():
+        yield f"  {name} is not on this machine: the settings {'would ' if dry_run else ''}name its copy {copy}"
     for lacking in result.lacking:
         yield f"  Missing on this machine: {lacking}"
     if not dry_run:
-        yield "Make sure that the old gateway does not run any more, then start this one: homebody gateway"
+        yield "Make sure that the old gateway does not run any more, then start this one: homebody start"
 
 
 def drill_text(report: Report) -> str:
     """Return the outcome of a drill."""
     counts = report.counts
-    told = ", ".join(f"{counts[name]} {name}" for name in ("transcripts", "entries", "notes", "sessions", "jobs", "files"))
+    transcripts = f"{counted(counts['transcripts'], 'transcript')} with {counted(counts['entries'], 'entry', 'entries')}"
+    told = ", ".join((transcripts, *(counted(counts[f"{name}s"], name) for name in ("note", "session", "job", "file"))))
     lines = [f"Restored {report.file} (of {_when(report.made)}) into a scratch folder, and opened it: {told}."]
     if not report.compared_with_home:
         lines.append("It was compared with itself alone: the home that it is from is not here.")
     if report.differences:
         lines += [f"  differs: {one}" for one in report.differences[:_MOST]]
-        lines.append(f"{len(report.differences)} differences. Make a new backup and try it out: homebody backup drill --now")
+        lines.append(
+            f"{counted(len(report.differences), 'difference')}. Make a new backup and try it out: homebody backup drill --now"
+        )
     else:
         lines.append("All of it is as it was.")
     return "\n".join(lines)

@@ -54,7 +54,7 @@ def make(
             made=now,
             ledger=ledger_copier(invocation),
             settings_text=settings_to_store(paths, loaded, without_secrets=no_secrets),
-            elsewhere=tuple(outside_files(sources)),
+            elsewhere=outside_files(paths, loaded, sources),
             progress=progress,
         )
         made = create(wish)

@@ -107,7 +107,7 @@ def missed_notice(missed: Sequence[tuple[Job, datetime]], zones: Sequence[ZoneIn
     lines = []
     for (job, at), zone in zip(missed[:MOST_LINES], zones, strict=False):
         unsure = job.unsure_until is not None and at <= job.unsure_until
-        how = f"may have run or not: {UNSURE}" if unsure else f"did not run: {NOT_RUNNING}"
+        how = f"may have run: {UNSURE}" if unsure else f"did not run: {NOT_RUNNING}"
         lines.append(
             f"“{job.name}” was due on {instant_in_words(at, zone, now)} and {how}. Run it now: `homebody cron run {job.id}`"
         )

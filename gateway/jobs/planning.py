@@ -13,7 +13,7 @@ LATE: Final = timedelta(minutes=1)
 """A run that fires this late is said to be late."""
 _TICK: Final = timedelta(microseconds=1)
 NOT_RUNNING: Final = "Homebody was not running then, or the clock was set"
-UNSURE: Final = "the ledger was damaged or restored from a backup, so that it may have run already"
+UNSURE: Final = "the ledger is from a backup or was damaged, and does not know what happened after that"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

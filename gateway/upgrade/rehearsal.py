@@ -138,7 +138,7 @@ async def _turn(paths: Paths, env: Mapping[str, str], result: Rehearsed) -> None
             await link.close()
         result.agents = sorted(gateway.agents)
         result.sessions = sum(len(agent.store) for agent in gateway.agents.values())
-        result.jobs = len(await gateway.ledger.jobs.all())
+        result.jobs = sum(job.state != "done" for job in await gateway.ledger.jobs.all())
         result.notices = list(gateway.notices.told)
     finally:
         gateway.stop()

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +21,6 @@ from tests.full_disk import no_file_may_hold_more_than
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Run = Callable[..., tuple[int, str, str]]
 
@@ -246,3 +246,32 @@ def test_a_forged_path_is_refused_and_nothing_is_written(lived: Lived, command: 
     assert code == 1, told
     assert "cannot be used" in told
     assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_a_key_outside_of_the_home_comes_along_and_is_named_where_it_is_missing(lived: Lived, tmp_path: Path) -> None:
+    key = lived.person / "keys" / "box"
+    key.parent.mkdir()
+    key.write_text("sk-outside-0123456789")
+    settings = "models: {providers: {box: {baseUrl: 'http://127.0.0.1:9/v1', apiKey: 'file:~/keys/box'}}}\n"
+    (lived.home / "homebody.yaml").write_text(settings)
+    made = homebody(lived.person, "backup", "create", "--json")
+    assert made.returncode == 0, made.stderr
+    facts = json.loads(made.stdout)
+    assert not [path for path in facts["leftOut"] if "keys" in path]
+    drilled = homebody(lived.person, "backup", "drill")
+    assert drilled.returncode == 0, drilled.stdout
+    into = tmp_path / "other" / ".homebody"
+    restore = ("backup", "restore", facts["file"], "--identity", str(lived.home / "backup-key.txt"), "--into", str(into))
+    here = json.loads(homebody(lived.person, *restore, "--json").stdout)
+    assert here["outside"] == {}, "it is there still"
+    assert "file:~/keys/box" in (into / "homebody.yaml").read_text()
+    shutil.rmtree(into)
+    key.unlink()
+    there = homebody(lived.person, *restore, "--force", "--json")
+    assert there.returncode == 0, there.stderr
+    [(name, copy)] = json.loads(there.stdout)["outside"].items()
+    assert name == "~/keys/box"
+    assert Path(copy).read_text() == "sk-outside-0123456789"
+    assert f"file:{copy}" in (into / "homebody.yaml").read_text()
+    plain = json.loads(homebody(lived.person, "backup", "create", "--no-secrets", "--json").stdout)
+    assert plain["leftOut"][str(key)] == "secrets"

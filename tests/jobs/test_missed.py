@@ -209,7 +209,7 @@ async def test_what_may_have_fired_before_the_ledger_was_damaged_is_told_and_not
     async with bench.process():
         assert len(bench.handed) == 1, "it has fired"
         (told,) = bench.told
-        assert "“water” was due on Mon 23 Nov, 13:00 and may have run or not: the ledger was damaged" in told
+        assert "“water” was due on Mon 23 Nov, 13:00 and may have run: the ledger is from a backup or was damaged" in told
         assert f"homebody cron run {job.id}" in told
         await bench.until(HOUR)
         assert len(bench.handed) == 2, "it goes on"
