@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from agent.models.catalog.prices import Price
 from gateway.base.errors import UsageError
 from gateway.budget.cache_savings import cache_savings
-from gateway.budget.purses import purses
+from gateway.budget.daily_budgets import daily_budgets
 from gateway.budget.report import facts, first_day
 from gateway.ledger.protocol import SpendingLedger
 from gateway.settings.budgets import BudgetSettings
@@ -55,7 +55,7 @@ class CostOverview:
             "day": today,
             "enabled": settings.enabled,
             "warnAt": settings.warn_at,
-            "budgets": purses(settings, await self.spending.spent_on(today)),
+            "budgets": daily_budgets(settings, await self.spending.spent_on(today)),
         }
 
     async def cache(self, days: int = 30) -> dict[str, Any]:

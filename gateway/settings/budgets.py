@@ -7,7 +7,7 @@ from pydantic import Field
 from agent.section import Section
 
 
-class PurseSettings(Section):
+class DailyBudget(Section):
     """A daily budget."""
 
     tokens: int | None = Field(default=None, ge=0)
@@ -16,7 +16,7 @@ class PurseSettings(Section):
     """USD per day. Unset: unlimited. Models without a known price are counted at a high estimate (see `homebody usage`)."""
 
 
-class DayPurse(PurseSettings):
+class TotalBudget(DailyBudget):
     """Daily budget of all agents together."""
 
     tokens: int | None = Field(default=25_000_000, ge=0)
@@ -25,7 +25,7 @@ class DayPurse(PurseSettings):
     """USD per day. null: unlimited. Models without a known price are counted at a high estimate (see `homebody usage`)."""
 
 
-class BackgroundPurse(PurseSettings):
+class BackgroundBudget(DailyBudget):
     """Daily budget of background work."""
 
     tokens: int | None = Field(default=10_000_000, ge=0)
@@ -39,13 +39,13 @@ class BudgetSettings(Section):
 
     enabled: bool = True
     """Block model calls that could exceed a budget."""
-    day: DayPurse = DayPurse.model_construct()
+    day: TotalBudget = TotalBudget.model_construct()
     """Daily budget of all agents together."""
-    agent: PurseSettings = PurseSettings.model_construct()
+    agent: DailyBudget = DailyBudget.model_construct()
     """Daily budget of each agent."""
-    session: PurseSettings = PurseSettings.model_construct()
+    session: DailyBudget = DailyBudget.model_construct()
     """Daily budget of each session."""
-    background: BackgroundPurse = BackgroundPurse.model_construct()
+    background: BackgroundBudget = BackgroundBudget.model_construct()
     """Daily budget of memory flushes, summaries, embeddings and other background work."""
     warn_at: float = Field(default=0.8, gt=0, le=1)
     """The used share of a budget (0 to 1) at which the owner is warned, once a day."""

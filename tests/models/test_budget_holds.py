@@ -46,8 +46,8 @@ ANSWER = "".join(f"Line {n}: well. " for n in range(350))
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
-class Purse:
-    """A brake over a real ledger, and what it told the owner."""
+class BudgetCase:
+    """A budget guard over a real ledger, and what it told the owner."""
 
     def __init__(self, spending: SpendingLedger, price: Price, clock: ManualClock | None = None, **budgets: Any) -> None:
         self.told: list[str] = []
@@ -100,10 +100,10 @@ async def test_a_provider_that_tells_wrong_figures_does_not_open_the_budget(
     compatible_peer: CompatiblePeer, tmp_path: Path, lie: str
 ) -> None:
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
-    purse = Purse(ledger.spending, LISTED["claude-opus-5"], day={"usd": 1.0})
+    budget = BudgetCase(ledger.spending, LISTED["claude-opus-5"], day={"usd": 1.0})
     model = at(compatible_peer, LISTED["claude-opus-5"])
     compatible_peer.answer(*(words(ANSWER, usage=LIES[lie]) for _ in range(60)))
-    through = await purse.calls_let_through(model)
+    through = await budget.calls_let_through(model)
     await model.close()
     (row,) = await ledger.spending.usage("2026-01-01")
     await ledger.close()
@@ -121,9 +121,9 @@ async def test_a_model_without_a_price_is_held_by_an_estimate_and_that_is_told(t
     assert price.estimated
     assert price.input == max(one.input for name, one in LISTED.items() if name.startswith("claude-"))
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
-    purse = Purse(ledger.spending, price, day={"usd": 1.0})
+    budget = BudgetCase(ledger.spending, price, day={"usd": 1.0})
     answer = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=Usage(input=4000, output=300))
-    through = await purse.calls_let_through(ScriptedModel(lambda _: answer))
+    through = await budget.calls_let_through(ScriptedModel(lambda _: answer))
     rows = await ledger.spending.usage("2026-01-01")
     await ledger.close()
     assert through < 20
@@ -179,10 +179,10 @@ async def test_a_try_that_broke_off_is_booked_beside_the_one_that_did_not(tmp_pa
 
     done = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=Usage(input=4000, output=300))
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
-    purse = Purse(ledger.spending, LISTED["gpt-5"])
+    budget = BudgetCase(ledger.spending, LISTED["gpt-5"])
     model = ScriptedModel(lambda _: [TextDelta("x" * 4000), Restarted("it broke off"), TextDelta("ok"), done])
-    await hear(BudgetMiddleware(model, purse.budget_guard, "s"), ask(user(LONG), max_output=2000))
-    await purse.settled()
+    await hear(BudgetMiddleware(model, budget.budget_guard, "s"), ask(user(LONG), max_output=2000))
+    await budget.settled()
     (row,) = await ledger.spending.usage("2026-01-01")
     await ledger.close()
     assert row.calls == 1
@@ -217,11 +217,11 @@ class Sick:
 async def test_a_ledger_that_takes_nothing_opens_no_budget_and_gets_what_it_missed(tmp_path: Path) -> None:
     whole = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
     ledger: Any = Sick(whole.spending)
-    purse = Purse(ledger, ESTIMATE, day={"usd": 1.0})
+    budget = BudgetCase(ledger, ESTIMATE, day={"usd": 1.0})
     answer = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=Usage(input=4000, output=2000))
-    model = BudgetMiddleware(ScriptedModel(lambda _: answer), purse.budget_guard, "s")
+    model = BudgetMiddleware(ScriptedModel(lambda _: answer), budget.budget_guard, "s")
     await hear(model, ask(user(LONG), max_output=2000))
-    await purse.settled()
+    await budget.settled()
     ledger.sick = True
     count = 0
     _, held = await hear(model, ask(user(LONG), max_output=2000))
@@ -231,11 +231,11 @@ async def test_a_ledger_that_takes_nothing_opens_no_budget_and_gets_what_it_miss
     assert held.failure is not None
     assert held.failure.kind == "billing"
     assert 2 <= count <= 16, "seven cents a call"
-    assert [text for text in purse.told if "counted in memory" in text] == purse.told[:1], "the owner is told, once"
+    assert [text for text in budget.told if "counted in memory" in text] == budget.told[:1], "the owner is told, once"
     ledger.sick = False
     _, still = await hear(model, ask(user(LONG), max_output=2000))
     assert still.failure is not None, "what was counted in memory is spent"
-    await purse.settled()
+    await budget.settled()
     (row,) = await whole.spending.usage("2026-01-01")
     assert row.calls == 1 + count
     assert row.cost == pytest.approx((1 + count) * ESTIMATE.of_usage(Usage(input=4000, output=2000)))
@@ -251,11 +251,11 @@ async def test_a_clock_set_to_and_fro_does_not_open_one_budget_after_the_other(t
 
     clock = Jumping(NOON)
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
-    purse = Purse(ledger.spending, ESTIMATE, clock, day={"tokens": 1000, "usd": None})
+    budget = BudgetCase(ledger.spending, ESTIMATE, clock, day={"tokens": 1000, "usd": None})
     through = 0
     for day in range(20):
         clock.days = day
-        while (await purse.budget_guard.reserve("s", "m", tokens=1000, usd=None, background=False)).row is not None:
+        while (await budget.budget_guard.reserve("s", "m", tokens=1000, usd=None, background=False)).row is not None:
             through += 1
         clock.move(60)
     await ledger.close()
@@ -290,14 +290,14 @@ class Remote:
 
 async def test_embeddings_of_a_provider_are_booked_and_held(tmp_path: Path) -> None:
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
-    purse = Purse(ledger.spending, ESTIMATE, background={"tokens": 20_000})
+    budget = BudgetCase(ledger.spending, ESTIMATE, background={"tokens": 20_000})
     within = Remote()
-    metered = BudgetEmbedder(within, purse.budget_guard, PriceList().find("openai", "text-embedding-3-small"))
+    metered = BudgetEmbedder(within, budget.budget_guard, PriceList().find("openai", "text-embedding-3-small"))
     for _ in range(3):
         await metered.embed([LONG], purpose="passage")
     with pytest.raises(EmbeddingFailed, match=r"budgets\.background\.tokens"):
         await metered.embed([LONG], purpose="passage")
-    await purse.settled()
+    await budget.settled()
     (row,) = await ledger.spending.usage("2026-01-01")
     await ledger.close()
     assert (row.name, row.calls, row.input) == (

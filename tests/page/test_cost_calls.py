@@ -13,7 +13,7 @@ from agent.models.catalog.prices import Price
 from gateway.base.errors import UsageError
 from gateway.budget.cache_savings import cache_savings
 from gateway.budget.cost_words import budget_lines, savings_lines
-from gateway.budget.purses import purses
+from gateway.budget.daily_budgets import daily_budgets
 from gateway.ledger.spending import RecordedCall, SpentOn
 from gateway.settings.budgets import BudgetSettings
 from tests.gateway.conftest import street
@@ -78,7 +78,7 @@ def test_a_budget_of_each_agent_is_told_of_those_that_used_most() -> None:
         SpentOn(agent=f"a{n}", session=f"s{n}", top="s0", background=n == 3, calls=1, tokens=n * 10, cost=float(n))
         for n in range(8)
     ]
-    found = purses(BudgetSettings.model_validate({"agent": {"usd": 4}}), spent)
+    found = daily_budgets(BudgetSettings.model_validate({"agent": {"usd": 4}}), spent)
     agents = [one for one in found if one["name"] == "budgets.agent.usd"]
     assert [one["whose"] for one in agents] == ["a7", "a6", "a5", "a4", "a3"]
     assert (agents[0]["left"], agents[0]["share"]) == (0, 7 / 4)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from gateway.ledger.spending import SpentOn
-from gateway.settings.budgets import BudgetSettings, PurseSettings
+from gateway.settings.budgets import BudgetSettings, DailyBudget
 
 LARGEST: Final = 5
 """Agents and sessions that are told of a budget that each has for itself: those that used most."""
 
 
-def purses(settings: BudgetSettings, spent: Sequence[SpentOn]) -> list[dict[str, Any]]:
+def daily_budgets(settings: BudgetSettings, spent: Sequence[SpentOn]) -> list[dict[str, Any]]:
     """Return the budgets of a day as JSON values: the setting, its limit (None: unlimited), what is used, and whose it is.
 
     Reservations of calls that are being made count as used. Budgets of an agent or a session are told of those that used most.
@@ -33,9 +33,9 @@ def _by(spent: Iterable[SpentOn], key: Callable[[SpentOn], str]) -> list[tuple[s
     return sorted(groups.items(), key=lambda group: -sum(one.cost for one in group[1]))[:LARGEST]
 
 
-def _of(name: str, purse: PurseSettings, groups: Sequence[tuple[str, Sequence[SpentOn]]]) -> list[dict[str, Any]]:
+def _of(name: str, budget: DailyBudget, groups: Sequence[tuple[str, Sequence[SpentOn]]]) -> list[dict[str, Any]]:
     found = []
-    for unit, limit in (("usd", purse.usd), ("tokens", purse.tokens)):
+    for unit, limit in (("usd", budget.usd), ("tokens", budget.tokens)):
         for whose, spent in groups or [("", [])]:
             used = sum(one.cost for one in spent) if unit == "usd" else sum(one.tokens for one in spent)
             found.append(
