@@ -273,5 +273,6 @@ def test_a_key_outside_of_the_home_comes_along_and_is_named_where_it_is_missing(
     assert name == "~/keys/box"
     assert Path(copy).read_text() == "sk-outside-0123456789"
     assert f"file:{copy}" in (into / "homebody.yaml").read_text()
+    key.write_text("sk-outside-0123456789")
     plain = json.loads(homebody(lived.person, "backup", "create", "--no-secrets", "--json").stdout)
     assert plain["leftOut"][str(key)] == "secrets"
