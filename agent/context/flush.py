@@ -96,7 +96,7 @@ def _receipt(cycle: str | None, reason: str, writer: NoteWriter, problem: str, *
     return FlushReceipt(cycle=cycle, outcome=outcome, reason=reason, written=tuple(writer.written.values()), problem=problem)
 
 
-def told(receipt: FlushReceipt | None, why_none: str = "") -> str:
+def receipt_in_words(receipt: FlushReceipt | None, why_none: str = "") -> str:
     """Say in a sentence what became of what mattered in a conversation that is left. ``why_none``: why nothing was flushed."""
     if receipt is None:
         return f"Nothing of the last one was noted: {why_none}." if why_none else ""

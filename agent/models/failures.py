@@ -141,7 +141,7 @@ def sort(error: Exception, *, model: str, label: str) -> Failure:
         log.warning("%s (%s) sent what its API does not have: %s", label, model, error)
         return _strange(label)
     kind = _kind(error)
-    text = _told(error)
+    text = _provider_message(error)
     if kind == "overflow":
         return _overflowed(_overflow(error), label, model)
     if kind in {"bad_request", "unknown_model"} and _NO_TOOLS.search(text):
@@ -194,7 +194,7 @@ def _overflow(error: Exception) -> Overflow | None:
     Words count unless a field says that it is something else: a limit on tokens a minute speaks of tokens too.
     """
     fields = tuple(str(word).lower() for word in _fields(error))
-    told, status = _told(error), _status(error)
+    told, status = _provider_message(error), _status(error)
     other = next((_BY_WORD[word] for word in fields if word in _BY_WORD), None)
     worded = (other in {None, "overloaded", "unknown_model"} and status not in _OTHERS) or is_too_large_for_a_minute(
         told, status
@@ -204,7 +204,7 @@ def _overflow(error: Exception) -> Overflow | None:
 
 
 def _by_fields(error: Exception) -> FailureKind | None:
-    text = _told(error)
+    text = _provider_message(error)
     words = [str(word).lower() for word in _fields(error)]
     if any(_NO_MONEY.search(word) for word in words) or _NO_MONEY.search(text):
         return "billing"
@@ -244,7 +244,7 @@ def _status(error: Exception) -> int | None:
     return coded if coded is not None else status
 
 
-def _told(error: Exception) -> str:
+def _provider_message(error: Exception) -> str:
     """What the provider says in words, on one line."""
     text = str(getattr(error, "api_message", None) or getattr(error, "message", None) or error)
     return " ".join(text.split())

@@ -67,7 +67,9 @@ class ApplyPatch(CheckedTool[PatchArguments]):
         steps = await asyncio.to_thread(self._apply, arguments.patch, context)
         for step in steps:
             await self._access.changed(step.path, context)
-        return Outcome(text="\n".join(_told(step) for step in steps), details={"paths": [str(step.path) for step in steps]})
+        return Outcome(
+            text="\n".join(_step_line(step) for step in steps), details={"paths": [str(step.path) for step in steps]}
+        )
 
     def act_of(self, arguments: Mapping[str, Any], context: ToolContext) -> Act | None:
         """Return the act where one of the files is one that conversations are given, or that others may read."""
@@ -157,7 +159,7 @@ class ApplyPatch(CheckedTool[PatchArguments]):
             self._access.readings.rewritten(session, step.path, step.after)
 
 
-def _told(step: _Step) -> str:
+def _step_line(step: _Step) -> str:
     if step.before is None:
         return f"added {step.path}"
     return f"deleted {step.path}" if step.after is None else f"updated {step.path}"

@@ -73,7 +73,7 @@ class DocumentReader(Protocol):
         ...
 
 
-def told(part: DocumentPart) -> str:
+def part_text(part: DocumentPart) -> str:
     """Return a part as the model is told of it: what was left out, the table of contents, the text, and how to go on."""
     many = f", {part.count} {part.unit}{'s' if part.count > 1 else ''}" if part.unit else ""
     head = f"[{part.kind}{many}{''.join(f'; {note}' for note in part.notes)}]" if many or part.notes else ""

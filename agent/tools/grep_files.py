@@ -86,7 +86,7 @@ class GrepFiles(CheckedTool[GrepArguments]):
         found = [json.loads(line) for line in printed.splitlines()]
         if found and "error" in found[0]:
             return failed(f"pattern: {found[0]['error']}")
-        told = _told(found, haystack, context.max_chars)
+        told = _match_outcome(found, haystack, context.max_chars)
         return replace(told, sources=await asyncio.to_thread(self._sources, found[:MAX_MATCHES]))
 
     def _sources(self, found: list[dict[str, Any]]) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ class GrepFiles(CheckedTool[GrepArguments]):
         return await answer_of(process, orders)
 
 
-def _told(found: list[dict[str, Any]], haystack: _Haystack, max_chars: int) -> Outcome:
+def _match_outcome(found: list[dict[str, Any]], haystack: _Haystack, max_chars: int) -> Outcome:
     lines: list[str] = []
     room = max_chars - _MARK
     for one in found[:MAX_MATCHES]:

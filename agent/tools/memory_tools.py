@@ -59,7 +59,7 @@ class MemorySearch(CheckedTool[SearchArguments]):
             return failed(f"the memory cannot be searched now: {trouble}; grep still works", trouble.hint)
         sources = await asyncio.to_thread(_sources, self._access, answer.hits) if self._access is not None else ()
         details = {"hits": len(answer.hits), "provider": answer.provider}
-        return Outcome(text=_told(answer, context.max_chars), details=details, sources=sources)
+        return Outcome(text=_answer_json(answer, context.max_chars), details=details, sources=sources)
 
 
 class GetArguments(Arguments):
@@ -133,7 +133,7 @@ def _fitted(excerpt: Excerpt, max_chars: int) -> str:
     return "\n".join(lines[:kept]) + f"\n[cut; go on with from {excerpt.start_line + kept}]"
 
 
-def _told(answer: SearchAnswer, max_chars: int) -> str:
+def _answer_json(answer: SearchAnswer, max_chars: int) -> str:
     told: dict[str, Any] = {"results": [], "provider": answer.provider, "model": answer.model}
     told |= {"fallback": answer.fallback} if answer.fallback else {}
     told |= {"stale": True} if answer.stale else {}

@@ -108,7 +108,7 @@ class ProcessTool(CheckedTool[ProcessArguments]):
             case "log":
                 text = await job.lines(arguments.offset, arguments.limit, room)
                 await self._runner.look(job)
-                return _told(text, job)
+                return _job_outcome(text, job)
             case "kill" | "remove":
                 return await self._kill(job, forget=arguments.action == "remove")
             case _:
@@ -144,7 +144,7 @@ class ProcessTool(CheckedTool[ProcessArguments]):
             await job.wait(seconds, output=True)
             text = job.unread(room)
         await self._runner.look(job)
-        return _told(text or "(nothing new)", job)
+        return _job_outcome(text or "(nothing new)", job)
 
     async def _write(self, job: Job, arguments: ProcessArguments, context: ToolContext, room: int) -> Outcome:
         try:
@@ -166,14 +166,14 @@ class ProcessTool(CheckedTool[ProcessArguments]):
         await job.wait(1.0, output=True)
         text = job.unread(room)
         await self._runner.look(job)
-        return _told(text or "(written; nothing new yet)", job)
+        return _job_outcome(text or "(written; nothing new yet)", job)
 
     async def _kill(self, job: Job, *, forget: bool) -> Outcome:
         job.kill()
         await job.wait(5.0)
         if forget:
             self._runner.forget(job)
-        return _told("", job)
+        return _job_outcome("", job)
 
 
 def typed(keys: list[str]) -> str:
@@ -203,7 +203,7 @@ def _listed(state: JobState, *, shown: bool) -> str:
     return f"{state.id}: {_standing(without_its_words(state))} · (written while untrusted text was in view; not shown here)"
 
 
-def _told(text: str, job: Job) -> Outcome:
+def _job_outcome(text: str, job: Job) -> Outcome:
     state = job.state
     told = f"[{state.id}: {_standing(state)}{'' if state.status == 'running' else where_all_is(state)}]"
     sources = merged(state.sources if text else (), state.command_sources if state.failure else ())

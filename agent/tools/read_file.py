@@ -12,7 +12,7 @@ from pydantic import AliasChoices, Field
 
 from agent.errors import InvalidImage
 from agent.tools.arguments import Arguments, CheckedTool, failed
-from agent.tools.documents import MARK_CHARS, MAX_BYTES, DocumentReader, DocumentRefused, DocumentWish, told
+from agent.tools.documents import MARK_CHARS, MAX_BYTES, DocumentReader, DocumentRefused, DocumentWish, part_text
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.image_header import ImageHeader, read_image_header
 from agent.tools.image_resize import resized
@@ -97,7 +97,9 @@ class ReadFile(CheckedTool[ReadArguments]):
     ) -> Outcome:
         part = await reader.read(data, wish)
         sources = await asyncio.to_thread(self._access.untrusted.of, path)
-        return Outcome(text=told(part), details={"path": str(path), "bytes": len(data), "kind": wish.kind}, sources=sources)
+        return Outcome(
+            text=part_text(part), details={"path": str(path), "bytes": len(data), "kind": wish.kind}, sources=sources
+        )
 
     def _read(self, path: PurePosixPath, data: bytes, arguments: ReadArguments, context: ToolContext) -> Outcome:
         if len(data) > MAX_FILE_BYTES:

@@ -63,7 +63,7 @@ class Todo(CheckedTool[TodoArguments]):
             return failed(f"{arguments.action} needs {' and '.join(missing)}")
         if arguments.action == "list":
             return self._listed(await self.lists.shown(context.audience), arguments.section, context.max_chars)
-        return Outcome(text=_told(arguments.action, await self._changed(arguments, context)))
+        return Outcome(text=_change_text(arguments.action, await self._changed(arguments, context)))
 
     async def _changed(self, given: TodoArguments, context: ToolContext) -> Changed:
         match given.action:
@@ -103,7 +103,7 @@ def _row(item: Item) -> str:
     return f"{'  ' * item.depth}{item.id} {item.text}"
 
 
-def _told(action: str, changed: Changed) -> str:
+def _change_text(action: str, changed: Changed) -> str:
     item = changed.item
     if not changed.did:
         state = {"add": "is on the list already", "done": "was done already", "undo": "is open already"}.get(

@@ -26,7 +26,7 @@ def listed(items: Sequence[Item], today: date) -> list[str]:
     return rows
 
 
-def told(action: str, changed: Changed) -> str:
+def change_in_words(action: str, changed: Changed) -> str:
     """Say what came of a change, in a line for people."""
     quoted = f"“{changed.item.text}”"
     if not changed.did:

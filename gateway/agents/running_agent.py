@@ -271,7 +271,7 @@ class RunningAgent:
         try:
             await conversation.prepare()
             receipt = await flush.flush(conversation, "leave", "shutdown")
-            await self.store.change(conversation.key, last_flush=told(receipt, self._clock.now()))
+            await self.store.change(conversation.key, last_flush=flush_line(receipt, self._clock.now()))
         except (AgentError, HomebodyError) as error:
             log.warning("session %s was not flushed: %s", conversation.key, error)
 
@@ -283,7 +283,7 @@ class RunningAgent:
         """
         changes: dict[str, Any] = {}
         if result.receipts:
-            changes["last_flush"] = told(result.receipts[-1], self._clock.now())
+            changes["last_flush"] = flush_line(result.receipts[-1], self._clock.now())
         if result.outcome == "answered" and (stood_in := fallback_of(result)) != record.fallback_of:
             changes["fallback_of"] = stood_in
         if result.compactions:
@@ -343,11 +343,11 @@ class RunningAgent:
         if not obstacle and not self.profile.settings.compaction.memory_flush.on_reset:
             obstacle = "resets are not flushed (agents.defaults.compaction.memoryFlush.onReset: false)"
         if obstacle or not flush.is_worthwhile(conversation):
-            return conversation, flush.told(None, obstacle if record.turns else "")
+            return conversation, flush.receipt_in_words(None, obstacle if record.turns else "")
         await conversation.prepare()
         receipt = await flush.flush(conversation, "leave", "reset")
-        await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))
-        return conversation, flush.told(receipt)
+        await self.store.change(record.key, last_flush=flush_line(receipt, self._clock.now()))
+        return conversation, flush.receipt_in_words(receipt)
 
     async def compact(
         self, record: SessionRecord, audience: Audience, focus: str, *, into: int | None = None
@@ -367,7 +367,7 @@ class RunningAgent:
     async def _compacted(self, conversation: SessionContext, record: SessionRecord, focus: str) -> CompactionResult:
         if self.profile.settings.compaction.memory_flush.on_compact_command and flush.is_worthwhile(conversation):
             receipt = await flush.flush(conversation, "command", "compact")
-            await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))
+            await self.store.change(record.key, last_flush=flush_line(receipt, self._clock.now()))
         shrunk = await compact(conversation, "command", "command", focus=focus)
         if shrunk.summarised:
             await self.store.change(record.key, compactions=record.compactions + 1)
@@ -412,7 +412,7 @@ def _session_memory(hooks: InternalHooksSettings) -> SessionMemorySettings:
     return hooks.entries.session_memory if hooks.enabled else SessionMemorySettings(enabled=False)
 
 
-def told(receipt: FlushReceipt, at: datetime) -> str:
+def flush_line(receipt: FlushReceipt, at: datetime) -> str:
     """Return a flush receipt as one line."""
     notes = ", ".join(f"{note.path} +{note.bytes_after - note.bytes_before} bytes" for note in receipt.written)
     trouble = f" ({receipt.problem})" if receipt.problem else ""

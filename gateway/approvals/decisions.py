@@ -83,7 +83,7 @@ class Decisions:
         if found.state == "pending" and number != found.round:
             return f"#{name.strip().lstrip('#')} was asked again, because something changed. The question is #{public_name(found)} now."
         if found.state != "pending":
-            return self._told(found, by)
+            return self._decision_text(found, by)
         if found.agent not in self._agents:
             await self._settle(found, "denied", by=by)
             return f"The agent {found.agent} was removed. #{public_name(found)} is closed, and nothing was run."
@@ -102,7 +102,7 @@ class Decisions:
         if changed and settled.state == "approved" and settled.decided_by == by:
             what = f"🔁 Something changed since I asked #{public_name(settled)}: {_summary(settled)}."
             return f"{what} I look at it again first, and ask anew unless it is as it was."
-        return self._told(settled, by)
+        return self._decision_text(settled, by)
 
     async def open_questions(self) -> str:
         """List the open questions, in words."""
@@ -169,7 +169,7 @@ class Decisions:
             self._rules.allow, approval.agent, asked.origin, frozenset(asked.taint), asked.act, now=self._clock.now()
         )
 
-    def _told(self, approval: Approval, by: str) -> str:
+    def _decision_text(self, approval: Approval, by: str) -> str:
         name, summary = public_name(approval), _summary(approval)
         if approval.decided_by != by or not by or approval.state not in {"approved", "denied"}:
             reason = f" ({approval.reason})" if approval.reason else ""

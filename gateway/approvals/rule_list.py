@@ -34,7 +34,7 @@ def rules_in_force(settings: Settings, stored: StoredRules, agent: str | None = 
             rule.model_dump(mode="json", by_alias=True, exclude_none=True) | {"origin": sorted(rule.origins())}
             for rule in settings.approvals.rules
         ],
-        "stored": [_told(rule) for rule in stored.all() if agent is None or rule.agent == agent],
+        "stored": [_rule_json(rule) for rule in stored.all() if agent is None or rule.agent == agent],
         "builtIn": [
             {"id": f"{BUILT_IN}{name}", "on": on, "commands": meaning(name), "ofOptions": name not in _SPECIAL}
             for name, on in rules.builtin(wanted).items()
@@ -59,7 +59,7 @@ def forget(stored: StoredRules, identity: str) -> dict[str, Any]:
     removed = stored.remove(identity)
     if removed is None:
         raise UsageError(f"there is no rule {identity!r}", hint="`homebody approvals rules` lists them with their ids.")
-    return {"forgotten": _told(removed)}
+    return {"forgotten": _rule_json(removed)}
 
 
 def restore(stored: StoredRules, identity: str) -> dict[str, Any]:
@@ -95,5 +95,5 @@ def _known(name: str) -> None:
         raise UsageError(f"there is no built-in rule {name!r}", hint="`homebody approvals rules` lists them.")
 
 
-def _told(rule: StoredRule) -> dict[str, Any]:
+def _rule_json(rule: StoredRule) -> dict[str, Any]:
     return {"id": rule.id, **rule.model_dump(mode="json", by_alias=True)}

@@ -142,7 +142,9 @@ class Rules:
             otherwise = {"off": "refused", "on-miss": "you are asked"}[run.ask]
             base = "allowed (tools.exec.security is full)" if run.security == "full" else f"{otherwise}, but for {counted}"
         own = [
-            told(rule) for rule in settings.approvals.rules if fnmatchcase(tool, rule.tool) and fnmatchcase(agent, rule.agent)
+            rule_in_words(rule)
+            for rule in settings.approvals.rules
+            if fnmatchcase(tool, rule.tool) and fnmatchcase(agent, rule.agent)
         ]
         return "; ".join([base, *own])
 
@@ -193,7 +195,7 @@ class Rules:
                 continue
             return Verdict(
                 decision=rule.decision,
-                reason=f"a rule in approvals.rules says {told(rule)}",
+                reason=f"a rule in approvals.rules says {rule_in_words(rule)}",
                 untrusted=rule.decision == "allow" and any(one.untrusted for one in matching),
             )
         return None
@@ -210,7 +212,7 @@ class Rules:
     def _allowed_by_owner(self, case: _Case) -> str | None:
         for rule in self._settings().approvals.rules:
             if rule.decision == "allow" and case.is_meant_by(rule) and (rule.network or not case.act.network):
-                return f"a rule in approvals.rules says {told(rule)}"
+                return f"a rule in approvals.rules says {rule_in_words(rule)}"
         stored = next((one for one in self.stored.all() if case.is_as_stored(one)), None) if case.origin == "owner" else None
         return f"the owner allowed it for good (rule {stored.id})" if stored is not None else None
 
@@ -229,7 +231,7 @@ class Rules:
         return "it uses the network, and no rule allows that" if case.act.network else "no rule allows it without a question"
 
 
-def told(rule: ApprovalRule) -> str:
+def rule_in_words(rule: ApprovalRule) -> str:
     """Return a rule of the settings in words, such as ``deny: rm`` or ``allow: web_fetch for group``."""
     what = rule.command if rule.command is not None else rule.tool
     what += f" to {', '.join(rule.to)}" if rule.to else ""

@@ -47,7 +47,7 @@ def cache_savings(calls: Sequence[RecordedCall], price: Callable[[str], Price]) 
         if known.cache_write_1h is None or known.estimated:
             continue
         _add(sums.setdefault(call.model, _Sum()), call, former, known)
-    models = [_told(model, found) for model, found in sorted(sums.items())]
+    models = [_savings_json(model, found) for model, found in sorted(sums.items())]
     return {
         "models": models,
         "saved": sum(one["saved"] for one in models),
@@ -81,7 +81,7 @@ def _prompt(call: RecordedCall) -> int:
     return call.input + call.cache_read + call.cache_write
 
 
-def _told(model: str, found: _Sum) -> dict[str, Any]:
+def _savings_json(model: str, found: _Sum) -> dict[str, Any]:
     return {
         "model": model,
         "calls": found.calls,

@@ -41,7 +41,7 @@ def facts(rows: Sequence[UsageRow], by: UsageBy = "model") -> dict[str, Any]:
     return {"usage": listed, "total": total, "pricesAsOf": AS_OF}
 
 
-def told(found: dict[str, Any], by: UsageBy = "model") -> str:
+def usage_table(found: dict[str, Any], by: UsageBy = "model") -> str:
     """The same as a Markdown table."""
     if not found["usage"]:
         return "There were no model calls in these days."

@@ -86,7 +86,7 @@ class Edit:
         """
         span = wished_span(self.instance, self.setting)
         if self._as_wished(span):
-            return {"text": self.text, "new": None, "same": True, "span": self._told(span)}
+            return {"text": self.text, "new": None, "same": True, "span": self._written_as(span)}
         new = None
         if not self.rid:
             self._alter(self.main or self.changed[0], span if self._moves else None)
@@ -97,7 +97,7 @@ class Edit:
         else:
             self._change_all(span)
         self.calendar.add_missing_timezones()
-        return {"text": text_of(self.calendar), "new": new, "same": False, "span": self._told(span)}
+        return {"text": text_of(self.calendar), "new": new, "same": False, "span": self._written_as(span)}
 
     def cancel(self, scope: Scope) -> str | None:
         """Return the text without the instances; None where nothing is left, so that the object is to be deleted."""
@@ -115,7 +115,7 @@ class Edit:
         stamp(main, self.setting)
         return text_of(self.calendar)
 
-    def _told(self, span: Span) -> list[str]:
+    def _written_as(self, span: Span) -> list[str]:
         """Return when the instance is, written as instances are."""
         return [
             f"{instant(one, self.setting.zone):%Y-%m-%dT%H:%M:%S+00:00}" if isinstance(one, datetime) else one.isoformat()

@@ -70,22 +70,22 @@ class CalendarProcess:
         if not objects:
             return Listing(instances=())
         period = {"start": start.isoformat(), "end": end.isoformat(), "zone": zone.key}
-        return Listing(**await self._told({"do": "instances", "objects": list(objects), "mine": mine, **period}))
+        return Listing(**await self._answer_to({"do": "instances", "objects": list(objects), "mine": mine, **period}))
 
     async def create(self, wish: Mapping[str, Any], uid: str, zone: ZoneInfo, now: datetime) -> str:
         """Return the text of a new event."""
-        return str((await self._told({"do": "create", "wish": wish, "uid": uid, **_at(zone, now)}))["text"])
+        return str((await self._answer_to({"do": "create", "wish": wish, "uid": uid, **_at(zone, now)}))["text"])
 
     async def change(self, text: str, order: Mapping[str, Any], zone: ZoneInfo, now: datetime) -> Mapping[str, Any]:
         """Return what ``ical_changes.Edit.change`` does; ``order`` has ``instance``, ``scope``, ``wish`` and ``new_uid``."""
-        return await self._told({"do": "change", "text": text, **order, **_at(zone, now)})
+        return await self._answer_to({"do": "change", "text": text, **order, **_at(zone, now)})
 
     async def cancel(self, text: str, instance: Mapping[str, Any], scope: str, zone: ZoneInfo, now: datetime) -> str | None:
         """Return the text without the instances; None where the object is to be deleted."""
-        told = await self._told({"do": "cancel", "text": text, "instance": instance, "scope": scope, **_at(zone, now)})
+        told = await self._answer_to({"do": "cancel", "text": text, "instance": instance, "scope": scope, **_at(zone, now)})
         return told["text"] if told["text"] is None else str(told["text"])
 
-    async def _told(self, order: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _answer_to(self, order: Mapping[str, Any]) -> Mapping[str, Any]:
         if missing := missing_libraries():
             raise CalendarFailed(
                 f"{' and '.join(missing)} are not installed, which calendars need", hint=f"Run: {how_to_add('calendar')}"

@@ -78,7 +78,7 @@ class AgentCalendars:
     async def _list(self, wish: CalendarArguments, context: ToolContext) -> Outcome:
         period = period_of(wish.start, wish.end, self._zone, context.now, days=WEEK)
         reading = await self._read(period, wish.calendar or "")
-        return self._told(listed(reading.events, period, self._zone, context.now, context.max_chars), reading)
+        return self._reading_outcome(listed(reading.events, period, self._zone, context.now, context.max_chars), reading)
 
     async def _search(self, wish: CalendarArguments, context: ToolContext) -> Outcome:
         period = Period(context.now - SEARCHED[0], context.now + SEARCHED[1])
@@ -87,7 +87,9 @@ class AgentCalendars:
         reading = await self._read(period, wish.calendar or "")
         words = (wish.text or "").casefold().split()
         found = [one for one in reading.events if all(word in _text_of(one) for word in words)]
-        return self._told(listed(found, period, self._zone, context.now, context.max_chars), replace(reading, events=found))
+        return self._reading_outcome(
+            listed(found, period, self._zone, context.now, context.max_chars), replace(reading, events=found)
+        )
 
     async def _free(self, wish: CalendarArguments, context: ToolContext) -> Outcome:
         period = period_of(wish.start, wish.end, self._zone, context.now, days=WEEK)
@@ -105,7 +107,7 @@ class AgentCalendars:
         others = [one for one in counted if "T" not in one.instance["start"]]
         lines += ["", "Busy:", listed(busy, period, self._zone, context.now, context.max_chars // 2)] if busy else []
         lines += ["", "All day, not counted:", listed(others, period, self._zone, context.now, 2000)] if others else []
-        return self._told("\n".join(lines), reading)
+        return self._reading_outcome("\n".join(lines), reading)
 
     async def _show(self, wish: CalendarArguments, context: ToolContext) -> Outcome:
         found = await self._edits.find(read_reference(wish.event or ""))
@@ -165,7 +167,7 @@ class AgentCalendars:
 
         return list(await asyncio.gather(*(one(source) for source in (self._sources if sources is None else sources))))
 
-    def _told(self, text: str, reading: Reading) -> Outcome:
+    def _reading_outcome(self, text: str, reading: Reading) -> Outcome:
         lines = [text, *([""] if reading.problems else []), *reading.problems]
         return Outcome(text="\n".join(lines), sources=_named([one.account.name for one in self._sources]))
 

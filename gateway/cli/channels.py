@@ -38,7 +38,7 @@ def status(invocation: Invocation, probe: bool, as_json: bool) -> int:
     Exit code 1 if a channel needs attention or does not answer.
     """
     facts = asyncio.run(_facts(invocation, probe=probe))
-    tell(facts, _told(facts, invocation.local_time, probed=probe), as_json=as_json)
+    tell(facts, _channels_text(facts, invocation.local_time, probed=probe), as_json=as_json)
     well = all(one["state"] in _WELL and one.get("probe", {}).get("ok") is not False for one in facts["channels"].values())
     return errors.OK if well else errors.FAILED
 
@@ -162,7 +162,7 @@ def _group_settings(policy: Policy) -> dict[str, str]:
     return told
 
 
-def _told(facts: dict[str, Any], local: Callable[[str], str], *, probed: bool) -> str:
+def _channels_text(facts: dict[str, Any], local: Callable[[str], str], *, probed: bool) -> str:
     if not facts["channels"]:
         return "No chat platform is set up. Set up Telegram with: homebody config set channels.telegram.botToken TOKEN"
     lines = [] if facts["running"] else ["No gateway is running. Start it with: homebody gateway"]

@@ -57,7 +57,7 @@ def started(invocation: Invocation) -> dict[str, Any]:
     manager = service_of(invocation)
     if manager is None:
         with_settings(invocation)
-        done = background.start(invocation.paths, os.environ, told)
+        done = background.start(invocation.paths, os.environ, report_progress)
         return {"pid": done.pid, "already": done.already, "service": None}
     found = background.running(invocation.paths)
     if found is not None:
@@ -74,10 +74,10 @@ def stopped(invocation: Invocation) -> dict[str, Any]:
     manager = service_of(invocation)
     if manager is not None and manager.state(run_command).running:
         pid = _pid_of(invocation)
-        told("Stopping the service: running turns may finish ...")
+        report_progress("Stopping the service: running turns may finish ...")
         _carry_out(manager.stop())
         return {"pid": pid, "service": manager.kind}
-    return {"pid": background.stop(invocation.paths, told) or 0, "service": None}
+    return {"pid": background.stop(invocation.paths, report_progress) or 0, "service": None}
 
 
 def restarted(invocation: Invocation) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def with_settings(invocation: Invocation) -> None:
     load_or_last_known_good(invocation.paths, os.environ)
 
 
-def told(text: str) -> None:
+def report_progress(text: str) -> None:
     """Say on stderr what goes on, since stdout is for the result."""
     if text.strip():
         say(text, err=True)
@@ -110,7 +110,7 @@ def told(text: str) -> None:
 def _carry_out(actions: Any) -> None:
     from gateway.service.actions import carry_out, run_command
 
-    carry_out(actions, run_command, told)
+    carry_out(actions, run_command, report_progress)
 
 
 def _pid_of(invocation: Invocation) -> int:

@@ -158,7 +158,7 @@ def _shower(invocation: Invocation, settings: Settings | None, zone: tzinfo, *, 
             from channels.common.control_characters import visible
 
             colours = sys.stdout.isatty()
-            text = visible(redactor.text(told(line, zone)))
+            text = visible(redactor.text(line_text(line, zone)))
             text = _coloured(text, line) if colours else text
         click.echo(text)
         sys.stdout.flush()
@@ -166,7 +166,7 @@ def _shower(invocation: Invocation, settings: Settings | None, zone: tzinfo, *, 
     return show
 
 
-def told(line: LogLine, zone: tzinfo) -> str:
+def line_text(line: LogLine, zone: tzinfo) -> str:
     """Return a line for people: local time, level, what happened, then where; a traceback below, indented."""
     if not line.facts:
         return line.text

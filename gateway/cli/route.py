@@ -35,7 +35,7 @@ def explain(invocation: Invocation, /, *, as_json: bool, **given: Any) -> None:
     from gateway.cli.gateway_calls import call_ledger
 
     facts = call_ledger(invocation, lambda ledger: _route_handlers(invocation, ledger), "route.explain", **given)
-    tell(facts, _told(facts), as_json=as_json)
+    tell(facts, _route_text(facts), as_json=as_json)
 
 
 def _route_handlers(invocation: Invocation, ledger: Ledger) -> Any:
@@ -51,7 +51,7 @@ def _route_handlers(invocation: Invocation, ledger: Ledger) -> Any:
     return RouteHandlers(lambda: settings, lambda: router_of(settings), access, lambda: policies).calls()
 
 
-def _told(facts: dict[str, Any]) -> str:
+def _route_text(facts: dict[str, Any]) -> str:
     speaks = facts["speaks"]
     who = f"{facts['peer']} ({speaks['person']}, {'the owner' if speaks['role'] == 'owner' else 'a guest'})"
     lines = [f"{who} {'may write' if speaks['may'] else 'may not write: ' + speaks['reason']} in {facts['conversation']}."]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.cli.invocation import Invocation, pass_invocation, tell
-from gateway.cli.lifecycle import told
+from gateway.cli.lifecycle import report_progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +134,7 @@ def uninstall(invocation: Invocation, with_state: bool, yes: bool, dry_run: bool
         tell(facts, f"{plan.as_text()}\n\n{last}", as_json=as_json)
         return
     if not yes:
-        told(plan.as_text())
+        report_progress(plan.as_text())
         click.confirm("Remove this?", abort=True, err=True)
     _stop_background(invocation)
     _carry_out(plan.actions)
@@ -189,11 +189,11 @@ def _stop_background(invocation: Invocation) -> None:
     """Stop a gateway that holds the state, which the service needs."""
     from gateway.service import background
 
-    if background.stop(invocation.paths, told) is not None:
-        told("The gateway in the background was stopped.")
+    if background.stop(invocation.paths, report_progress) is not None:
+        report_progress("The gateway in the background was stopped.")
 
 
 def _carry_out(actions: Sequence[Action]) -> None:
     from gateway.service.actions import carry_out, run_command
 
-    carry_out(actions, run_command, told)
+    carry_out(actions, run_command, report_progress)

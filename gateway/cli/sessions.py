@@ -49,7 +49,7 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
     lines: list[tuple[datetime, str]] = []
     for agent, store in stores.items():
         zone = owner_zone(invocation.loaded.settings.agent(agent))
-        lines += [(record.spoken, f"{record.key}  {told(record, zone)}  ({record.session})") for record in store.all()]
+        lines += [(record.spoken, f"{record.key}  {activity(record, zone)}  ({record.session})") for record in store.all()]
     for _, line in sorted(lines, reverse=True):
         click.echo(line)
     for row in listed:
@@ -79,7 +79,7 @@ def show(invocation: Invocation, key: str, as_json: bool) -> None:
         if entry is None:
             click.echo("(a line that cannot be read)")
         elif isinstance(entry.body, Said):
-            click.echo(visible(_told(f"{entry.at.astimezone(zone):%Y-%m-%d %H:%M}", entry.body.message)))
+            click.echo(visible(_message_text(f"{entry.at.astimezone(zone):%Y-%m-%d %H:%M}", entry.body.message)))
         else:
             click.echo(f"{entry.at.astimezone(zone):%Y-%m-%d %H:%M}  · {entry.body.kind.replace('_', ' ')}")
 
@@ -212,7 +212,7 @@ def _write_new(target: Path, text: bytes) -> None:
         file.write(text)
 
 
-def _told(at: str, message: Any) -> str:
+def _message_text(at: str, message: Any) -> str:
     who = {"user": "you", "assistant": "agent", "tool": "tool"}[message.role]
     calls = "".join(f" [{call.name}]" for call in getattr(message, "calls", ()))
     return f"{at}  {who}: {message.text}{calls}"
@@ -276,10 +276,10 @@ def meant(stores: Mapping[str, SessionStore], wish: str) -> SessionRecord:
 
 def offered(records: list[SessionRecord], zone: ZoneInfo) -> list[str]:
     """Return the latest sessions as numbered lines to choose from."""
-    return [f"{number}. {record.key}  ({told(record, zone)})" for number, record in enumerate(records[:OFFERED], 1)]
+    return [f"{number}. {record.key}  ({activity(record, zone)})" for number, record in enumerate(records[:OFFERED], 1)]
 
 
-def told(record: SessionRecord, zone: ZoneInfo) -> str:
+def activity(record: SessionRecord, zone: ZoneInfo) -> str:
     """Return a session's number of turns and the time of its last message, in the owner's time zone."""
     turns = "1 turn" if record.turns == 1 else f"{record.turns} turns"
     return f"{turns}, last {record.spoken.astimezone(zone):%a %d %b %H:%M}"

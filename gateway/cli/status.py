@@ -33,7 +33,7 @@ def status(invocation: Invocation, deep: bool, as_json: bool) -> int:
         facts |= {"started": holder.started, "httpPort": holder.http_port, "conversation": holder.conversation}
         facts |= asyncio.run(gateway_calls.ask(invocation.paths.state, "status"))
     facts["backup"] = (facts.get("backup") or {}) | _last_backup(invocation)
-    text = "\n".join([_told(facts, invocation.local_time), *backup_lines(facts["backup"], invocation.local_time)])
+    text = "\n".join([_status_text(facts, invocation.local_time), *backup_lines(facts["backup"], invocation.local_time)])
     if deep:
         facts["findings"], lines = _checked(invocation)
         text = "\n".join([text, *lines])
@@ -57,7 +57,7 @@ def _checked(invocation: Invocation) -> tuple[list[dict[str, Any]], list[str]]:
     return [finding.as_json() for finding in found], [*lines, summary]
 
 
-def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
+def _status_text(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     if not facts["running"]:
         return f"No gateway is running for {facts['home']}.\nStart it with: homebody gateway"
     if "agents" not in facts:
@@ -208,7 +208,7 @@ def usage(invocation: Invocation, *, days: int, by: UsageBy, budgets: bool, long
         return
     from gateway.agents.memory_stores import owner_zone
     from gateway.budget.report import facts as usage_facts
-    from gateway.budget.report import first_day, told
+    from gateway.budget.report import first_day, usage_table
     from gateway.cli.gateway_calls import call_ledger
 
     settings = invocation.loaded.settings
@@ -221,4 +221,4 @@ def usage(invocation: Invocation, *, days: int, by: UsageBy, budgets: bool, long
         return {"usage": look}
 
     found = call_ledger(invocation, handlers, "usage", since=since, by=by)
-    tell(found, told(found, by), as_json=as_json)
+    tell(found, usage_table(found, by), as_json=as_json)

@@ -40,10 +40,10 @@ def update(invocation: Invocation, dry_run: bool, as_json: bool) -> None:
     if before != after:
         _make(found.root, quiet=as_json)
         facts["restarted"] = _restart(invocation)
-    tell(facts, _told(facts), as_json=as_json)
+    tell(facts, _update_text(facts), as_json=as_json)
 
 
-def _told(facts: dict[str, Any]) -> str:
+def _update_text(facts: dict[str, Any]) -> str:
     if not facts["updated"]:
         return f"This is the newest version already ({facts['from']})."
     restarted = "The gateway was restarted." if facts["restarted"] else "No gateway was running."

@@ -61,7 +61,7 @@ class ActivationCommand:
         if place.kind != "group":
             return "/activation is for groups: in private I answer every message.", ()
         if not wanted:
-            return self._told(place), self._buttons(place)
+            return self._state_text(place), self._buttons(place)
         if wanted not in _WORDS:
             return f"“{argument[:40]}” is not one of the modes. {_USAGE}", ()
         return await self._choose(_WORDS[wanted], message), ()
@@ -77,7 +77,7 @@ class ActivationCommand:
             await self._activations.choose(self._ledger, place, mode, by=by, at=self._clock.now())
         except StorageFailed as error:
             return f"💾 Nothing was changed, because it could not be stored ({error}). {error.hint}".strip()
-        return f"Done. {self._told(place)}"
+        return f"Done. {self._state_text(place)}"
 
     def line(self, place: ChatAddress) -> str:
         """Return what ``/status`` says about when the agent answers in a group."""
@@ -95,7 +95,7 @@ class ActivationCommand:
         unheard = getattr(self._channel(place), "unheard", None)
         return "" if unheard is None else str(await unheard(place))
 
-    def _told(self, place: ChatAddress) -> str:
+    def _state_text(self, place: ChatAddress) -> str:
         chosen = self._activations.of(place)
         mode = self._mode(place, chosen)
         return f"Activation here is `{mode}`, {self._source(chosen)}: {MEANING[mode]}"

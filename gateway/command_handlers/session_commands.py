@@ -10,7 +10,7 @@ from agent.models.protocol import ToolSpec
 from agent.tools.protocol import needs_of
 from gateway.agents.running_agent import RunningAgent
 from gateway.budget.report import facts as usage_facts
-from gateway.budget.report import told as usage_told
+from gateway.budget.report import usage_table as usage_told
 from gateway.command_handlers.model_commands import ModelCommands
 from gateway.command_handlers.rights import CommandRights
 from gateway.commands.table import COMMANDS, told_unknown
@@ -133,7 +133,7 @@ class SessionCommands:
     async def _context(self, argument: str) -> str:
         conversation = await self._agent.conversations.open(self._record, self._arrived.route.audience)
         await conversation.prepare()
-        return told(context_report(conversation), argument.casefold())
+        return context_text(context_report(conversation), argument.casefold())
 
     async def _verbose(self, argument: str) -> str:
         said = argument.casefold()
@@ -204,7 +204,7 @@ def flushed(obstacle: str, at: int) -> str:
     return f"not flushed: {obstacle}" if obstacle else f"flushed at {short(at)}"
 
 
-def told(found: ContextReport, form: str) -> str:
+def context_text(found: ContextReport, form: str) -> str:
     """Format a context report: one line; with "list" also the parts by size, with "detail" a table of them."""
     share = 100 * found.tokens / found.window if found.window else 0
     left = "" if found.turns_left is None else f" About {found.turns_left} more turns fit until then."

@@ -70,17 +70,17 @@ class Stopping:
         found, also = self._cut_short(session)
         if subagents := await self._stop_subagents(session):
             also.append(counted(subagents, "sub-agent"))
-        return _told(found, also)
+        return _stop_text(found, also)
 
     async def session(self, session: str, *, all_of_it: bool) -> str:
         """Stop what runs in a session; return what to say. ``all_of_it``: its sub-agents and open questions too, whoever asked for them."""
         found, also = self._cut_short(session)
         if not all_of_it:
-            return _told(found, also)
+            return _stop_text(found, also)
         subagents = await self._stop_subagents(session)
         if subagents:
             also.append(counted(subagents, "sub-agent"))
-        told = _told(found, also)
+        told = _stop_text(found, also)
         if not (withdrawn := await self._withdraw([session])):
             return told
         waited = f"⏹️ Stopped {counted(withdrawn, 'task')} that waited for an approval; nothing of it was run."
@@ -129,7 +129,7 @@ class Stopping:
             return 0
 
 
-def _told(found: bool, also: Sequence[str]) -> str:
+def _stop_text(found: bool, also: Sequence[str]) -> str:
     if not found and not also:
         return NOTHING
     return f"⏹️ Stopped, including {_listed(also)}." if also else "⏹️ Stopped."

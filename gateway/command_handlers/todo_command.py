@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias, get_args
 
 from agent.tools.todo_list import Item
-from agent.tools.todo_words import listed, told
+from agent.tools.todo_words import change_in_words, listed
 from channels.messages import Button
 from gateway.agents.todo_lists import Change, TodoLists
 from gateway.base.errors import HomebodyError, UsageError
@@ -58,7 +58,7 @@ class TodoCommand:
         by = Author("owner", message.inbound.sender.name) if message.actor.owner else None
         changed = await self._lists.change(route.agent, route.audience, do, item=item, text=text, by=by)
         buttons = [Button(label="↩ Undo", value=f"/todo undo {changed.item.id}")] if do == "done" else []
-        return told(do, changed), buttons
+        return change_in_words(do, changed), buttons
 
     async def _listed(self, route: Route, *, everything: bool) -> Reply:
         shown = await self._lists.shown(route.agent, route.audience)

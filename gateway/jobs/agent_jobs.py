@@ -15,7 +15,7 @@ from agent.tools.protocol import Outcome, ToolContext
 from channels.messages import CLIENT_CHANNELS, ChatAddress
 from gateway.base.errors import UsageError
 from gateway.jobs.job_service import JobService
-from gateway.jobs.job_words import kind_of, line, name_for, named, target, told, told_runs, whole
+from gateway.jobs.job_words import job_lines, kind_of, line, name_for, named, run_lines, target, whole
 from gateway.ledger.job_rows import Job, JobKind, JobSession, NewJob
 from gateway.schedules.parsing import parse_schedule
 from gateway.schedules.schedule import At, to_text
@@ -71,7 +71,7 @@ class AgentJobs:
 
     async def _performed(self, wish: CronArguments, context: ToolContext) -> Outcome:
         if wish.action == "add":
-            return self._told(await self._added(wish, context), context)
+            return self._job_outcome(await self._added(wish, context), context)
         if wish.action == "list":
             return self._listed(await self._visible(context), context)
         found = await self._found(wish, context)
@@ -92,7 +92,7 @@ class AgentJobs:
                 job = await self._service.resume(job.id)
             case _:
                 job = await self._service.change(job.id, **self._changes(job, wish, context))
-        return self._told(job, context)
+        return self._job_outcome(job, context)
 
     async def _added(self, wish: CronArguments, context: ToolContext) -> Job:
         new = self._new(wish, context)
@@ -201,12 +201,12 @@ class AgentJobs:
         return Outcome(text=f"{named(job)} is started now. {target(job)}", details={"job": job.id})
 
     async def _log_of(self, job: Job, context: ToolContext) -> Outcome:
-        runs = told_runs(await self._service.log(job.id, _LOG), self._zone, context.now)
-        head = told(job, self._zone, context.now)[0]
+        runs = run_lines(await self._service.log(job.id, _LOG), self._zone, context.now)
+        head = job_lines(job, self._zone, context.now)[0]
         return Outcome(text="\n".join([head, *(runs or ["It has not run yet."])]), sources=job.sources)
 
-    def _told(self, job: Job, context: ToolContext) -> Outcome:
-        return Outcome(text=" ".join(told(job, self._zone, context.now)), details={"job": job.id}, sources=job.sources)
+    def _job_outcome(self, job: Job, context: ToolContext) -> Outcome:
+        return Outcome(text=" ".join(job_lines(job, self._zone, context.now)), details={"job": job.id}, sources=job.sources)
 
     def _listed(self, jobs: Sequence[Job], context: ToolContext) -> Outcome:
         if not jobs:

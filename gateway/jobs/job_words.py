@@ -68,7 +68,7 @@ def _due(job: NewJob, zone: ZoneInfo, now: datetime) -> tuple[str, str]:
     return f"{words} ({zone.key})", f"Next: {following}" if following else ""
 
 
-def told(job: Job, zone: ZoneInfo, now: datetime, whose: str = "the owner's") -> list[str]:
+def job_lines(job: Job, zone: ZoneInfo, now: datetime, whose: str = "the owner's") -> list[str]:
     """Say all that matters of a job in sentences, the first two with its times. ``whose`` names the owner's chat."""
     state, (words, following) = _STATES[job.state], _due(job, zone, now)
     return [
@@ -111,7 +111,7 @@ def whole(job: NewJob, zone: ZoneInfo, now: datetime) -> str:
     return "\n".join([*lines, "Text:" if job.kind == "message" else "Prompt:", job.text])
 
 
-def told_runs(runs: Sequence[JobRun], zone: ZoneInfo, now: datetime) -> list[str]:
+def run_lines(runs: Sequence[JobRun], zone: ZoneInfo, now: datetime) -> list[str]:
     """Say each run of a job in a line, the newest first."""
     return [_told_run(run, zone, now) for run in runs]
 

@@ -10,7 +10,7 @@ from agent.timing import Clock
 from channels.messages import Button
 from gateway.base.errors import HomebodyError, UsageError
 from gateway.jobs.job_service import JobService
-from gateway.jobs.job_words import kind_of, line, named, target, told, told_runs
+from gateway.jobs.job_words import job_lines, kind_of, line, named, run_lines, target
 from gateway.ledger.job_rows import Job
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import Route
@@ -86,8 +86,8 @@ class JobsCommand:
         zone, now = self._service.targets.zone(route.agent), self._clock.now()
         text = job.text if len(job.text) <= _TEXT else f"{job.text[:_TEXT]}…"
         quoted = [f"> {one}" for one in text.split("\n")]
-        runs = [f"Last run: {one}" for one in told_runs(await self._service.log(job.id, 1), zone, now)]
-        lines = [" ".join(told(job, zone, now, _whose(route))), "", *quoted, *([""] if runs else []), *runs]
+        runs = [f"Last run: {one}" for one in run_lines(await self._service.log(job.id, 1), zone, now)]
+        lines = [" ".join(job_lines(job, zone, now, _whose(route))), "", *quoted, *([""] if runs else []), *runs]
         turn = (
             Button(label="⏸ Pause", value=f"/jobs pause {job.id}")
             if job.state == "active"

@@ -117,11 +117,11 @@ def shown(letter: Letter) -> str:
     lines += [f"⚠️ {one.warning}" for one in (*letter.to, *letter.cc, *letter.bcc) if one.warning]
     lines.append(f"Subject: {letter.subject}")
     lines += [letter.answers] if letter.answers else []
-    lines += [f"Attached: {_told(file)}" for file in letter.files]
+    lines += [f"Attached: {_file_line(file)}" for file in letter.files]
     return "\n".join([*lines, "", letter.text.rstrip()])
 
 
-def _told(file: Enclosure) -> str:
+def _file_line(file: Enclosure) -> str:
     return f"{file.path} ({format_size(len(file.data))}, SHA-256 {hashlib.sha256(file.data).hexdigest()[:12]})"
 
 

@@ -17,10 +17,10 @@ def names_of(account: str) -> MailboxNames:
 
 def refused(error: BaseException, account: str, server: MailServer, protocol: str = "imap") -> MailRefused:
     """Return the error that people are shown for one of a library or of the network."""
-    return told(explained(error, names_of(account), server, protocol))
+    return refusal(explained(error, names_of(account), server, protocol))
 
 
-def told(problem: MailProblem) -> MailRefused:
+def refusal(problem: MailProblem) -> MailRefused:
     """Return a problem with a mailbox as an error of the tool."""
     return MailRefused(str(problem), hint=problem.hint)
 

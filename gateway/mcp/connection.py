@@ -222,7 +222,7 @@ class Connection:
                 if self._clock.monotonic() - self._began >= STEADY_SECONDS:
                     self.failures = 0
                 if ready.done() and ready.exception() is None:
-                    self._count(ending.told)
+                    self._count(ending.in_words)
 
     def _count(self, error: str) -> None:
         """Count a failure. After the first one the server is tried again at once, after further ones later and later."""
@@ -274,7 +274,7 @@ class Connection:
         found = _first(error)
         if isinstance(found, McpError):
             return found
-        told = ending.told if ending is not None else ""
+        told = ending.in_words if ending is not None else ""
         if isinstance(found, TimeoutError):
             return CallTimedOut(f"the MCP server {self.name} did not answer within {seconds:g} seconds")
         if isinstance(found, ValidationError):
@@ -297,7 +297,7 @@ class Connection:
         if closed and ending is not None:  # the next request connects again
             ending.because("the connection was closed")
         if closed or (ending is not None and ending.died.is_set()):
-            return ServerFailed(f"the MCP server {self.name} broke off: {(ending.told if ending else '') or text}")
+            return ServerFailed(f"the MCP server {self.name} broke off: {(ending.in_words if ending else '') or text}")
         return CallRefused(text or f"error {code}")
 
 

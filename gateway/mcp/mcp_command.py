@@ -71,7 +71,7 @@ def _shown(server: Server) -> Reply:
     if pin is None or pin.waiting is None:
         return shortened("\n".join(lines), _TOLD), ()
     fresh = [*pin.difference.added, *pin.difference.changed]
-    lines += ["", f"🔐 It offers something else than you approved ({shortened(pin.difference.told)}). It says now:"]
+    lines += ["", f"🔐 It offers something else than you approved ({shortened(pin.difference.in_words)}). It says now:"]
     lines += [
         f"- `{tool.name}` — {shortened(' '.join(tool.description.split()), 400)}"
         + (f"; arguments: {shortened(arguments, 400)}" if (arguments := " | ".join(texts_of(tool.schema))) else "")

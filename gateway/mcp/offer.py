@@ -88,7 +88,7 @@ class Difference:
         return bool(self.added or self.changed or self.further)
 
     @property
-    def told(self) -> str:
+    def in_words(self) -> str:
         """The difference in words."""
         parts = [("changed", self.changed), ("new", self.added), ("gone", self.removed)]
         told = [f"{word}: {', '.join(names)}" for word, names in parts if names]

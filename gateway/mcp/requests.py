@@ -81,7 +81,7 @@ class McpRequests:
         usable = {tool.name for tool in server.tools}
         changed = pin.changed if pin is not None else frozenset()
         tools = [
-            {**_told(server.name, tool), "allowed": tool.name in usable, "changed": tool.name in changed}
+            {**_tool_json(server.name, tool), "allowed": tool.name in usable, "changed": tool.name in changed}
             for tool in offer.tools
         ]
         fresh = [] if waiting is None or pin is None else [*pin.difference.added, *pin.difference.changed]
@@ -92,11 +92,11 @@ class McpRequests:
             "resources": offer.resources,
             "prompts": offer.prompts,
             "leftOut": [{"tool": name, "why": why} for name, why in (waiting or offer).left_out],
-            "waiting": [_told(server.name, tool) for tool in (waiting.tools if waiting else ()) if tool.name in fresh],
+            "waiting": [_tool_json(server.name, tool) for tool in (waiting.tools if waiting else ()) if tool.name in fresh],
         }
 
 
-def _told(server: str, tool: ToolOffer) -> dict[str, Any]:
+def _tool_json(server: str, tool: ToolOffer) -> dict[str, Any]:
     return {
         "tool": tool.name,
         "name": tool_name(server, tool.name),

@@ -50,7 +50,7 @@ class Server:
         return {
             "state": state,
             "tools": len(self.tools),
-            "difference": pin.difference.told if pin is not None else "",
+            "difference": pin.difference.in_words if pin is not None else "",
             "error": connection.last_error if connection.failures else "",
         }
 
@@ -149,7 +149,7 @@ class McpServers:
             raise UsageError(
                 f"the MCP server {name} offers something else by now", hint=f"Look again: homebody mcp show {name}"
             )
-        told = pin.difference.told
+        told = pin.difference.in_words
         server.pin = self._pins.approve(name, server.settings, pin.waiting, self._clock.now(), legacy=pin.legacy)
         self.version += 1
         return server, told
@@ -232,7 +232,7 @@ class McpServers:
             return
         self._told.add(waiting.digest)
         self._tell(
-            f"🔐 The MCP server {name} offers something else than you approved ({shortened(pin.difference.told)}). What is new or "
+            f"🔐 The MCP server {name} offers something else than you approved ({shortened(pin.difference.in_words)}). What is new or "
             f"changed cannot be used until you approve it. Look at it: /mcp {name} or `homebody mcp show {name}`. "
             f"Approve it: /mcp approve {name} {waiting.digest[:8]}"
         )

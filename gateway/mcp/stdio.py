@@ -67,7 +67,7 @@ class Ending:
         self.died.set()
 
     @property
-    def told(self) -> str:
+    def in_words(self) -> str:
         """The reason for people, with the last line that the program printed as an error."""
         lines = self.errors.decode("utf-8", "replace").strip().splitlines()
         return self.reason + (f" (it printed: {' '.join(lines[-1].split())[:300]})" if lines else "")

@@ -53,7 +53,7 @@ async def exchange(
     try:
         return await _read(await connection.handle_async_request(sent), request, target)
     except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
-        raise FetchFailed(f"{target.place}: {_told(error)}") from error
+        raise FetchFailed(f"{target.place}: {_error_in_words(error)}") from error
     finally:
         await connection.aclose()
 
@@ -104,7 +104,7 @@ async def _body(response: httpcore2.Response, unpacker: Unpacker) -> tuple[bytes
     except (httpcore2.RemoteProtocolError, httpcore2.ReadError) as error:
         if not unpacker.body:
             raise
-        return unpacker.body, f"the connection broke off after {len(unpacker.body):,} bytes ({_told(error)})"
+        return unpacker.body, f"the connection broke off after {len(unpacker.body):,} bytes ({_error_in_words(error)})"
     except zlib.error as error:
         raise FetchFailed("what it sent cannot be unpacked") from error
     return unpacker.body, ""
@@ -164,7 +164,7 @@ def _type(header: str) -> tuple[str, str]:
     return message.get_content_type().lower() if "/" in header else "", str(message.get_param("charset") or "").lower()
 
 
-def _told(error: Exception) -> str:
+def _error_in_words(error: Exception) -> str:
     if isinstance(error, httpcore2.LocalProtocolError):
         return "the request cannot be sent: one of its headers is not valid"  # the library's message holds the header
     if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError):

@@ -55,7 +55,7 @@ class SessionReading:
             transcript = await agent.conversations.transcript(record)
         except AgentError as error:
             raise RequestRefused(str(error), hint=error.hint) from error
-        return _told(transcript, before, context.max_chars)
+        return _page_of(transcript, before, context.max_chars)
 
     async def send(self, session: str, text: str, context: ToolContext) -> Outcome:
         """See ``Sessions``. The id of another agent starts a sub-agent of that one."""
@@ -112,7 +112,7 @@ def _session_line(record: SessionRecord, now: datetime) -> str:
     return f"- {record.key}: {record.turns} turns, last message {age((now - record.spoken).total_seconds())} ago"
 
 
-def _told(transcript: Transcript, before: int | None, room: int) -> Outcome:
+def _page_of(transcript: Transcript, before: int | None, room: int) -> Outcome:
     said = [entry.body.message for entry in transcript.entries if isinstance(entry.body, Said)]
     text = history_text(said, before, room)
     return Outcome(text=text, details={"messages": len(said)}, sources=tuple(sorted(transcript.taint)))

@@ -80,7 +80,7 @@ class SubAgents:
             StorageFailed: the ledger cannot be read either, and nothing was stopped.
         """
         try:
-            return await self._stopped(await self._ledger.subagents.stop(STOPPED, below=session, told=self._told))
+            return await self._stopped(await self._ledger.subagents.stop(STOPPED, below=session, told=self._stop_notice))
         except StorageFailed as error:
             ledger = self._ledger.subagents
             return await self._stopped_unstored(await (ledger.all() if session is None else ledger.below(session)), error)
@@ -92,7 +92,7 @@ class SubAgents:
     async def stop_one(self, subagent: str) -> int:
         """Stop the sub-agent with this id and all below it, likewise; return how many. Raises StorageFailed."""
         try:
-            return await self._stopped(await self._ledger.subagents.stop(STOPPED, only=[subagent], told=self._told))
+            return await self._stopped(await self._ledger.subagents.stop(STOPPED, only=[subagent], told=self._stop_notice))
         except StorageFailed as error:
             found = await self._ledger.subagents.find(subagent=subagent)
             return await self._stopped_unstored(
@@ -102,7 +102,7 @@ class SubAgents:
     async def store_stops(self) -> None:
         """Store the stops that could not be stored, with what is told of them. Raises StorageFailed."""
         if unstored := sorted(self._results.unstored_stops):
-            await self._stopped(await self._ledger.subagents.stop(STOPPED, only=unstored, told=self._told))
+            await self._stopped(await self._ledger.subagents.stop(STOPPED, only=unstored, told=self._stop_notice))
             self._results.unstored_stops.difference_update(unstored)
 
     async def stop_agent(self, agent: str) -> None:
@@ -144,7 +144,7 @@ class SubAgents:
             await self._hand_out(row)
         return len(stopped.subagents)
 
-    def _told(self, one: SubAgent) -> Arrival | tuple[str, str] | None:
+    def _stop_notice(self, one: SubAgent) -> Arrival | tuple[str, str] | None:
         """Tell of a stop: a sub-agent by a message, or it would wait for ever; a person's session with the next message."""
         if one.depth > 1:
             return self._by_message(one, STOPPED)

@@ -57,7 +57,7 @@ class WorkTree:
                 return await self._stop(name.strip().casefold()), ()
             if word.casefold() not in {"", "tree"}:
                 return f"“{word[:40]}” is nothing that /agents does. {USAGE}", ()
-            return self.told(await self.facts()), ()
+            return self.as_markdown(await self.facts()), ()
         except StorageFailed as error:
             return f"💾 {error} {error.hint}".strip(), ()
 
@@ -132,7 +132,7 @@ class WorkTree:
             return "suspended"
         return "queued" if self._lanes.queued(one.session) else "waiting"
 
-    def told(self, facts: dict[str, Any]) -> str:
+    def as_markdown(self, facts: dict[str, Any]) -> str:
         """Return the facts as Markdown for people."""
         return tree_text(facts, {agent.id: agent.profile.name for agent in self._agents.values()})
 

@@ -66,9 +66,9 @@ class DiskGuard:
             level = "out"  # out of it only with room to spare, so that it does not go to and fro
         if level != self.level:
             self.level = level
-            self._changed(level, self._told(level, free))
+            self._changed(level, self._warning(level, free))
 
-    def _told(self, level: Level, free: int) -> str:
+    def _warning(self, level: Level, free: int) -> str:
         place = f"the disk of {self._folder}"
         if level == "fine":
             return f"There is enough space again on {place} ({free // MB} MB free)."

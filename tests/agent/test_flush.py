@@ -492,7 +492,7 @@ async def test_a_note_that_begins_with_a_heading_is_kept_and_the_model_told_what
     assert receipt.outcome == "written"
     assert all(line in r.note() for line in content.splitlines())
     assert "Appended" in r.model.requests[-1].messages[-1].text
-    assert flush.told(receipt) == "What mattered in the last one is in memory/2026-03-01.md."
+    assert flush.receipt_in_words(receipt) == "What mattered in the last one is in memory/2026-03-01.md."
 
 
 async def test_a_block_that_the_note_holds_is_not_repeated_and_that_is_said(room: Make) -> None:
@@ -518,7 +518,7 @@ async def test_a_write_that_was_refused_is_in_the_receipt_and_in_the_words(room:
     receipt = await flush.flush(r.conversation, "leave", "reset")
     assert (receipt.outcome, receipt.written) == ("nothing", ())
     assert receipt.problem
-    assert flush.told(receipt).startswith("Nothing of the last one was noted: ")
+    assert flush.receipt_in_words(receipt).startswith("Nothing of the last one was noted: ")
 
 
 async def test_a_talk_of_yesterday_is_filed_under_yesterday(room: Make) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent.messages import AssistantMessage, Text, Usage
 from gateway.base.clock import ManualClock
-from gateway.budget.report import facts, told
+from gateway.budget.report import facts, usage_table
 from gateway.ledger.spending import Limit, NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
 from tests.automation.conftest import LOCAL, MAIN, answered, event, job, to
@@ -57,8 +57,8 @@ async def test_usage_is_counted_by_origin_and_by_source(street: Make) -> None:
         assert {row.name: row.calls for row in by_source} == {"owner": 1, "job:a": 1, "job:b": 1, "hook:alarm": 1}
         shown = facts(by_origin, "origin")
         assert [row["origin"] for row in shown["usage"]] == ["owner", "schedule", "webhook"]
-        assert "| day | agent | origin | calls |" in told(shown, "origin")
-        assert "| main | schedule | 2 |" in told(shown, "origin")
+        assert "| day | agent | origin | calls |" in usage_table(shown, "origin")
+        assert "| main | schedule | 2 |" in usage_table(shown, "origin")
 
 
 async def test_a_job_stays_within_its_daily_budget_and_others_go_on(street: Make) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pypdf
 import pytest
 
-from agent.tools.documents import DocumentPart, DocumentRefused, DocumentWish, told
+from agent.tools.documents import DocumentPart, DocumentRefused, DocumentWish, part_text
 from agent.tools.file_tool_context import FileToolContext
 from gateway.documents import pdf
 from gateway.documents.reader import DocumentParser
@@ -59,7 +59,7 @@ async def test_a_word_file_becomes_markdown_without_what_word_does_not_show() ->
     shown = "# Title\n\nshown not vanished white on black **bold**\n\n| a | [written in white: head] |\n| --- | --- |"
     assert part.text == shown
     assert part.notes == ("24 characters that Word does not show were left out",)
-    assert told(part).startswith("[Word; 24 characters")
+    assert part_text(part).startswith("[Word; 24 characters")
 
 
 async def test_an_excel_file_shows_values_and_no_hidden_sheets_rows_or_columns() -> None:
@@ -79,7 +79,7 @@ async def test_an_excel_file_shows_values_and_no_hidden_sheets_rows_or_columns()
         "| 5 |  |  | TRUE |",
     ]
     assert part.notes == ("1 hidden sheet was left out", "hidden rows or columns were left out")
-    assert "HIDDEN" not in told(part)
+    assert "HIDDEN" not in part_text(part)
 
 
 async def test_an_excel_sheet_with_values_far_to_the_right_is_not_called_empty() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gateway.budget.report import facts, told
+from gateway.budget.report import facts, usage_table
 from gateway.commands.table import COMMANDS, OTHER_NAMES, parse
 from gateway.ledger.spending import UsageRow
 
@@ -47,9 +47,9 @@ def test_what_costs_an_unknown_amount_is_not_told_as_free() -> None:
             open=0,
         )
 
-    assert "| ? |" in told(facts([row(0.0, 2)]))
-    assert "| ≥ $0.10 |" in told(facts([row(0.1, 2)]))
-    assert "| $0.10 |" in told(facts([row(0.1, 0)]))
+    assert "| ? |" in usage_table(facts([row(0.0, 2)]))
+    assert "| ≥ $0.10 |" in usage_table(facts([row(0.1, 2)]))
+    assert "| $0.10 |" in usage_table(facts([row(0.1, 0)]))
 
 
 async def test_status_tells_of_a_model_that_calls_no_tools(street: Make) -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import gateway
 from gateway.base.errors import UsageError
-from gateway.cli.log_lines import since_when, told
+from gateway.cli.log_lines import line_text, since_when
 from gateway.logs.log_reader import LogFilter, LogLine, LogTail, log_files, read_log
 from gateway.logs.wiring import RotatedFile
 from tests import programs
@@ -159,7 +159,7 @@ def test_lines_that_are_none_are_shown_unless_something_is_asked_of_them(tmp_pat
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read(raw: bytes) -> None:
     found = LogLine.parse(raw.replace(b"\n", b""))
-    assert isinstance(told(found, UTC), str)
+    assert isinstance(line_text(found, UTC), str)
     assert found.rank in {0, 10, 20, 30, 40, 50}
     assert LogFilter(since=NOON).takes(found) in {True, False}
 
@@ -203,7 +203,7 @@ def test_a_line_for_people_has_local_time_context_and_traceback() -> None:
         "attempt": 2,
         "exception": "Traceback\n  ValueError",
     }
-    assert told(LogLine(json.dumps(facts), facts), BERLIN) == (
+    assert line_text(LogLine(json.dumps(facts), facts), BERLIN) == (
         "2026-07-01 12:00:00 error   a turn failed attempt=2  [agent:main:main]  (gateway.turns.worker)\n    Traceback\n      ValueError"
     )
 

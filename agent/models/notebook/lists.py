@@ -102,10 +102,10 @@ def is_empty(result: ToolMessage) -> bool:
 
 def told_list(wish: OnList, results: Sequence[ToolMessage]) -> str:
     """Put the results of the calls into words."""
-    return "\n".join(_told(wish, result) for result in results) or "The list was not changed; please send it again."
+    return "\n".join(_answer_text(wish, result) for result in results) or "The list was not changed; please send it again."
 
 
-def _told(wish: OnList, result: ToolMessage) -> str:
+def _answer_text(wish: OnList, result: ToolMessage) -> str:
     text = result.text.strip()
     if result.is_error:
         return f"I could not do that: {text}"

@@ -104,7 +104,7 @@ class WebFetch(CheckedTool[FetchArguments]):
         if arguments.offset and arguments.offset >= len(found.page.text):
             return failed(f"offset: the page has only {len(found.page.text):,} characters")
         return Outcome(
-            text=_told(found, arguments.offset, length),
+            text=_page_text(found, arguments.offset, length),
             details={"url": found.url, "chars": len(found.page.text), "cached": kept},
             sources=(source_of(found.url),),
         )
@@ -157,7 +157,7 @@ def part_of(text: str, offset: int, length: int) -> str:
     return part
 
 
-def _told(found: _Page, offset: int, length: int) -> str:
+def _page_text(found: _Page, offset: int, length: int) -> str:
     text = found.page.text
     part = part_of(text, offset, length)
     end = offset + len(part)

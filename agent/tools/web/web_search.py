@@ -53,13 +53,13 @@ class WebSearch(CheckedTool[SearchArguments]):
                 return replace(told, sources=(f"web:{error.source}",)) if error.source else told
             self._cache.put(key, hits, sum(len(hit.snippet) + len(hit.title) for hit in hits), context.now)
         return Outcome(
-            text=_told(hits, key[0], self._provider.name, context.max_chars),
+            text=_hit_list(hits, key[0], self._provider.name, context.max_chars),
             details={"query": key[0], "provider": self._provider.name, "hits": len(hits), "cached": kept},
             sources=tuple(dict.fromkeys(source_of(hit.url) for hit in hits)),
         )
 
 
-def _told(hits: list[Hit], query: str, provider: str, max_chars: int) -> str:
+def _hit_list(hits: list[Hit], query: str, provider: str, max_chars: int) -> str:
     if not hits:
         return f"{provider} found nothing for {query!r}."
     written = [_written(number, hit) for number, hit in enumerate(hits, 1)]

@@ -41,7 +41,7 @@ class ApprovalHandlers:
     async def list(self, *, everything: bool = False) -> dict[str, Any]:
         """Return the open questions; with ``everything`` also the latest that were decided."""
         states: tuple[ApprovalState, ...] = get_args(ApprovalState) if everything else ("pending",)
-        return {"approvals": [_told(one) for one in await self._ledger.approvals.latest(states, limit=_SHOWN)]}
+        return {"approvals": [_approval_json(one) for one in await self._ledger.approvals.latest(states, limit=_SHOWN)]}
 
     async def show(self, name: str) -> dict[str, Any]:
         """Return one question with all of its command or change. Raises UsageError when there is none."""
@@ -52,7 +52,7 @@ class ApprovalHandlers:
         )
         why_not = await asyncio.to_thread(self._decisions.why_not_always, found)
         return {
-            **_told(found),
+            **_approval_json(found),
             "shown": visible_act(asked.act, parts),
             "whyNotAlways": why_not,
             "confinement": asked.act.confinement,
@@ -83,7 +83,7 @@ class ApprovalHandlers:
         if source not in _SOURCES:
             raise UsageError(f"{source!r} is no place where questions are decided", hint=f"There are: {', '.join(_SOURCES)}.")
         told = await self._decisions.decide(name, choice, f"{source}, {choice}")
-        return {"told": told, "approval": _told(await self._found(name))}
+        return {"told": told, "approval": _approval_json(await self._found(name))}
 
     async def _found(self, name: str) -> Approval:
         found = await self._ledger.approvals.get(parse_name(name)[0])
@@ -116,7 +116,7 @@ def _in_thread(call: Callable[..., dict[str, Any]]) -> Callable[..., Awaitable[d
     return called
 
 
-def _told(approval: Approval) -> dict[str, Any]:
+def _approval_json(approval: Approval) -> dict[str, Any]:
     asked = AskedAct.decoded(approval.payload)
     return {
         "name": public_name(approval),

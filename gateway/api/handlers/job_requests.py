@@ -12,7 +12,7 @@ from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError
 from gateway.hooks.definition import checked_model
 from gateway.jobs.job_service import JobService, Obstacle
-from gateway.jobs.job_words import facts, name_for, named, run_facts, schedule_of, target, told, told_runs
+from gateway.jobs.job_words import facts, job_lines, name_for, named, run_facts, run_lines, schedule_of, target
 from gateway.ledger.job_rows import Job, JobKind, NewJob
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Unasked
@@ -167,7 +167,7 @@ class JobHandlers:
         """Return a job with its latest runs, the newest first."""
         found = await self._service.find(job)
         runs, zone = await self._service.log(found.id, limit), self._service.targets.zone(found.agent)
-        lines = told_runs(runs, zone, self._clock.now())
+        lines = run_lines(runs, zone, self._clock.now())
         return self._answer(found) | {"runs": [run_facts(run, zone) for run in runs], "lines": lines}
 
     def _fields(self, job: NewJob, given: dict[str, Any]) -> dict[str, Any]:
@@ -215,7 +215,7 @@ class JobHandlers:
 
     def _answer(self, job: Job) -> dict[str, Any]:
         zone = self._service.targets.zone(job.agent)
-        return {"job": self._facts(job), "told": "\n  ".join(told(job, zone, self._clock.now(), "your"))}
+        return {"job": self._facts(job), "told": "\n  ".join(job_lines(job, zone, self._clock.now(), "your"))}
 
 
 def stored_jobs(ledger: Ledger, settings: Settings) -> JobHandlers:

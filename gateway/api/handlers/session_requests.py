@@ -153,7 +153,7 @@ def search_facts(
     everything = conversations(stores)
     found = search(everything, query, after=after, tools=tools, seconds=seconds, most=most)
     return {
-        "results": [_told(hits) for hits in found.results],
+        "results": [_hits_json(hits) for hits in found.results],
         "searched": found.searched,
         "conversations": len(everything),
         "more": found.more or None,
@@ -161,7 +161,7 @@ def search_facts(
     }
 
 
-def _told(hits: Hits) -> dict[str, Any]:
+def _hits_json(hits: Hits) -> dict[str, Any]:
     return {**_named(hits.found), "count": hits.count, "hits": [asdict(hit) for hit in reversed(hits.hits)]}
 
 

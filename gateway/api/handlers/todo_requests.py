@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agent.tools.todo_words import facts, list_facts, listed, told
+from agent.tools.todo_words import change_in_words, facts, list_facts, listed
 from gateway.agents.todo_lists import CHANGES, TodoLists
 from gateway.base.errors import UsageError
 from memory.audience import OWNER
@@ -40,4 +40,9 @@ class TodoHandlers:
         if known is None:
             raise UsageError(f"there is no change {do!r}", hint=f"There is {', '.join(CHANGES)}.")
         changed = await self._lists.change(agent, OWNER, known, item=item, text=text, section=section, by=Author())
-        return {"path": str(changed.path), "changed": changed.did, "item": facts(changed.item), "told": told(known, changed)}
+        return {
+            "path": str(changed.path),
+            "changed": changed.did,
+            "item": facts(changed.item),
+            "told": change_in_words(known, changed),
+        }

@@ -55,7 +55,7 @@ class Webhooks:
         refuses = getattr(channel, "refuses", None)
         refused = None if refuses is None else refuses(asked)  # before a byte of its body is read
         if refused is not None:
-            return _told(refused)
+            return _response(refused)
         try:
             async with asyncio.timeout(self._body_seconds):
                 asked = replace(asked, body=await request.body())
@@ -71,10 +71,10 @@ class Webhooks:
         except StorageFailed as error:  # nothing was taken: the platform is to call again
             self._log.warning("a call could not be stored", channel=name, account=account, error=str(error))
             raise HTTPException(503, "it could not be stored; call again", {"retry-after": "10"}) from None
-        return _told(answer)
+        return _response(answer)
 
 
-def _told(answer: HookAnswer) -> Response:
+def _response(answer: HookAnswer) -> Response:
     headers = {**HEADERS, "content-type": "text/plain", **_plain(answer.headers), **closing(answer.status)}
     return Response(answer.body, answer.status, headers)
 

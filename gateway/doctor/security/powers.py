@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gateway.approvals.rules import told
+from gateway.approvals.rules import rule_in_words
 from gateway.approvals.stored_rules import StoredRule, StoredRules
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.confinement_check import SANDBOX
@@ -69,7 +69,7 @@ def _look_rules(installation: Installation) -> Iterator[Finding]:
 
 
 def _rule(rule: ApprovalRule) -> Iterator[Finding]:
-    where, said = "approvals.rules", told(rule)
+    where, said = "approvals.rules", rule_in_words(rule)
     if rule.command is not None and runs_others(rule.command.split()[0]):
         why = "That program runs what files say, and the agent can write files."
         yield Finding(
@@ -175,7 +175,7 @@ def _look_mcp(installation: Installation) -> Iterator[Finding]:
             found.append(
                 Finding(
                     level="warning",
-                    what=f"it offers something else than you approved: {pin.difference.told}",
+                    what=f"it offers something else than you approved: {pin.difference.in_words}",
                     where=where,
                     why="Changed tools cannot be used until you approve them.",
                     mend=f"homebody mcp show {name}, then: homebody mcp approve {name}",
