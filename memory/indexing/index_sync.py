@@ -197,6 +197,8 @@ class IndexSync:
         if complete and building is not None:
             await self._open.thread.run(index.switch, urgent=False)
             await self._open.run_until_done(index.sweep)
+        if complete:
+            await self._open.thread.run(index.evict, urgent=False)
 
     async def _fill_vectors(self, *, measure: bool = False) -> None:
         who = self.embedder and identity_of(self.embedder)

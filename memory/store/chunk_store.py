@@ -1,11 +1,9 @@
-"""Tables of the index: files, chunks, generations, and the LRU cache of embeddings by the hash of their text."""
+"""Tables of the index: files, chunks and generations."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import struct
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -39,7 +37,6 @@ class Generation:
     model: str = ""
     fingerprint: str = ""
     dims: int = 0
-    table: str = ""
     rules: int = 1
 
     @property
@@ -192,10 +189,9 @@ class ChunkStore:
         bounds = tuple(bound for generation in keep for bound in (generation.first_id, generation.last_id))
         with self._db.writing():
             ids = [row[0] for row in self._db.rows(f"SELECT id FROM chunks WHERE {outside} LIMIT ?", (*bounds, limit))]  # noqa: S608 - no foreign text
-            self._drop(ids, vectors=False)
+            self._drop(ids)
             numbers = ",".join(str(generation.number) for generation in keep) or "0"
             self._db.connection.execute(f"DELETE FROM files WHERE generation NOT IN ({numbers})")  # noqa: S608 - numbers only
-            self._db.connection.execute(f"DELETE FROM vectors_plain WHERE {outside}", bounds)  # noqa: S608 - the same
             if len(ids) < limit:
                 self._db.connection.execute("DELETE FROM meta WHERE key = 'sweeping'")
         return len(ids) == limit
@@ -251,7 +247,7 @@ class ChunkStore:
             "INSERT INTO chunks_trigram (rowid, text) VALUES (?, ?)", ((id_, text) for id_, text in grams if text)
         )
 
-    def _drop(self, ids: Sequence[int], *, vectors: bool = True) -> None:
+    def _drop(self, ids: Sequence[int]) -> None:
         if not ids:
             return
         rows: list[tuple[Any, ...]] = [(id_,) for id_ in ids]
@@ -261,75 +257,4 @@ class ChunkStore:
             self.words_changed += len(ids)
             connection.executemany("DELETE FROM chunks_fts WHERE rowid = ?", rows)
             connection.executemany("DELETE FROM chunks_trigram WHERE rowid = ?", rows)
-        if vectors:
-            for generation in (self.live(), self.building()):
-                if generation is not None and generation.table:
-                    self.on_drop(ids)
-                    connection.executemany(f"DELETE FROM {generation.table} WHERE id = ?", rows)  # noqa: S608 - a name of ours
-
-
-_ASK_AT_ONCE = 500
-_HALF = b"h"
-"""Prefix of vectors stored as 16-bit floats; without it they are 32-bit floats."""
-
-
-class EmbeddingCache:
-    """Keyed by provider, model, fingerprint and text hash; the least recently used entries are evicted first.
-
-    Vectors are stored in half precision: the index holds them in full, and the cache is only used when a text comes back.
-    """
-
-    def __init__(self, database: Database, *, enabled: bool, most: int) -> None:
-        self._db = database
-        self._enabled = enabled and most > 0
-        self._most = most
-
-    def find(self, embedder: tuple[str, str, str], digests: Sequence[bytes], *, now: int) -> dict[bytes, bytes]:
-        """Return the known vectors among ``digests``, and mark them as recently used."""
-        if not self._enabled:
-            return {}
-        found: dict[bytes, bytes] = {}
-        for start in range(0, len(digests), _ASK_AT_ONCE):
-            part = digests[start : start + _ASK_AT_ONCE]
-            where = f"provider = ? AND model = ? AND fingerprint = ? AND hash IN ({','.join('?' * len(part))})"
-            bindings = (*embedder, *part)
-            rows = self._db.rows(f"SELECT hash, vector FROM embedding_cache WHERE {where}", bindings)  # noqa: S608 - placeholders only
-            found.update((digest, _widened(vector)) for digest, vector in rows)
-            self._db.connection.execute(f"UPDATE embedding_cache SET used = ? WHERE {where}", (now, *bindings))  # noqa: S608 - the same
-        return found
-
-    def keep(self, embedder: tuple[str, str, str], vectors: Iterable[tuple[bytes, bytes]], *, now: int) -> None:
-        """Add vectors, and evict the least recently used beyond the limit."""
-        if not self._enabled:
-            return
-        self._db.connection.executemany(
-            "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?)",
-            ((*embedder, digest, _halved(vector), now) for digest, vector in vectors),
-        )
-        excess = int(self._db.one("SELECT count(*) FROM embedding_cache")) - self._most
-        if excess > 0:
-            self._db.connection.execute(
-                "DELETE FROM embedding_cache WHERE rowid IN (SELECT rowid FROM embedding_cache ORDER BY used, rowid LIMIT ?)",
-                (excess,),
-            )
-
-    def forget(self, embedder: tuple[str, str, str]) -> None:
-        """Delete all vectors of an embedder."""
-        self._db.connection.execute(
-            "DELETE FROM embedding_cache WHERE provider = ? AND model = ? AND fingerprint = ?", embedder
-        )
-
-    def size(self) -> int:
-        """Return the number of cached vectors."""
-        return int(self._db.one("SELECT count(*) FROM embedding_cache"))
-
-
-def _halved(vector: bytes) -> bytes:
-    numbers = array("f", vector)
-    return _HALF + struct.pack(f"<{len(numbers)}e", *numbers)
-
-
-def _widened(kept: bytes) -> bytes:
-    if len(kept) % 2 == 0:
-        return kept
-    return array("f", struct.unpack(f"<{len(kept) // 2}e", kept[len(_HALF) :])).tobytes()
+        self.on_drop(ids)

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 from memory.errors import IndexBroken
 from memory.settings import VectorStoreSettings
+from memory.store.format_upgrade import OtherFormat, convert, shrink
 
 if TYPE_CHECKING:
     import apsw
@@ -29,7 +30,7 @@ class AllowedFeatures:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Features in use. ``vectors`` is "vec0", "numpy" (over a plain table) or "none"; ``note`` explains why it is not "vec0"."""
+    """Features in use. ``vectors`` is "vec0", "numpy" alone or "none"; ``note`` explains why it is not "vec0"."""
 
     vectors: Literal["vec0", "numpy", "none"]
     keywords: bool
@@ -89,8 +90,8 @@ def _bundled_extension() -> str:
     return str(Path(found.origin).parent / "vec0")
 
 
-FORMAT = 1
-"""Raised when the tables change; a file of another format is renamed, and the index is rebuilt from the notes."""
+FORMAT = 2
+"""Raised when the tables change; a file of a format that cannot be converted is renamed, and the index is rebuilt from the notes."""
 
 _CHECK_SECONDS = 0.5
 _BUSY_MS = 5_000
@@ -109,6 +110,7 @@ CREATE TABLE IF NOT EXISTS chunks (
     header TEXT NOT NULL, text TEXT NOT NULL, hash BLOB NOT NULL, embedded INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS chunks_by_path ON chunks (path, id);
+CREATE INDEX IF NOT EXISTS chunks_by_hash ON chunks (hash);
 CREATE INDEX IF NOT EXISTS chunks_by_audience ON chunks (audience) WHERE audience <> '';
 CREATE INDEX IF NOT EXISTS chunks_by_day ON chunks (day) WHERE day IS NOT NULL;
 CREATE INDEX IF NOT EXISTS chunks_without_vector ON chunks (id) WHERE embedded = 0;
@@ -117,16 +119,17 @@ CREATE TABLE IF NOT EXISTS refusals (
     id INTEGER PRIMARY KEY, provider TEXT NOT NULL, model TEXT NOT NULL, fingerprint TEXT NOT NULL,
     at INTEGER NOT NULL, reason TEXT NOT NULL
 );
-CREATE TABLE IF NOT EXISTS embedding_cache (
-    provider TEXT NOT NULL, model TEXT NOT NULL, fingerprint TEXT NOT NULL, hash BLOB NOT NULL,
-    vector BLOB NOT NULL, used INTEGER NOT NULL, UNIQUE (provider, model, fingerprint, hash)
+CREATE TABLE IF NOT EXISTS embedders (
+    id INTEGER PRIMARY KEY, provider TEXT NOT NULL, model TEXT NOT NULL, fingerprint TEXT NOT NULL, UNIQUE (provider, model, fingerprint)
 );
-CREATE INDEX IF NOT EXISTS embedding_cache_by_use ON embedding_cache (used);
+CREATE TABLE IF NOT EXISTS vectors (
+    id INTEGER PRIMARY KEY, embedder INTEGER NOT NULL, hash BLOB NOT NULL, used INTEGER NOT NULL, vector BLOB NOT NULL,
+    UNIQUE (embedder, hash)
+);
 CREATE TABLE IF NOT EXISTS batch_jobs (
     token TEXT PRIMARY KEY, job TEXT, provider TEXT NOT NULL, model TEXT NOT NULL, fingerprint TEXT NOT NULL,
     texts TEXT NOT NULL, at TEXT NOT NULL
 );
-CREATE TABLE IF NOT EXISTS vectors_plain (id INTEGER PRIMARY KEY, embedding BLOB NOT NULL);
 """
 _KEYWORD_TABLES = """
 CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts USING fts5(
@@ -164,10 +167,10 @@ class Database:
             try:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 return cls._open(path, settings, parts or AllowedFeatures(), told)
-            except (apsw.NotADBError, apsw.CorruptError, _OtherFormat) as error:
+            except (apsw.NotADBError, apsw.CorruptError, OtherFormat) as error:
                 if attempt == 2:  # noqa: PLR2004 - a new file failed too
                     raise IndexBroken(f"the memory index {path} cannot be created: {error}", hint="homebody doctor") from error
-                reason = f"of another version ({error})" if isinstance(error, _OtherFormat) else f"damaged (SQLite: {error})"
+                reason = f"of another version ({error})" if isinstance(error, OtherFormat) else f"damaged (SQLite: {error})"
                 told = f"The memory index was {reason}; it was renamed to {set_aside(path, now).name} and is being rebuilt from the notes."
             except (OSError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError) as error:
                 raise IndexBroken(f"the memory index {path} cannot be opened: {error}", hint=f"ls -ld {path.parent}") from error
@@ -192,7 +195,9 @@ class Database:
                 if found is None:
                     connection.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
                 elif found != str(FORMAT):
-                    _refuse_format(found)
+                    convert(connection, found)
+            if found not in (None, str(FORMAT)):
+                shrink(connection)
         except BaseException:  # when interrupted, too: an open connection would lock the file
             connection.close()
             raise
@@ -243,10 +248,6 @@ class Database:
         self.connection.close()
 
 
-class _OtherFormat(Exception):
-    """Raised for a file that another version wrote."""
-
-
 def set_aside(path: Path, now: datetime) -> Path:
     """Rename a damaged index and its log, and return the new path. The files are not opened: SQLite may still hold locks."""
     aside = path.with_name(f"{path.name}.broken-{now:%Y%m%dT%H%M%S}")
@@ -259,10 +260,6 @@ def set_aside(path: Path, now: datetime) -> Path:
         if log.exists():
             log.rename(aside.with_name(aside.name + end))
     return aside
-
-
-def _refuse_format(found: str) -> NoReturn:
-    raise _OtherFormat(f"format {found}")
 
 
 def _check(connection: apsw.Connection) -> None:

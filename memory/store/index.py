@@ -12,10 +12,11 @@ from typing import Any
 from memory.embedding.identity import Identity
 from memory.settings import MemorySettings
 from memory.store.candidates import AnswerCosines, Candidate, Lookup
-from memory.store.chunk_store import INDEXING_VERSION, ChunkStore, EmbeddingCache, Generation
+from memory.store.chunk_store import INDEXING_VERSION, ChunkStore, Generation
 from memory.store.database import AllowedFeatures, Database
 from memory.store.keyword_index import KeywordIndex
-from memory.store.vector_store import VectorStore, packed
+from memory.store.vector_matrix import packed
+from memory.store.vector_store import VectorStore
 from memory.text.chunks import is_only_headings
 from memory.text.dates import Span
 from memory.text.terms import Terms
@@ -56,10 +57,9 @@ class Index:
         self.database = database
         self.notes = ChunkStore(database)
         self.keywords = KeywordIndex(database, self.notes)
-        self.vectors = VectorStore(database)
+        self.vectors = VectorStore(database, most_unused=settings.cache.max_entries if settings.cache.enabled else 0)
         self.answers = AnswerCosines()
         self.notes.on_drop = self.vectors.removed
-        self.cache = EmbeddingCache(database, enabled=settings.cache.enabled, most=settings.cache.max_entries)
         self._settings = settings
         self._learned = 0
 
@@ -78,9 +78,6 @@ class Index:
                 index.notes.keep(
                     "live", Generation(index.notes.next_number(), chunking.tokens, chunking.overlap, rules=INDEXING_VERSION)
                 )
-            elif not index.vectors.fits(live):
-                index.notes.keep("live", replace(live, provider="", model="", fingerprint="", dims=0, table=""))
-                index.database.connection.execute("UPDATE chunks SET embedded = 0 WHERE embedded = 1")
         index._recall_answers()
         return index
 
@@ -95,10 +92,10 @@ class Index:
         """Start, continue or drop the generation that fits the settings; return all that must be kept up to date, live first."""
         live, building = self.live, self.notes.building()
         chunking = (self._settings.chunking.tokens, self._settings.chunking.overlap)
-        other_vectors = embedder is not None and live.table != "" and live.embedder != embedder and self.vectors.usable
+        other_vectors = embedder is not None and live.dims > 0 and live.embedder != embedder and self.vectors.usable
         wanted = (live.tokens, live.overlap, live.rules) != (*chunking, INDEXING_VERSION) or other_vectors
         if building is not None and (not wanted or not self._serves(building, chunking, embedder)):
-            self._give_up(building)
+            self._give_up()
             building = None
         if wanted and building is None:
             with self.database.writing():
@@ -108,13 +105,13 @@ class Index:
 
     def switch(self) -> None:
         """Make the new generation the live one, in one transaction."""
-        old, new = self.live, self.notes.building()
+        new = self.notes.building()
         if new is None:
             return
         with self.database.writing():
             self.notes.keep("live", new)
             self.notes.keep("building", None)
-            self.vectors.drop(old.table)
+            self.vectors.release()
             self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES ('sweeping', '1')")
 
     def sweep(self, limit: int = 500) -> bool:
@@ -137,36 +134,39 @@ class Index:
     def fill_from_cache(
         self, generation: Generation, embedder: Identity, missing: Sequence[Missing], *, now: int
     ) -> list[Missing]:
-        """Set the vectors of chunks whose texts are in the cache; return the other chunks."""
+        """Take up the vectors of chunks whose texts were embedded before; return the other chunks."""
         with self.database.writing():
-            known = self.cache.find(embedder, [m.digest for m in missing], now=now)
-            length = 4 * self.dims_of(generation) or max(map(len, known.values()), default=0)
+            known = self.vectors.find(embedder, [m.digest for m in missing], now=now)
+            length = self.dims_of(generation) or max(map(len, known.values()), default=0)
             known = {digest: data for digest, data in known.items() if len(data) == length}
-            if known:
-                found = [(m, known[m.digest]) for m in missing if m.digest in known]
-                self._put(generation, embedder, [(m.id, data) for m, data in found])
+            self._put(generation, embedder, [(m.id, known[m.digest]) for m in missing if m.digest in known])
         return [m for m in missing if m.digest not in known]
 
     def put_vectors(
         self, generation: Generation, embedder: Identity, vectors: Sequence[tuple[Missing, Sequence[float]]], *, now: int
     ) -> None:
-        """Store new vectors, also in the cache. Vectors of deleted chunks go to the cache only."""
+        """Store new vectors, also those of chunks that were deleted meanwhile."""
         with self.database.writing():
             data = [(m, packed(vector)) for m, vector in vectors]
-            self.cache.keep(embedder, ((m.digest, d) for m, d in data), now=now)
+            self.vectors.keep(embedder, ((m.digest, d) for m, d in data), now=now)
             self._put(generation, embedder, [(m.id, d) for m, d in data])
 
     def adopt_vectors(
         self, generation: Generation, embedder: Identity, vectors: Sequence[tuple[bytes, Sequence[float]]], *, now: int
     ) -> None:
-        """Store vectors of an earlier batch job, by the hash of their texts: for chunks without a vector, and in the cache."""
+        """Store vectors of an earlier batch job, by the hash of their texts."""
         data = {digest: packed(vector) for digest, vector in vectors}
         marks = ",".join("?" * len(data))
         sql = f"SELECT id, hash FROM chunks WHERE embedded = 0 AND id BETWEEN ? AND ? AND hash IN ({marks})"  # noqa: S608 - placeholders only
         with self.database.writing():
-            self.cache.keep(embedder, data.items(), now=now)
+            self.vectors.keep(embedder, data.items(), now=now)
             waiting = list(self.database.rows(sql, (generation.first_id, generation.last_id, *data)))
             self._put(generation, embedder, [(id_, data[digest]) for id_, digest in waiting])
+
+    def evict(self) -> None:
+        """Delete vectors that no chunk needs, beyond the number that may be kept."""
+        with self.database.writing():
+            self.vectors.evict(g.embedder for g in (self.live, self.notes.building()) if g is not None and g.dims)
 
     def refuse(self, refused: Sequence[tuple[Missing, str]], embedder: Identity, *, now: int) -> None:
         """Mark chunks that the embedder refused, with the reason. They are found by keyword, and embedded again in a day."""
@@ -204,23 +204,21 @@ class Index:
         return current.dims if current is not None else 0
 
     def forget_vectors(self, generation: Generation, embedder: Identity) -> None:
-        """Drop the vectors of a generation and of the embedder in the cache, because the model behind the name has changed."""
+        """Delete the vectors of an embedder, because the model behind the name has changed."""
         current = self._kept(generation)
         if current is None:
             return
         with self.database.writing():
-            self.cache.forget(embedder)
-            self.vectors.drop(current.table)
+            self.vectors.forget(embedder)
             bounds = (current.first_id, current.last_id)
-            self.database.connection.execute("DELETE FROM vectors_plain WHERE id BETWEEN ? AND ?", bounds)
             self.database.connection.execute("UPDATE chunks SET embedded = 0 WHERE id BETWEEN ? AND ?", bounds)
             role = "live" if current.number == self.live.number else "building"
-            self.notes.keep(role, replace(current, provider="", model="", fingerprint="", dims=0, table=""))
+            self.notes.keep(role, replace(current, provider="", model="", fingerprint="", dims=0))
 
     def answers_by_vector(self, embedder: Identity | None) -> bool:
         """Whether the live generation has vectors of this embedder for all but a few chunks."""
         live = self.live
-        if embedder is None or not live.table or live.embedder != embedder or not self.vectors.usable:
+        if embedder is None or not live.dims or live.embedder != embedder or not self.vectors.usable:
             return False
         total = self.keywords.total()
         allowed = max(min(_FEW, total // 2), int(total * _MISSING_SHARE))
@@ -240,7 +238,7 @@ class Index:
         """Return candidates from the keyword and vector indexes, with their texts, and notes of the days in the query."""
         live = self.live
         words = self.keywords.search(terms, live, audience=audience, limit=limit, floor=floor)
-        cosines = self.vectors.search(packed(vector), live, audience=audience, limit=limit) if vector is not None else {}
+        cosines = self.vectors.search(vector, live, audience=audience, limit=limit) if vector is not None else {}
         ids = {*words.scores, *cosines, *self._dated(live, days, audience)}
         candidates = self.fetch(sorted(ids))
         for candidate in candidates:
@@ -297,15 +295,13 @@ class Index:
         current = self._kept(generation)
         if current is None or not rows:
             return
-        if not current.table:
+        if not current.dims:
             role = "live" if current.number == self.live.number else "building"
-            dims = len(rows[0][1]) // 4
-            table = self.vectors.create(dims, beside=self.live.table)
             provider, model, fingerprint = embedder
-            current = replace(current, provider=provider, model=model, fingerprint=fingerprint, dims=dims, table=table)
+            current = replace(current, provider=provider, model=model, fingerprint=fingerprint, dims=len(rows[0][1]))
             self.notes.keep(role, current)
         still = [row for row in rows if self.database.one("SELECT 1 FROM chunks WHERE id = ? AND embedded = 0", (row[0],))]
-        fitting = [row for row in still if len(row[1]) == current.dims * 4]
+        fitting = [row for row in still if len(row[1]) == current.dims]
         self.vectors.put(current, fitting)
         self.database.connection.executemany("UPDATE chunks SET embedded = 1 WHERE id = ?", [(row[0],) for row in fitting])
 
@@ -314,13 +310,13 @@ class Index:
         return next((g for g in (self.live, self.notes.building()) if g and g.number == generation.number), None)
 
     def _serves(self, building: Generation, chunking: tuple[int, int], embedder: Identity | None) -> bool:
-        fits_vectors = not building.table or (building.embedder == embedder and self.vectors.fits(building))
+        fits_vectors = not building.dims or building.embedder == embedder
         return (building.tokens, building.overlap, building.rules) == (*chunking, INDEXING_VERSION) and fits_vectors
 
-    def _give_up(self, building: Generation) -> None:
+    def _give_up(self) -> None:
         with self.database.writing():
             self.notes.keep("building", None)
-            self.vectors.drop(building.table)
+            self.vectors.release()
             self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES ('sweeping', '1')")
 
     def _dated(self, live: Generation, days: Sequence[Span], audience: str | None) -> list[int]:

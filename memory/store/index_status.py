@@ -72,7 +72,7 @@ def read_status(index: Index, embedder: Identity | None, found: Sequence[SourceF
         generation=live.number,
         chunk_tokens=live.tokens,
         chunk_overlap=live.overlap,
-        cached_vectors=index.cache.size(),
+        cached_vectors=index.vectors.size(),
         pending_jobs=one("SELECT count(*) FROM batch_jobs"),
         driver=drivers.sqlite,
         vector_path=drivers.vectors,
