@@ -242,7 +242,7 @@ class CacheSettings(_Section):
     """Cache vectors, so that an unchanged text is never embedded twice."""
 
     max_entries: Annotated[int, Field(ge=0)] = 50_000
-    """Maximum number of cached vectors; the least recently used are evicted first."""
+    """Maximum number of vectors kept of texts that are no longer in the notes; the least recently used are deleted first."""
 
 
 class MemorySettings(EmbeddingSettings):

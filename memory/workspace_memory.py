@@ -243,7 +243,7 @@ class WorkspaceMemory:
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
         """Return the state of the index, compared with the files. ``deep`` also asks the embedder for a vector."""
-        found = await asyncio.to_thread(lambda: list(self.sources.walk()))
+        found = await asyncio.to_thread(self.sources.walk)
         embedder = self.embedder
         who = identity_of(embedder) if embedder else None
         status = await self._open.run(lambda index: read_status(index, who, found))

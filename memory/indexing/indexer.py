@@ -74,7 +74,7 @@ class Indexer:
 
     async def follow(self, index: Index, generations: Sequence[Generation], progress: SyncProgress | None = None) -> SyncResult:
         """Update every generation from the files on disk."""
-        found = await asyncio.to_thread(lambda: list(self._sources.walk()))
+        found = await asyncio.to_thread(self._sources.walk)
         synced = SyncResult(files=len(found), troubles={f.path: f.trouble for f in found if f.trouble})
         for generation in generations:
             await self._follow_one(index, generation, found, synced, progress)
@@ -97,10 +97,18 @@ class Indexer:
         synced: SyncResult,
         progress: SyncProgress | None,
     ) -> None:
+        state = hash(tuple(found))
+        followed = await self._thread.run(lambda: index.notes.followed(generation), urgent=False)
+        if followed is not None and followed[0] == state:
+            synced.troubles.update(followed[1])
+            return
         known = await self._thread.run(lambda: index.notes.filed(generation, "memory"), urgent=False)
         due = [f for f in found if not f.trouble and not _unchanged(known.get(f.path), f.stamp)]
         gone = sorted(known.keys() - {f.path for f in found if not f.trouble})
-        synced.troubles.update({f.path: known[f.path].trouble for f in found if f.path in known and known[f.path].trouble})
+        troubles = {f.path: known[f.path].trouble for f in found if f.path in known and known[f.path].trouble}
+        synced.troubles.update(troubles)
+        if not due and not gone:
+            await self._thread.run(lambda: index.notes.set_followed(generation, state, troubles), urgent=False)
         done = 0
         for batch in _batches(due):
             async with self._one_at_a_time:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from memory.audience import INBOX, Audience
 
@@ -23,8 +23,7 @@ _TEMPLATE = "template-"
 _FOLDERS_OF = {"groups": "group", "peers": "peer"}
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(NamedTuple):
     """File metadata that shows changes. Equal stamps mean equal content, unless the file was just written."""
 
     size: int
@@ -40,8 +39,7 @@ HARD_LINK = "it has a second name (a hard link) and is not read; copy it to a ne
 NOT_UTF8 = "its name is not UTF-8, so it is not indexed; rename it"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(NamedTuple):
     """A file of memory, or an entry that cannot be read (``trouble`` says why)."""
 
     path: str
@@ -69,14 +67,16 @@ class NoteSources:
         self.workspace = Path(os.path.realpath(workspace.expanduser()))
         self.roots = [Root(self.workspace, "", (*LONG_TERM, *TODO, FOLDER)), *self._extra_roots(extra_paths)]
 
-    def walk(self) -> Iterator[SourceFile]:
-        """Yield every note once, and every entry that was rejected or cannot be read."""
-        seen: set[str] = set()
-        for root in self.roots:
-            for found in self._walk_root(root):
+    def walk(self) -> list[SourceFile]:
+        """Return every note once, and every entry that was rejected or cannot be read."""
+        first, *others = [self._walk_root(root) for root in self.roots]
+        seen = {found.path for found in first} if others else set()
+        for root in others:
+            for found in root:
                 if found.path not in seen:
                     seen.add(found.path)
-                    yield found
+                    first.append(found)
+        return first
 
     def place(self, path: str) -> tuple[Path, PurePosixPath] | None:
         """Return the root folder of a note and its path below, or None if the name is not that of a note."""
@@ -133,20 +133,21 @@ class NoteSources:
             taken.add(label)
             yield Root(target, label, only)
 
-    def _walk_root(self, root: Root) -> Iterator[SourceFile]:
+    def _walk_root(self, root: Root) -> list[SourceFile]:
+        found: list[SourceFile] = []
         if not root.only:
-            yield from _walk(root.folder, root.label)
-            return
+            _walk(root.folder, root.label, found)
+            return found
         try:
             entries = {entry.name: entry for entry in os.scandir(root.folder) if entry.name in root.only}
         except FileNotFoundError:
-            return
+            return found
         except OSError as error:
-            yield SourceFile(root.label or ".", _NO_STAMP, f"the folder {UNREADABLE}: {error.strerror}")
-            return
+            return [SourceFile(root.label or ".", _NO_STAMP, f"the folder {UNREADABLE}: {error.strerror}")]
         for name in root.only:
             if name in entries:
-                yield from _entry(entries[name], f"{root.label}/{name}" if root.label else name)
+                _take(entries[name], f"{root.label}/{name}" if root.label else name, found)
+        return found
 
 
 @contextmanager
@@ -187,10 +188,9 @@ def is_note(name: str) -> bool:
 def is_unicode(name: str) -> bool:
     """Return whether a file name is valid UTF-8. Other names cannot be stored, printed or sent."""
     try:
-        name.encode()
+        return name.isascii() or bool(name.encode())
     except UnicodeEncodeError:
         return False
-    return True
 
 
 def printable_name(name: str) -> str:
@@ -227,35 +227,40 @@ def _within(below: PurePosixPath, only: tuple[str, ...]) -> bool:
     return len(below.parts) == 1 and below.name in only
 
 
-def _walk(folder: Path | str, label: str) -> Iterator[SourceFile]:
+def _walk(folder: Path | str, label: str, found: list[SourceFile]) -> None:
+    """Add the notes below a folder, and what cannot be read. Lists and not generators: of 20,000 files each step is felt."""
+    if is_received(label.split("/")):
+        return
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except FileNotFoundError:
         return
     except OSError as error:
-        yield SourceFile(label or ".", _NO_STAMP, f"the folder {UNREADABLE}: {error.strerror}")
+        found.append(SourceFile(label or ".", _NO_STAMP, f"the folder {UNREADABLE}: {error.strerror}"))
         return
+    before = f"{label}/" if label else ""
     for entry in entries:
-        yield from _entry(entry, f"{label}/{entry.name}" if label else entry.name)
+        _take(entry, before + entry.name, found)
 
 
-def _entry(entry: os.DirEntry[str], path: str) -> Iterator[SourceFile]:
-    if entry.name.startswith(".") or is_received(path.split("/")):
+def _take(entry: os.DirEntry[str], path: str, found: list[SourceFile]) -> None:
+    name = entry.name
+    if name.startswith("."):
         return
     try:
-        if not is_unicode(entry.name):
-            if is_note(entry.name) or entry.is_dir(follow_symlinks=False):
-                yield SourceFile(printable_name(path), _NO_STAMP, NOT_UTF8)
-            return
-        if entry.is_symlink():
-            if is_note(entry.name) or entry.is_dir():
-                yield SourceFile(path, _NO_STAMP, "a symbolic link is not followed; name its target in memorySearch.extraPaths")
+        if not is_unicode(name):
+            if is_note(name) or entry.is_dir(follow_symlinks=False):
+                found.append(SourceFile(printable_name(path), _NO_STAMP, NOT_UTF8))
+        elif entry.is_symlink():
+            if is_note(name) or entry.is_dir():
+                told = "a symbolic link is not followed; name its target in memorySearch.extraPaths"
+                found.append(SourceFile(path, _NO_STAMP, told))
         elif entry.is_dir(follow_symlinks=False):
-            yield from _walk(entry.path, path)
-        elif is_note(entry.name) and entry.is_file(follow_symlinks=False):
+            _walk(entry.path, path, found)
+        elif is_note(name) and entry.is_file(follow_symlinks=False):
             status = entry.stat(follow_symlinks=False)
-            yield SourceFile(path, _NO_STAMP, HARD_LINK) if status.st_nlink > 1 else SourceFile(path, stamp_of(status))
+            found.append(SourceFile(path, _NO_STAMP, HARD_LINK) if status.st_nlink > 1 else SourceFile(path, stamp_of(status)))
     except FileNotFoundError:
         return
     except OSError as error:
-        yield SourceFile(path, _NO_STAMP, f"{UNREADABLE}: {error.strerror}")
+        found.append(SourceFile(path, _NO_STAMP, f"{UNREADABLE}: {error.strerror}"))

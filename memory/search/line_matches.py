@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -19,11 +21,13 @@ _NEIGHBOUR = 0.5
 _ALIKE = 0.5
 """Weight of a word that is only like one of the query."""
 _MOST_PHRASES = 3
+_REMEMBERED = 512
 _CUT = 2
 _SHORTEST = 2
-_ARABIC_PREFIX = "(?:[وفبك]?ال|لل)?"
-_GAP = re.compile(r"(?:[\W_]+[^\W_]{1,4})?[\W_]+\Z")
-"""What may stand between the words of a phrase: marks, and one short word."""
+_ARABIC_PREFIXES = ("", "ال", "وال", "فال", "بال", "كال", "لل")
+_SHORT = 4
+"""Letters that a word between the words of a phrase may have."""
+_WORD = re.compile(r"[^\W_]+")
 
 
 class LineMatches:
@@ -55,50 +59,83 @@ class LineMatches:
             order.append(name)
         self._pairs = [folded(pair) for pair in terms.content_bigrams]
         self._weights |= {folded(pair): weights.get(pair, 0.0) for pair in terms.content_bigrams}
-        self._phrases = set(pairwise(order))
         self._total = sum(self._weights.values())
         for word in set(terms.words) & set(alike):
             name = stem(folded(word), "")
             self._keys |= dict.fromkeys(alike[word], name)
             if not set(alike[word]) & set(irregular_forms(word.lower())):  # "chose" is no less than "choose"
                 self._weights[name] *= _ALIKE
-        starts = "|".join(map(re.escape, sorted({_start(key) for key in self._keys})))
-        before = _ARABIC_PREFIX if ARABIC in languages else ""
-        self._pattern = re.compile(rf"(?<![^\W_]){before}(?:{starts})[^\W_]*") if starts else None
+        before = _ARABIC_PREFIXES if ARABIC in languages else ("",)
+        self._starts = tuple({prefix + _start(key) for key in self._keys for prefix in before})
+        self._bits = {name: 1 << place for place, name in enumerate(self._weights)}
+        self._ordered = {(self._bits[one], self._bits[other]) for one, other in pairwise(order)}
+        self._phrases = {one | other for one, other in self._ordered}
+        self._forms_found: dict[str, int] = {}
+        self._seen: set[str] = set()
+        self._weight_by_bits: dict[int, float] = {}
 
     def measure(self, text: str) -> LineMatch:
         """Return how well the best line of ``text`` matches."""
-        if not self._total:
+        lines, vocabulary = _tokenized(text)
+        wanted = self._wanted_of(vocabulary)
+        if not self._total or not (wanted or self._pairs):
             return NO_MATCH
-        text_lines = folded(spaced(text)).split("\n")
-        lines = [self._line(line) for line in text_lines]
+        held = [0, *(self._held(line, words, wanted) for line, words in lines), 0]
         share = timed = 0.0
-        for number, (words, _) in enumerate(lines):
-            beside = {
-                word for near in (*lines[max(0, number - 1) : number], *lines[number + 1 : number + 2]) for word in near[0]
-            }
-            own = sum(self._weights[word] for word in words)
-            here = own + _NEIGHBOUR * sum(self._weights[word] for word in beside - words)
-            share = max(share, here)
-            if here > timed and self._asks_when and tells_time(text_lines[number]):
-                timed = here
-        phrases = min(_MOST_PHRASES, max((found for _, found in lines), default=0)) / _MOST_PHRASES
-        return LineMatch(min(1.0, share / self._total), phrases, min(1.0, timed / self._total))
+        phrases = 0
+        for number, (_, words) in enumerate(lines, 1):
+            own, beside = held[number], held[number - 1] | held[number + 1]
+            if own | beside:
+                here = self._weight_of(own) + _NEIGHBOUR * self._weight_of(beside & ~own)
+                share = max(share, here)
+                if here > timed and self._asks_when and tells_time(words):
+                    timed = here
+            if own & (own - 1) and any(own & pair == pair for pair in self._phrases):  # two words at least
+                phrases = max(phrases, self._phrases_in(words, wanted))
+        return LineMatch(
+            min(1.0, share / self._total), min(_MOST_PHRASES, phrases) / _MOST_PHRASES, min(1.0, timed / self._total)
+        )
 
-    def _line(self, line: str) -> tuple[set[str], int]:
-        """Return the words of the query in a line, and how many of its pairs."""
-        words = {pair for pair in self._pairs if pair in line}
-        phrases: set[tuple[str, str]] = set()
-        before, end = "", 0
-        for match in self._pattern.finditer(line) if self._pattern else ():
-            word = self._keys.get(match[0]) or next((self._keys[key] for key in self._forms(match[0]) if key in self._keys), "")
-            if not word:
-                continue
-            if (before, word) in self._phrases and _GAP.match(line, end, match.start()):
-                phrases.add((before, word))
-            words.add(word)
-            before, end = word, match.end()
-        return words, len(phrases)
+    def _wanted_of(self, words: frozenset[str]) -> dict[str, int]:
+        """Return those words that are forms of words of the query, each with the bit of that one."""
+        for word in words - self._seen:
+            if word.startswith(self._starts) and (name := self._named(word)):
+                self._forms_found[word] = self._bits[name]
+        self._seen |= words
+        return {word: bit for word, bit in self._forms_found.items() if word in words}
+
+    def _held(self, line: str, words: tuple[str, ...], wanted: Mapping[str, int]) -> int:
+        """Return the bits of the words and pairs of the query that a line has."""
+        held = 0
+        for word, bit in wanted.items():
+            if word in words:
+                held |= bit
+        for pair in self._pairs:
+            if pair in line:
+                held |= self._bits[pair]
+        return held
+
+    def _weight_of(self, held: int) -> float:
+        weight = self._weight_by_bits.get(held)
+        if weight is None:
+            weight = sum(self._weights[name] for name, bit in self._bits.items() if held & bit)
+            self._weight_by_bits[held] = weight
+        return weight
+
+    def _phrases_in(self, words: tuple[str, ...], wanted: Mapping[str, int]) -> int:
+        """Return how many pairs of the query a line has."""
+        places = [(place, wanted[word]) for place, word in enumerate(words) if word in wanted]
+        phrases = {
+            (one, other)
+            for (before, one), (place, other) in pairwise(places)
+            if (one, other) in self._ordered
+            and (place == before + 1 or (place == before + 2 and len(words[before + 1]) <= _SHORT))
+        }
+        return len(phrases)
+
+    def _named(self, word: str) -> str:
+        """Return the word of the query that ``word`` is a form of, or ""."""
+        return self._keys.get(word) or next((self._keys[key] for key in self._forms(word) if key in self._keys), "")
 
     def _forms(self, word: str) -> list[str]:
         return [stem(word, language) for language in self._languages]
@@ -107,3 +144,10 @@ class LineMatches:
 def _start(stem: str) -> str:
     """Return how the words of a stem begin: stemming changes the last letters (studies, studi; happily, happili)."""
     return stem[: max(_SHORTEST, len(stem) - _CUT)]
+
+
+@lru_cache(_REMEMBERED)
+def _tokenized(text: str) -> tuple[tuple[tuple[str, tuple[str, ...]], ...], frozenset[str]]:
+    """Return the lines of a text as they are compared, each with its words, and all words: passages are candidates again and again."""
+    lines = tuple((line, tuple(map(sys.intern, _WORD.findall(line)))) for line in folded(spaced(text)).split("\n"))
+    return lines, frozenset(word for _, words in lines for word in words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+_OTHER = re.compile(r"[^\x00-\x7f]+")
 _NARROW = re.compile("[\uff61-\uff9f]+")
 
 
@@ -12,7 +13,11 @@ def folded(text: str) -> str:
     """Return a text as SQLite's tokenizer normalises it, without stemming: lower case, no diacritics."""
     if text.isascii():
         return text.lower()
-    parts = unicodedata.normalize("NFD", text.lower())
+    return _OTHER.sub(_bare, text.lower())
+
+
+def _bare(run: re.Match[str]) -> str:
+    parts = unicodedata.normalize("NFD", run[0])
     return unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
 
 
