@@ -38,7 +38,7 @@ class WorkspaceMemory:
     path of the index file and may contain ``{agentId}``. ``zone`` is the owner's time zone, used for relative dates in queries.
     ``tell`` takes messages for the owner (a damaged index was replaced, the embedder failed). ``batch`` is used when at least
     ``batch_from`` passages have no vector. ``template`` holds the lines of a new workspace, which are not indexed. Transcripts in
-    ``sessions`` are searched if ``own_session`` returns true for their session key. A search waits ``query_timeout`` seconds for the
+    ``sessions`` are searched if ``own_session`` accepts their key and readers. A search waits ``query_timeout`` seconds for the
     vector of its query, then uses keywords only.
     """
 
@@ -54,7 +54,7 @@ class WorkspaceMemory:
         batch: BatchService | None = None,
         versions: VersionStore | None = None,
         sessions: Path | None = None,
-        own_session: Callable[[str], bool] = lambda _: False,
+        own_session: Callable[[str, str], bool] = lambda _key, _readers: False,
         zone: tzinfo = UTC,
         tell: Callable[[str], None] = lambda _: None,
         parts: AllowedFeatures | None = None,

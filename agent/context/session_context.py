@@ -227,7 +227,15 @@ class SessionContext:
         self._files_now = tuple(one for one in files if not self.task or one.name in TASK_FILES)
         if self.transcript.opened is None:
             notes, taint = await asyncio.to_thread(self._start_notes)
-            body = Opened(agent=self.agent, session=self.session, key=self.key, notes=notes, pins=self.inherited, taint=taint)
+            body = Opened(
+                agent=self.agent,
+                session=self.session,
+                key=self.key,
+                audience="owner" if self.audience.kind == "owner" else f"{self.audience.kind}:{self.audience.key}",
+                notes=notes,
+                pins=self.inherited,
+                taint=taint,
+            )
             await self.transcript.append("open", body, n=0, durable=False)
         if self.light is None and self._file_changes() is None:
             self._files = self._files_known = self._files_now

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from agent.taint import merged, source
 from agent.tools.skill_files import SkillFiles
-from agent.tools.untrusted_record import Marks, append, line_of, lines_of, loaded
+from agent.tools.untrusted_record import Marks, append, line_of, lines_of, loaded, rewrite
 from agent.tools.workspace_changes import GIT
 from memory.audience import INBOX
 
@@ -119,6 +119,19 @@ class UntrustedFiles:
                     append(self._path, line_of(str(path), sorted(lines), ()))
                 for digest in lines:
                     marks.pop(digest, None)
+
+    def rename_sources(self, renamed: Callable[[str], str]) -> None:
+        """Rename the sources in the record, and write it anew where one has another name then. Raises OSError."""
+        known = self._read()
+        with self._lock:
+            fresh = {
+                path: {key: tuple(map(renamed, sources)) for key, sources in marks.items()} for path, marks in known.items()
+            }
+            if fresh == known:
+                return
+            if self._path is not None:
+                rewrite(self._path, fresh)
+            known.update(fresh)
 
     def own_lines(self, path: PurePosixPath, lines: Iterable[str]) -> None:
         """Take note of lines that are written to a note with nothing untrusted in view: no command that runs is taken for their author."""

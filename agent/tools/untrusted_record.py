@@ -67,13 +67,14 @@ def loaded(path: Path) -> dict[str, dict[str, tuple[str, ...]]]:
         except (ValueError, KeyError, TypeError, AttributeError):
             log.warning("a line of %s cannot be read and is passed over", path)
     if len(data) > _REWRITE_AT:
-        _rewrite(path, known)
+        rewrite(path, known)
     elif data and not data.endswith(b"\n"):
         append(path, b"\n")
     return known
 
 
-def _rewrite(path: Path, known: dict[str, dict[str, tuple[str, ...]]]) -> None:
+def rewrite(path: Path, known: Mapping[str, Marks]) -> None:
+    """Write the record anew. Raises OSError, with the record as it was."""
     lines = [line for name, marks in known.items() for line in lines_of(name, marks)]
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)

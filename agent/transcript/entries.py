@@ -19,12 +19,14 @@ VERSION = 1
 class Opened:
     """The first entry of a session: its agent and key, its start-up notes, and the pins of the previous session.
 
-    ``taint`` names the sources of the untrusted text in the notes.
+    ``taint`` names the sources of the untrusted text in the notes. ``audience`` is who may read it, "owner" or as ``kind:key``: the key
+    of an isolated session does not say it. Transcripts of earlier versions lack it.
     """
 
     agent: str
     session: str
     key: str
+    audience: str = ""
     notes: str = ""
     pins: tuple[str, ...] = ()
     taint: Taint = ()

@@ -19,8 +19,10 @@ from gateway.base.errors import UsageError
 from gateway.base.paths import Paths
 from gateway.config.secrets import revealed
 from gateway.models.key_profiles import Profiles
+from gateway.routing.automation import is_isolated
 from gateway.routing.router import is_owners
 from gateway.settings.root import AgentProfile, Settings
+from memory.audience import OWNER
 from memory.embedding.endpoint import EMBEDDING_PROVIDERS, KeyRing, ProviderAccess
 from memory.embedding.engines.model_download import DownloadProgress
 from memory.embedding.protocol import Embedder
@@ -154,12 +156,17 @@ def open_memory(
         embedder=None if choice.embedder is None else meter(choice.embedder),
         batch=choice.batch,
         sessions=paths.sessions(profile.id),
-        own_session=is_owners,
+        own_session=is_searched,
         zone=owner_zone(profile),
         tell=tell,
         template=template_lines(),
     )
     return memory, choice
+
+
+def is_searched(session: str, readers: str) -> bool:
+    """Return whether a transcript is the owner's, by the key of its session; for an isolated one it must say so itself."""
+    return is_owners(session) and (readers == OWNER.kind or not is_isolated(session))
 
 
 @cache

@@ -97,7 +97,7 @@ class GroupParts:
             from gateway.app.word_removal import WordRemoval
             from gateway.command_handlers.memory_command import MemoryCommand
 
-            removal = WordRemoval(agents, lanes, audience, inbox.history.forget)
+            removal = WordRemoval(agents, lanes, audience, inbox.history.forget, self._ledger.words)
             self._memory = MemoryCommand(
                 agents,
                 self._ledger.forget_requests,
@@ -105,6 +105,7 @@ class GroupParts:
                 channel=self._channel,
                 owner=owner.place,
                 carry_out=removal.carry_out,
+                no_trace=self._ledger.leave_no_trace,
             ).reply
         return self._memory
 

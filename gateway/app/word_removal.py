@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from agent.transcript.entries import InvalidEntry, Opened, decode
 from channels.messages import ChatAddress
 from gateway.agents.running_agent import RunningAgent
+from gateway.agents.session_contexts import audience_of
 from gateway.api.handlers.note_requests import NoteHandlers
 from gateway.ledger.forget_requests import ForgetRequest
+from gateway.ledger.values import flat
+from gateway.ledger.word_erasure import NAMELESS, Erasure, WordErasurePart
 from gateway.queue.lanes import Lanes
-from gateway.sessions.forgetting import Speaker, Words, own_lines, take_out, without_lines
+from gateway.sessions.forgetting import Speaker, Words, empty, own_lines, take_out, without_lines
 from gateway.turns.quoting import name_of
 from gateway.turns.worker import Errand
 from memory.audience import Audience
@@ -25,6 +29,9 @@ from memory.protocol import Author
 log = logging.getLogger(__name__)
 _LONGEST_WAIT: Final = 3600.0
 """Seconds that a removal waits for the turns before it in one session."""
+_TRIES: Final = 20
+_PAUSE: Final = 0.5
+"""Seconds after which rows are looked at again that were not ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,10 @@ class Removed:
 
 
 class WordRemoval:
-    """Removes words. ``audience`` returns whose a session is by its key; ``overheard`` drops a person's lines of context in memory."""
+    """Removes words. ``audience`` returns whose a session is by its key; ``overheard`` drops a person's lines of context in memory.
+
+    ``rows`` are those of the ledger.
+    """
 
     def __init__(
         self,
@@ -44,11 +54,13 @@ class WordRemoval:
         lanes: Lanes[Any],
         audience: Callable[[str], Audience],
         overheard: Callable[[ChatAddress, str], None],
+        rows: WordErasurePart,
     ) -> None:
         self._agents = agents
         self._lanes = lanes
         self._audience = audience
         self._overheard = overheard
+        self._rows = rows
 
     async def carry_out(self, request: ForgetRequest) -> Removed:
         """Remove the words, each session's while no turn runs in it. A repeat removes what is left.
@@ -59,14 +71,40 @@ class WordRemoval:
         agent, audience = self._agents[request.agent], self._audience(request.session)
         place = ChatAddress.parse(request.place, space=request.space or None)
         name = name_of(request.name, request.person)
-        words = Words(Speaker(channel=place.channel, id=name_of(request.person, "?"), name=name), request.phrase)
         self._overheard(place, name)
-        transcripts = await asyncio.to_thread(self._transcripts, agent, audience)
-        lines = await asyncio.to_thread(own_lines, [path for paths in transcripts.values() for path in paths], words)
-        counts = [await self._in_lane(agent, key, paths, words, lines) for key, paths in transcripts.items()]
-        return Removed(sum(counts), await self._from_notes(agent, audience, words, lines))
+        found = await self._rows.subagents(place.address, request.person, lambda readers: readers == flat(audience))
+        labels = tuple(one.label for one in found if one.theirs and not request.phrase and one.label != NAMELESS)
+        words = Words(Speaker(channel=place.channel, id=name_of(request.person, "?"), name=name), request.phrase, labels)
+        theirs = {one.session for one in found if one.theirs and not request.phrase}
+        transcripts = await asyncio.to_thread(self._transcripts, audience, {one.session for one in found})
+        every = [path for _, paths in transcripts.values() for path in paths]
+        lines = await asyncio.to_thread(own_lines, every, words)
+        gone = 0
+        for key, (owner, paths) in transcripts.items():
+            change = _emptied if key in theirs else partial(take_out, words=words, lines=lines)
+            gone += await self._in_lane(owner, key, paths, change)
+        for one in self._agents.values():
+            await asyncio.to_thread(one.workspace.untrusted.rename_sources, words.without_names)
+        erasure = Erasure(
+            request=request.id,
+            conversation=place.address,
+            sessions=frozenset(transcripts) | {one.session for one in found},
+            person=request.person,
+            everything=not request.phrase,
+            holds=words.holding(lines),
+        )
+        await self._from_rows(erasure)
+        return Removed(gone, await self._from_notes(agent, audience, words, lines))
 
-    async def _in_lane(self, agent: RunningAgent, key: str, paths: list[Path], words: Words, lines: list[str]) -> int:
+    async def _from_rows(self, erasure: Erasure) -> None:
+        """Remove the words from the ledger; once more where rows were still needed, such as that of the command itself."""
+        for _ in range(_TRIES):
+            if not (left := await self._rows.erase(erasure)):
+                return
+            await asyncio.sleep(_PAUSE)
+        log.info("%s rows of the ledger keep words that are to be forgotten, until they are a week old", left)
+
+    async def _in_lane(self, agent: RunningAgent, key: str, paths: list[Path], change: Callable[[Path], int]) -> int:
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         async def work() -> None:
@@ -74,7 +112,7 @@ class WordRemoval:
             if record is not None:
                 agent.conversations.forget(record.session)
             try:
-                done.set_result(sum([await asyncio.to_thread(take_out, path, words, lines) for path in paths]))
+                done.set_result(sum([await asyncio.to_thread(change, path) for path in paths]))
             except Exception as error:  # noqa: BLE001 - whoever waits for it is told
                 done.set_exception(error)
             finally:
@@ -85,15 +123,25 @@ class WordRemoval:
         async with asyncio.timeout(_LONGEST_WAIT):
             return await done
 
-    def _transcripts(self, agent: RunningAgent, audience: Audience) -> dict[str, list[Path]]:
-        """Return the transcripts of an audience by the key of their session, archived ones included. Blocking."""
-        found: dict[str, list[Path]] = {}
-        folder = agent.store.transcript("x").parent
-        for path in sorted([*folder.glob("*.jsonl"), *folder.glob("archive/*.jsonl.gz")]):
-            key = _key_of(path)
-            if key and self._audience(key) == audience:
-                found.setdefault(key, []).append(path)
+    def _transcripts(self, audience: Audience, subagents: Collection[str]) -> dict[str, tuple[RunningAgent, list[Path]]]:
+        """Return the transcripts of an audience by the key of their session, with archived ones and those of sub-agents. Blocking."""
+        found: dict[str, tuple[RunningAgent, list[Path]]] = {}
+        for agent in self._agents.values():
+            folder = agent.store.folder
+            for path in sorted([*folder.glob("*.jsonl"), *folder.glob("archive/*.jsonl.gz")]):
+                opened = _opening_of(path)
+                if opened is not None and (opened.key in subagents or self._readers(agent, opened) == audience):
+                    found.setdefault(opened.key, (agent, []))[1].append(path)
         return found
+
+    def _readers(self, agent: RunningAgent, opened: Opened) -> Audience:
+        """Return whose a transcript is. The key of an isolated session does not say it."""
+        kind, _, key = opened.audience.partition(":")
+        if key:
+            return Audience("group" if kind == "group" else "peer", key)
+        record = agent.store.get(opened.key)
+        otherwise = self._audience(opened.key)
+        return otherwise if record is None else audience_of(record, otherwise)
 
     async def _from_notes(self, agent: RunningAgent, audience: Audience, words: Words, lines: list[str]) -> int:
         """Remove lines of the audience's notes. The history of the notes keeps them, so that an owner may undo it."""
@@ -113,11 +161,16 @@ class WordRemoval:
         return gone
 
 
-def _key_of(path: Path) -> str:
-    """Return the key of the session that a transcript is of; empty where its first line does not say."""
+def _opening_of(path: Path) -> Opened | None:
+    """Return the first entry of a transcript, which says whose it is; None where it cannot be read."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             body = decode(file.readline()).body
     except (OSError, InvalidEntry, EOFError):
-        return ""
-    return body.key if isinstance(body, Opened) else ""
+        return None
+    return body if isinstance(body, Opened) else None
+
+
+def _emptied(path: Path) -> int:
+    empty(path)
+    return 0

@@ -45,7 +45,10 @@ class Removed(Protocol):
 
 
 class MemoryCommand:
-    """Answers ``/memory``. ``owner`` finds the owner's chat, ``carry_out`` removes words. May be called twice for one message."""
+    """Answers ``/memory``. ``owner`` finds the owner's chat, ``carry_out`` removes words.
+
+    ``no_trace`` leaves nothing of what was removed in files of the ledger. May be called twice for one message.
+    """
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class MemoryCommand:
         channel: Callable[[ChatAddress], Channel],
         owner: Callable[[], Awaitable[ChatAddress | None]],
         carry_out: Callable[[ForgetRequest], Awaitable[Removed]],
+        no_trace: Callable[[], Awaitable[None]],
     ) -> None:
         self._agents = agents
         self._requests = requests
@@ -63,6 +67,7 @@ class MemoryCommand:
         self._channel = channel
         self._owner = owner
         self._carry_out = carry_out
+        self._no_trace = no_trace
         self._tasks: set[asyncio.Task[None]] = set()
         self._at_work: set[str] = set()
 
@@ -163,6 +168,7 @@ class MemoryCommand:
             )
             await self._say(_place(request), told, f"f.{request.id}.d")
             await self._requests.remove(request.id)
+            await self._no_trace()
         except (HomebodyError, OSError) as error:
             log.warning("words could not be removed: %s", error)
             await self._say(

@@ -58,6 +58,14 @@ class LedgerBackup:
                 log.warning("the ledger could not be copied: %s", error)
             return None
 
+    async def renew(self) -> None:
+        """Make a copy and delete all older ones, which hold what was removed since. Where it fails, they stay."""
+        older = await asyncio.to_thread(copies_of, self._path)
+        self._copied = -1
+        if await self.make() is not None:
+            for one in older:
+                await asyncio.to_thread(one.unlink, missing_ok=True)
+
     async def copy_to(self, place: Path) -> None:
         """Make a copy at ``place``, whatever changed, and check it. Raises StorageFailed, OSError, apsw.Error; nothing is left then."""
         async with self._lock:

@@ -68,9 +68,8 @@ class ForgetRequestsPart:
 
     async def remove(self, name: str) -> None:
         """See the protocol."""
-        await self._connection.run(
-            lambda db: db.execute("DELETE FROM meta WHERE name = ?", (f"{PREFIX}{clean(name)}",)).fetchall()
-        )
+        row = (f"{PREFIX}{clean(name)}",)
+        await self._connection.run(lambda db: db.execute("DELETE FROM meta WHERE name = ?", row).fetchall())
 
 
 def _read(written: str) -> ForgetRequest | None:

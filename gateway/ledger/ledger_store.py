@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.ledger import restored
 from gateway.ledger.activations import ActivationsPart
@@ -26,6 +26,9 @@ from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.turns import TurnsPart
 from gateway.ledger.unasked import UnaskedPart, sweep_unasked
 from gateway.ledger.values import stamp
+
+if TYPE_CHECKING:
+    from gateway.ledger.word_erasure import WordErasurePart
 
 KEEP_PAYLOADS: Final = timedelta(days=7)
 KEEP_KEYS: Final = timedelta(days=30)
@@ -70,6 +73,13 @@ class LedgerStore:
         self.hooks = HooksPart(connection)
         self.subagents = SubAgentsPart(connection, self.context_events.known)
 
+    @property
+    def words(self) -> WordErasurePart:
+        """See the protocol."""
+        from gateway.ledger.word_erasure import WordErasurePart
+
+        return WordErasurePart(self._connection)
+
     async def tally(self) -> Tally:
         def work(db: Database) -> Tally:
             counts = (
@@ -111,6 +121,9 @@ class LedgerStore:
 
     async def backup(self) -> Path | None:
         return None
+
+    async def leave_no_trace(self) -> None:
+        """Leave nothing of what was removed in files of the ledger's own. A database server frees its pages by itself."""
 
     async def begin_restored(self) -> dict[str, Any] | None:
         return await self._connection.run(lambda db: restored.begin(db, self._connection.now()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.tools.protocol import Effect
 from channels.messages import ChatAddress, Cursor
@@ -53,6 +53,9 @@ from gateway.ledger.rows import (
 from gateway.ledger.spending import Limit, NewCall, RecordedCall, Reserved, Spent, SpentOn, UsageBy, UsageRow
 from gateway.ledger.subagents import SubAgentLedger
 from gateway.settings.quiet_hours import UnaskedRule
+
+if TYPE_CHECKING:
+    from gateway.ledger.word_erasure import WordErasurePart
 
 
 class InboxLedger(Protocol):
@@ -519,6 +522,15 @@ class Ledger(Protocol):
     @property
     def inbox(self) -> InboxLedger:
         """Received messages."""
+        ...
+
+    @property
+    def words(self) -> WordErasurePart:
+        """Removing somebody's words."""
+        ...
+
+    async def leave_no_trace(self) -> None:
+        """Leave nothing of removed words in freed pages and copies that are the ledger's own. What fails is logged."""
         ...
 
     @property

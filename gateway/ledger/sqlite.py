@@ -62,6 +62,16 @@ class SqliteLedger(LedgerStore):
         """See the protocol."""
         return await self._backup.make()
 
+    async def leave_no_trace(self) -> None:
+        """Leave nothing of what was removed: rewrite the file, empty its log, and replace all copies by a new one. What fails is logged."""
+
+        def work(engine: SqliteEngine) -> None:
+            engine.set_synced(synced=True)
+            engine.marking.empty()
+
+        await self._connection.run_outside(work)
+        await self._backup.renew()
+
     async def copy_to(self, place: Path) -> None:
         """See the protocol."""
         try:

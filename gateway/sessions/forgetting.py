@@ -6,12 +6,13 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from agent.messages import Text, UserMessage
+from agent.taint import source
 from agent.transcript.entries import Entry, InvalidEntry, Said, decode, encode, with_body_values
 from gateway.base.atomic_file import sync, write_synced
 
@@ -20,6 +21,9 @@ _LONG_ENOUGH: Final = 12
 """Characters from which a line counts as somebody's own words wherever it is repeated; a shorter one, such as “yes”, is said by many."""
 _FREE: Final = frozenset({"text", "notes", "pins", "summary", "thinking", "arguments"})
 """Fields of entries that hold text."""
+_NAMES: Final = frozenset({"label", "sender", "taint"})
+"""Fields of entries that hold names that the model chose."""
+NAMELESS: Final = "removed"
 _BEFORE: Final = "[Said in this group before, not to you]"
 
 
@@ -38,10 +42,37 @@ class Speaker:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What is taken out: every message of a speaker, or with ``phrase`` what holds that."""
+    """What is taken out: every message of a speaker, or with ``phrase`` what holds that; and the ``labels`` of sub-agents that name it."""
 
     speaker: Speaker
     phrase: str = ""
+    labels: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> re.Pattern[str] | None:
+        """What is taken out of labels and names of sources, where blanks and signs are replaced."""
+        wanted = {
+            text for one in (self.phrase, *self.labels) if one for text in (one, source("", one).removeprefix(":").rstrip("…"))
+        }
+        return _any_of(wanted) if wanted else None
+
+    def holding(self, lines: Sequence[str]) -> Callable[[str], bool]:
+        """Return what says whether a text holds the words, or one of the speaker's ``lines``, or a line of context that is theirs."""
+        pattern, prefix = _pattern(lines, self), f"{self.speaker.name}: "
+
+        def holds(text: str) -> bool:
+            if pattern is not None and pattern.search(text):
+                return True
+            return bool(self.speaker.name) and any(
+                line.startswith(prefix) and self.takes(line.removeprefix(prefix)) for line in text.splitlines()
+            )
+
+        return holds
+
+    def without_names(self, name: str) -> str:
+        """Return a label or the name of a source without the words."""
+        pattern = self.names
+        return name if pattern is None else pattern.sub(NAMELESS, name)
 
     def takes(self, text: str) -> bool:
         """Return whether a text of the speaker is taken out."""
@@ -78,6 +109,13 @@ def take_out(path: Path, words: Words, lines: Sequence[str]) -> int:
     if changed:
         _rewrite(path, b"".join(fresh))
     return emptied
+
+
+def empty(path: Path) -> None:
+    """Rewrite one transcript to its beginning alone. Raises OSError. The session must not be open."""
+    lines = _lines(path)
+    if len(lines) > 1:
+        _rewrite(path, lines[0] + b"\n")
 
 
 def without_lines(text: str, words: Words, lines: Sequence[str]) -> tuple[str, int]:
@@ -127,10 +165,26 @@ def _scrubbed(value: Any, words: Words, pattern: re.Pattern[str] | None, *, free
             ]
             return kept, any(changed for (_, changed), _ in parts)
         case dict():
-            found = {key: _scrubbed(one, words, pattern, free=free or key in _FREE) for key, one in value.items()}
+            found = {
+                key: _renamed(one, words)
+                if key in _NAMES and not free
+                else _scrubbed(one, words, pattern, free=free or key in _FREE)
+                for key, one in value.items()
+            }
             return {key: new for key, (new, _) in found.items()}, any(changed for _, changed in found.values())
         case _:
             return value, False
+
+
+def _renamed(value: Any, words: Words) -> tuple[Any, bool]:
+    """Return a name, or several, without the words. The head of a person's message stays: it tells whose it is."""
+    if isinstance(value, list):
+        new: Any = [words.without_names(one) if isinstance(one, str) else one for one in value]
+    elif isinstance(value, str) and f" {words.speaker.channel}:" not in value:
+        new = words.without_names(value)
+    else:
+        return value, False
+    return new, new != value
 
 
 def _scrub(text: str, words: Words, pattern: re.Pattern[str] | None) -> str:
@@ -146,13 +200,13 @@ def _scrub(text: str, words: Words, pattern: re.Pattern[str] | None) -> str:
 
 
 def _pattern(lines: Sequence[str], words: Words) -> re.Pattern[str] | None:
-    wanted = [words.phrase] if words.phrase else []
+    wanted = [one for one in (words.phrase, *words.labels) if one]
     wanted += [line for line in lines if len(line) >= _LONG_ENOUGH]
-    return (
-        re.compile("|".join(re.escape(one) for one in sorted(set(wanted), key=len, reverse=True)), re.IGNORECASE)
-        if wanted
-        else None
-    )
+    return _any_of(set(wanted)) if wanted else None
+
+
+def _any_of(wanted: Collection[str]) -> re.Pattern[str]:
+    return re.compile("|".join(re.escape(one) for one in sorted(wanted, key=len, reverse=True)), re.IGNORECASE)
 
 
 def _lines_of(message: UserMessage, words: Words) -> Iterator[str]:

@@ -46,7 +46,7 @@ class IndexSync:
         batch_from: int,
         changed: Changed,
         sessions: Path | None,
-        own_session: Callable[[str], bool],
+        own_session: Callable[[str, str], bool],
         template: frozenset[str],
         tell: Callable[[str], None],
     ) -> None:

@@ -24,13 +24,13 @@ _SPEAKERS = {"user": "User", "assistant": "Assistant"}
 
 
 class TranscriptSource:
-    """The ``*.jsonl`` transcripts of one agent whose session key is accepted by ``mine``.
+    """The ``*.jsonl`` transcripts of one agent whose session key and readers (empty where it does not say) are accepted by ``mine``.
 
     Only the owner can find them, as ``sessions/<file>``; ``mine`` must not accept sessions of groups or guests. Line numbers
     refer to the derived text: what user and assistant said, one message per line.
     """
 
-    def __init__(self, folder: Path, settings: SessionSyncSettings, mine: Callable[[str], bool]) -> None:
+    def __init__(self, folder: Path, settings: SessionSyncSettings, mine: Callable[[str, str], bool]) -> None:
         self._folder = folder
         self._settings = settings
         self._mine = mine
@@ -73,15 +73,16 @@ class TranscriptSource:
         return [row for row in rows if row], stamp
 
     def _is_accepted(self, name: str) -> bool:
-        """Return whether ``mine`` accepts the session key in the first line; False if there is none."""
+        """Return whether ``mine`` accepts the session key and the readers in the first line; False if there are none."""
         if name not in self._accepted:
             try:
                 with open_beneath(self._folder, PurePosixPath(name)) as fd:
                     first = os.pread(fd, _FIRST_LINE, 0).partition(b"\n")[0]
-                key = json.loads(first)["body"]["key"]
-            except (OSError, ValueError, TypeError, KeyError):
+                body = json.loads(first)["body"]
+                key, readers = body["key"], body.get("audience", "")
+            except (OSError, ValueError, TypeError, KeyError, AttributeError):
                 return False  # it may have just been created
-            self._accepted[name] = isinstance(key, str) and self._mine(key)
+            self._accepted[name] = isinstance(key, str) and self._mine(key, str(readers))
         return self._accepted[name]
 
     def _new_lines(self, found: SourceFile, start: int) -> int:

@@ -9,17 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.messages import AssistantMessage, Text, Thinking, ToolCall, UserMessage
+from agent.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent.transcript.entries import Entry, Opened, Said, decode, encode
 from gateway.sessions.forgetting import REMOVED, Speaker, Words, own_lines, take_out, without_lines
 from memory.audience import OWNER, Audience
-from tests.gateway.test_telegram_house import ANNA, BEN, BOT, FAMILY, Home
+from tests.gateway.test_telegram_house import ANNA, BEN, BOT, FAMILY, Home, Seen
 from tests.peers.telegram import TelegramPeer
 from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from agent.models.protocol import Request
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 LETTERS = "abAB wW\nö:"
@@ -81,6 +83,62 @@ async def test_a_member_is_forgotten_when_the_owner_confirms_it(home: Home) -> N
         assert "dentist" not in home.seen.shown[-1]
         assert "dinner is at seven" in home.seen.shown[-1]
         assert await gateway.ledger.forget_requests.all() == []
+
+
+class Spawning(Seen):
+    """A model that has a sub-agent look after what is said with “look”, and says the last line back."""
+
+    def __call__(self, request: Request) -> Any:
+        said = super().__call__(request)
+        last = request.messages[-1]
+        if isinstance(last, ToolMessage) or "You are a sub-agent" in "".join(one.text for one in request.system):
+            return said
+        if "please look" not in last.text.splitlines()[-1]:
+            return said
+        words = last.text.splitlines()[-1]
+        return [ToolCall(id=f"c{len(self.shown)}", name="spawn", arguments={"task": words, "label": words.split()[-1]})]
+
+
+def holding(root: Path, word: str) -> list[str]:
+    """Return the files below a folder whose bytes hold a word."""
+    return sorted(
+        str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and word.encode() in path.read_bytes()
+    )
+
+
+@pytest.mark.parametrize("what", ["me", "DINGO7775"])
+async def test_no_file_of_the_home_holds_the_words_and_the_owner_does_not_find_them(home: Home, what: str) -> None:
+    home.seen = Spawning()
+    async with home.lived_in(groups=RULES) as gateway:
+        agent = gateway.agents["main"]
+        await home.peer.say(ANNA, "hello")
+        await home.says(1)
+        await home.peer.say(BEN, "DINGO7775 was said beside it", name="Ben", chat=FAMILY)
+        await home.peer.say(BEN, f"{BOT} please look at DINGO7775", name="Ben", chat=FAMILY)
+        await home.peer.until(lambda: sum("sub-agent" in one and "DINGO7775" in one for one in home.seen.shown) >= 1)
+        await gateway.lanes.quiet()
+        await home.peer.until(lambda: len(home.peer.chats.said(FAMILY, None)) >= 2)
+        await home.peer.say(ANNA, f"{BOT} dinner is at seven", name="Anna", chat=FAMILY)
+        await home.peer.until(lambda: any("dinner" in one for one in home.peer.chats.said(FAMILY, None)))
+        await gateway.ledger.backup()
+        assert not (await agent.memory.search("DINGO7775", audience=OWNER)).hits
+        assert any("ledger.sqlite.copy" in one for one in holding(home.root / "home", "DINGO7775"))
+        count = len(home.peer.chats.said(FAMILY, None))
+        await home.peer.say(BEN, f"/memory{BOT} forget {what}", name="Ben", chat=FAMILY)
+        await home.says(count + 1, FAMILY)
+        await home.says(2)
+        [wish] = await gateway.ledger.forget_requests.all()
+        await home.peer.say(ANNA, f"/memory allow {wish.id}")
+        await home.peer.until(lambda: home.peer.chats.said(FAMILY, None)[-1].startswith("🧽"))
+        await home.peer.until(lambda: not holding(home.root / "home", "DINGO7775"))
+        rows = len(home.peer.chats.said(FAMILY, None))
+    assert holding(home.root / "home", "DINGO7775") == []
+    assert any("ledger.sqlite" in one for one in holding(home.root / "home", "dinner is at seven"))
+    async with home.lived_in(groups=RULES) as gateway:
+        assert gateway.ledger.warning is None
+        await home.peer.say(ANNA, f"{BOT} what now?", name="Anna", chat=FAMILY)
+        await home.says(rows + 1, FAMILY)
+        assert "DINGO7775" not in home.seen.shown[-1]
 
 
 async def test_a_wish_waits_over_a_restart_and_may_be_denied(home: Home) -> None:

@@ -259,3 +259,10 @@ def test_a_message_that_its_index_has_lost_is_noticed(killed: Killed, tmp_path: 
     told = opened_again(path)
     assert told is not None
     judge(path, killed, told)
+
+
+async def test_a_ledger_that_was_written_anew_is_whole_behind_a_kill_and_takes_more(tmp_path: Path) -> None:
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    await ledger.activations_of_log() if False else None
+    await ledger.leave_no_trace()
+    await ledger.close()

@@ -9,8 +9,8 @@ import pytest
 from agent.messages import AssistantMessage, Text, UserMessage
 from agent.transcript.entries import Opened, Said
 from agent.transcript.transcript import Transcript
+from gateway.agents.memory_stores import is_searched
 from gateway.base.clock import ManualClock, SystemClock
-from gateway.routing.router import is_owners
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryUnreadable
 from memory.settings import ExperimentalSettings, MemorySettings, SessionSyncSettings, SyncSettings
@@ -27,11 +27,11 @@ ON = MemorySettings(
 )
 
 
-async def say(folder: Path, *texts: str, key: str = "agent:main:main", name: str = "s1") -> None:
+async def say(folder: Path, *texts: str, key: str = "agent:main:main", name: str = "s1", readers: str = "") -> None:
     clock = ManualClock(NOW)
     transcript = await Transcript.load(folder / f"{name}.jsonl", clock)
     if transcript.opened is None:
-        await transcript.append("t0", Opened(agent="main", session=name, key=key))
+        await transcript.append("t0", Opened(agent="main", session=name, key=key, audience=readers))
     for text in texts:
         await transcript.append(text, Said(message=UserMessage(content=(Text(text=text),), at=NOW)))
         await transcript.append(text, Said(message=AssistantMessage(content=(Text(text="understood"),), model="m", stop="end")))
@@ -46,8 +46,17 @@ def opened(tmp_path: Path, settings: MemorySettings, clock: ManualClock | System
         agent="main",
         clock=clock or ManualClock(NOW),
         sessions=tmp_path / "sessions",
-        own_session=is_owners,
+        own_session=is_searched,
     )
+
+
+async def test_those_of_isolated_sessions_are_found_only_where_they_say_that_they_are_the_owners(tmp_path: Path) -> None:
+    for name, readers in (("old", ""), ("group", "group:family"), ("mine", "owner")):
+        await say(tmp_path / "sessions", "the ferry leaves at nine", key=f"agent:main:sub:{name}", name=name, readers=readers)
+    memory = opened(tmp_path, ON)
+    await memory.sync()
+    assert [hit.path for hit in (await memory.search("ferry", audience=OWNER)).hits] == ["sessions/mine.jsonl"]
+    await memory.close()
 
 
 @pytest.mark.sec(61)
