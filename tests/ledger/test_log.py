@@ -17,7 +17,7 @@ from gateway.base.clock import ManualClock
 from gateway.ledger.rows import IN_DOUBT
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.wal import CHECKPOINT_AT, FRAME_HEADER, HEADER, Mark, read_log
-from tests.ledger.test_recovery import MESSAGES, NOON, OPEN, REPLIES, lived, opened_again, table
+from tests.ledger.test_recovery import ACCOUNT, MESSAGES, NOON, OPEN, REPLIES, arrival, lived, opened_again, table
 from tests.properties import examples
 
 LOG, MARK = "-wal", "-open"
@@ -261,8 +261,23 @@ def test_a_message_that_its_index_has_lost_is_noticed(killed: Killed, tmp_path: 
     judge(path, killed, told)
 
 
-async def test_a_ledger_that_was_written_anew_is_whole_behind_a_kill_and_takes_more(tmp_path: Path) -> None:
-    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
-    await ledger.activations_of_log() if False else None
-    await ledger.leave_no_trace()
-    await ledger.close()
+async def test_a_ledger_that_was_written_anew_is_whole_behind_a_kill(tmp_path: Path) -> None:
+    for name, more in (("at-once", False), ("later", True)):
+        home, left = tmp_path / name, tmp_path / f"{name}-left"
+        home.mkdir()
+        left.mkdir()
+        await lived(home / "ledger.sqlite", messages=20)
+        ledger = await SqliteLedger.open(home / "ledger.sqlite", ManualClock(NOON))
+        waiting = len(await ledger.inbox.waiting())
+        await ledger.leave_no_trace()
+        if more:
+            await ledger.inbox.accept(ACCOUNT, [arrival(900)])
+        for one in home.iterdir():
+            (left / one.name).write_bytes(one.read_bytes())
+        await ledger.close()
+        again = await SqliteLedger.open(left / "ledger.sqlite", ManualClock(NOON))
+        assert again.warning is None
+        assert len(await again.inbox.waiting()) == waiting + more
+        assert [one.name for one in left.glob("*.copy-*")] == [one.name for one in home.glob("*.copy-*")]
+        assert len(list(left.glob("*.copy-*"))) == 1
+        await again.close()
