@@ -55,9 +55,9 @@ class _Countdown:
     def _next(self) -> asyncio.TimerHandle:
         self._wait = min(SLICE, max(self._left, 0.0))
         self._began = self._loop.time()
-        return self._loop.call_later(self._wait, self._look)
+        return self._loop.call_later(self._wait, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = self._loop.time()
         self._left -= min(now - self._began, max(self._wait, 2 * SLICE))
         if self._left > 0:

@@ -40,14 +40,14 @@ PROFILES: dict[str, tuple[str, ...]] = {
 """What an agent of each kind needs."""
 
 
-def _known(patterns: tuple[str, ...]) -> tuple[str, ...]:
+def _checked_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     for pattern in patterns:
         if pattern.casefold().startswith("group:") and pattern.casefold() not in GROUPS:
             raise ValueError(f"there is no {pattern!r}; there is {', '.join(GROUPS)}")
     return patterns
 
 
-Patterns = Annotated[tuple[str, ...], AfterValidator(_known)]
+Patterns = Annotated[tuple[str, ...], AfterValidator(_checked_patterns)]
 """Names of tools, which may hold ``*``, and of groups of tools."""
 
 

@@ -179,7 +179,7 @@ def explain(context: SessionContext) -> Explanation | None:
         notes=tuple(_notes(opened.notes)) if opened else (),
         pins=context.transcript.pins,
         summary=f"{made[-1].astimezone(context.zone):%Y-%m-%d %H:%M}" if made else "",
-        looked=tuple(_looked(said)),
+        looked=tuple(_lookups(said)),
     )
 
 
@@ -194,7 +194,7 @@ def _given(name: str, text: str) -> GivenFile:
     return GivenFile(name=name, lines=len(lines), cut="[cut: " in text)
 
 
-def _looked(said: Sequence[Message]) -> list[LookedUp]:
+def _lookups(said: Sequence[Message]) -> list[LookedUp]:
     """What was searched and read in the last turn, in order."""
     start = max((i for i, message in enumerate(said) if begins_turn(message)), default=0)
     turn = said[start:]

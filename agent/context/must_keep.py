@@ -140,7 +140,7 @@ def kept_statements(statements: Sequence[str], known: str, *, everything: bool =
         if text.lstrip().startswith("/"):
             continue
         pieces = [piece for sentence in sentences_of([text]) for piece in _cut_up(sentence)]
-        wanted = [one for one in pieces if _says(one, everything=everything and len(text) <= PASTED_CHARS)]
+        wanted = [one for one in pieces if _is_statement(one, everything=everything and len(text) <= PASTED_CHARS)]
         for sentence in _within(wanted, MOST_OF_A_MESSAGE):
             if not notes.tells(sentence):
                 notes.add(sentence)
@@ -217,7 +217,7 @@ def is_telling(sentence: str) -> bool:
     )
 
 
-def _says(sentence: str, *, everything: bool) -> bool:
+def _is_statement(sentence: str, *, everything: bool) -> bool:
     if sentence.endswith(_ASKED):
         return False
     if is_telling(sentence):

@@ -101,7 +101,7 @@ class NoteWriter:
         for day, taint in sorted({(one.day, one.taint) for one in statements}, key=lambda key: (key[0], sorted(key[1]))):
             said = [without_controls(one.text) for one in statements if (one.day, one.taint) == (day, taint)]
             trusted = not taint and bool(self._context.taint)
-            known = await asyncio.to_thread(self._known, day, trusted=trusted)
+            known = await asyncio.to_thread(self._existing_text, day, trusted=trusted)
             kept = await asyncio.to_thread(kept_statements, said, known, everything=everything or trusted)
             if kept:
                 yield day, taint, kept
@@ -123,7 +123,7 @@ class NoteWriter:
                 log.warning("the record of untrusted text cannot be written: %s", error)
         return not (await self.add(words, note, taint)).refused
 
-    def _known(self, day: date, *, trusted: bool) -> str:
+    def _existing_text(self, day: date, *, trusted: bool) -> str:
         context = self._context
         note = context.audience.daily_note(day)
         beside = _beside(note)

@@ -223,7 +223,7 @@ class SessionContext:
 
     async def prepare(self) -> None:
         """Read the workspace files; on a session's first turn, record the notes that it starts with."""
-        files, self._listed = await asyncio.to_thread(self._look)
+        files, self._listed = await asyncio.to_thread(self._read_files)
         self._files_now = tuple(one for one in files if not self.task or one.name in TASK_FILES)
         if self.transcript.opened is None:
             notes, taint = await asyncio.to_thread(self._start_notes)
@@ -270,7 +270,7 @@ class SessionContext:
             return ""
         return file_changes.changes(self._files_known, self._files_now)
 
-    def _look(self) -> tuple[Sequence[WorkspaceFile], str]:
+    def _read_files(self) -> tuple[Sequence[WorkspaceFile], str]:
         """Return the workspace files and the list of skills, which only the owner's conversations are given. Blocks."""
         files = self.workspace.bootstrap_files(self.audience)
         closed = self.settings.sandbox.workspace_access == "none" or self.settings.prompt_mode != "full"

@@ -85,7 +85,7 @@ class ThinkingSupport:
             self._refused.add(asked)
         return (self.pick(wanted),)
 
-    def heard(self, asked: Level | None, *, thought: bool, called: bool) -> None:
+    def record_answer(self, asked: Level | None, *, thought: bool, called: bool) -> None:
         """Take note of an answer. A server that lets calls go without the thoughts that were asked for is asked for none any more.
 
         A budget has to be left out where a loop of calls was begun without thinking, and each change of it voids the

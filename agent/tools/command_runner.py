@@ -142,7 +142,7 @@ class CommandRunner(Protocol):
         """Record that a job is about to be given input that was written while text from ``sources`` was in view. Raises OSError."""
         ...
 
-    async def look(self, job: Job) -> None:
+    async def refresh_sources(self, job: Job) -> None:
         """Bring ``state.sources`` of a job up to date: files that it may read can have become untrusted since it was started."""
         ...
 

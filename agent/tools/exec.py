@@ -165,7 +165,7 @@ class Exec(CheckedTool[ExecArguments]):
     async def _goes_on(self, job: Job, context: ToolContext) -> Outcome:
         job.to_background()
         text = job.unread(max(0, context.max_chars - _LESS_THAN_ALL))
-        await self._runner.look(job)
+        await self._runner.refresh_sources(job)
         state = job.state
         told = f"[runs in the background as {state.id}, {duration(state.seconds)} so far; `process` polls, reads, writes to and kills it]"
         return Outcome(text="\n".join(filter(None, [text.rstrip("\n"), told])), details=facts(state), sources=job.state.sources)

@@ -92,7 +92,7 @@ class GrepFiles(CheckedTool[GrepArguments]):
     def _sources(self, found: list[dict[str, Any]]) -> tuple[str, ...]:
         """Return the sources of the untrusted lines among those found; of a line that was cut its whole file counts."""
         known = self._access.untrusted
-        with known.looked():
+        with known.checked_once():
             return merged(
                 *(known.of(PurePosixPath(one["path"]), one["text"] if len(one["text"]) < _WIDTH else None) for one in found)
             )

@@ -54,7 +54,7 @@ class ListFiles(CheckedTool[ListArguments]):
             else:
                 lines.append(line)
                 shown.append(path)
-        with self._access.untrusted.looked():
+        with self._access.untrusted.checked_once():
             sources = merged(*map(self._access.untrusted.of_name, shown))
         if more:
             lines.append(f"[{more:,} more; list a folder of it, or grep]")

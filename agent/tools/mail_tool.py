@@ -83,7 +83,7 @@ class Mailboxes(Protocol):
         """
         ...
 
-    def known(self, wish: MailArguments, context: ToolContext) -> str:
+    def known_outcome(self, wish: MailArguments, context: ToolContext) -> str:
         """Say what is known of a call whose outcome is not; "" if nothing. Quick."""
         ...
 
@@ -128,7 +128,7 @@ class MailTool(CheckedTool[MailArguments]):
     def known_of(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         """Say what is known of a mail whose sending was interrupted."""
         wish = self.checked(arguments)
-        return self._mailboxes.known(wish, context) if wish is not None and wish.action in SENDS else ""
+        return self._mailboxes.known_outcome(wish, context) if wish is not None and wish.action in SENDS else ""
 
     async def act(self, arguments: MailArguments, context: ToolContext) -> Outcome:
         """Do it."""

@@ -101,7 +101,7 @@ class MemoryGet(CheckedTool[GetArguments]):
 
 def _sources(access: FileToolContext, hits: Sequence[Hit]) -> tuple[str, ...]:
     """Return the sources of the untrusted text in search results. A hit may begin within a line, so the lines of its file are looked at."""
-    with access.untrusted.looked():
+    with access.untrusted.checked_once():
         return merged(*(_sources_of(access, hit) for hit in hits))
 
 

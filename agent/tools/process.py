@@ -107,7 +107,7 @@ class ProcessTool(CheckedTool[ProcessArguments]):
                 return await self._poll(job, min(arguments.timeout, MAX_WAIT), room)
             case "log":
                 text = await job.lines(arguments.offset, arguments.limit, room)
-                await self._runner.look(job)
+                await self._runner.refresh_sources(job)
                 return _job_outcome(text, job)
             case "kill" | "remove":
                 return await self._kill(job, forget=arguments.action == "remove")
@@ -143,7 +143,7 @@ class ProcessTool(CheckedTool[ProcessArguments]):
         if not text and seconds and job.state.status == "running":
             await job.wait(seconds, output=True)
             text = job.unread(room)
-        await self._runner.look(job)
+        await self._runner.refresh_sources(job)
         return _job_outcome(text or "(nothing new)", job)
 
     async def _write(self, job: Job, arguments: ProcessArguments, context: ToolContext, room: int) -> Outcome:
@@ -165,7 +165,7 @@ class ProcessTool(CheckedTool[ProcessArguments]):
             return failed(f"not written to {job.state.id}: {refusal}")
         await job.wait(1.0, output=True)
         text = job.unread(room)
-        await self._runner.look(job)
+        await self._runner.refresh_sources(job)
         return _job_outcome(text or "(written; nothing new yet)", job)
 
     async def _kill(self, job: Job, *, forget: bool) -> Outcome:

@@ -68,7 +68,7 @@ class UnfinishedCommands:
                 self.drop(one)
 
     @contextmanager
-    def looked(self) -> Iterator[None]:
+    def checked_once(self) -> Iterator[None]:
         """See ``Unfinished``."""
         state = vars(self._here)
         if state.get("looked"):
@@ -90,7 +90,7 @@ class UnfinishedCommands:
         """Have questions within answered without what this command wrote; give the times since when others may have written."""
         state = vars(self._here)
         former = state.get("without")
-        with self.looked():
+        with self.checked_once():
             state["without"] = name
             try:
                 yield [watch.since for watch in self._tainted()]

@@ -41,7 +41,7 @@ class Unfinished(Protocol):
 
     def __bool__(self) -> bool: ...
 
-    def looked(self) -> AbstractContextManager[None]:
+    def checked_once(self) -> AbstractContextManager[None]:
         """Look once for all questions within what has come within reach of commands that had nothing untrusted there."""
         ...
 
@@ -200,10 +200,10 @@ class UntrustedFiles:
         return min((max(there, since) for recorded, there in self._times if recorded >= since), default=None)
 
     @contextmanager
-    def looked(self) -> Iterator[None]:
+    def checked_once(self) -> Iterator[None]:
         """Look at the commands that run once for all that is asked within, which was read before. Not to be held over an ``await``."""
         if self.unfinished:
-            with self.unfinished.looked():
+            with self.unfinished.checked_once():
                 yield
         else:
             yield
@@ -243,7 +243,7 @@ class UntrustedFiles:
         """Return the paths below a folder of which commands that run have something to say."""
         if not self.unfinished:
             return []
-        with self.unfinished.looked():
+        with self.unfinished.checked_once():
             found = self.unfinished.below(folder)
         return [PurePosixPath(str(path).casefold()) for path, marks in found.items() if wanted(marks)]
 
@@ -265,7 +265,7 @@ class UntrustedFiles:
         recorded = self._recorded(path)
         if not self.unfinished:
             return recorded
-        with self.unfinished.looked():
+        with self.unfinished.checked_once():
             return joined([recorded, self.unfinished.marks(path, text)])
 
     def _recorded(self, path: PurePosixPath) -> dict[str, tuple[str, ...]]:

@@ -210,7 +210,7 @@ class ChatConnection:
                     del read[: end + 1]
                     searched = 0
                     if line.startswith(_DATA):
-                        self._hear(json.loads(line[len(_DATA) :]))
+                        self._take_event(json.loads(line[len(_DATA) :]))
                 searched = len(read)
                 if searched > EVENT_BYTES:
                     self._broken("an event is too long")
@@ -225,7 +225,7 @@ class ChatConnection:
     def _broken(self, why: str) -> None:
         self._lost = LinkLost(f"the connection to the gateway was lost: {why}", hint=self._lost.hint)
 
-    def _hear(self, event: dict[str, Any]) -> None:
+    def _take_event(self, event: dict[str, Any]) -> None:
         if "frame" in event:
             self._events.put_nowait(from_json(event))
         elif "closing" in event:

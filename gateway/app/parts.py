@@ -239,7 +239,7 @@ class GatewayParts:
             queue=self.queue,
             running=self._running,
             rights=self._rights,
-            confined=self.sandbox.known,
+            confined=self.sandbox.known_standing,
             decisions=self.approvals.decisions,
             stopping=self.subagents.stopping,
             further=self._further_command,

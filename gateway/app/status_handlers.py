@@ -77,7 +77,9 @@ class StatusHandlers:
             "agents": {agent.id: agent.facts() for agent in self._agents.values()},
             "channels": self._channels(),
             "settings": self._reload.facts(),
-            "commands": {agent: asdict(known) for agent in self._agents if (known := self._sandbox.known(agent)) is not None},
+            "commands": {
+                agent: asdict(known) for agent in self._agents if (known := self._sandbox.known_standing(agent)) is not None
+            },
             "inbox": {"waiting": tally.waiting},
             "turns": {"running": tally.running, "suspended": tally.suspended},
             "outbox": dict(tally.outbox),

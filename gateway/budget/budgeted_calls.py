@@ -196,7 +196,7 @@ def booked(answer: AssistantMessage, *, sent: int, said: int, price: Price) -> S
     if usage is None and answer.failure is not None and not said and answer.failure.kind not in _CHARGED:
         return Spent(cost=0.0)
     ours = _estimate(answer, sent, said)
-    believed = ours if usage is None else _believed(usage, ours)
+    believed = ours if usage is None else _plausible(usage, ours)
     changed = usage is None or believed is not usage
     told = usage.cost if usage is not None and usage.cost is not None and 0 <= usage.cost < math.inf else None
     reckoned = price.of_usage(believed)
@@ -228,7 +228,7 @@ def _estimate(answer: AssistantMessage, sent: int, said: int) -> Usage:
     return Usage(input=sent, output=max(sum(map(token_estimate.estimate, (*words, *asked))), said // CHARS_A_TOKEN))
 
 
-def _believed(told: Usage, ours: Usage) -> Usage:
+def _plausible(told: Usage, ours: Usage) -> Usage:
     """Return the provider's usage, with implausible figures replaced by our estimate."""
     figures = (told.input, told.output, told.cache_read, told.cache_write)
     short = told.prompt < PLAUSIBLE * ours.prompt

@@ -147,9 +147,9 @@ class DavClient:
     async def _report(self, collection: Collection, query: bytes, data: str) -> Sequence[Resource]:
         found = await self._multistatus("REPORT", collection.url, query, "1")
         return [
-            Resource(url=self._url(collection.url, one.href), etag=one.said(dav("getetag")), text=text)
+            Resource(url=self._url(collection.url, one.href), etag=one.text_of(dav("getetag")), text=text)
             for one in found
-            if (text := one.said(data))
+            if (text := one.text_of(data))
         ]
 
     async def _home(self, kind: Kind) -> tuple[str | None, Response | None]:
@@ -176,13 +176,13 @@ class DavClient:
 
     async def _home_from(self, start: str, here: Sequence[Response], home: str, asked: str) -> str | None:
         for one in here:
-            if href := one.said(home, dav("href")):
+            if href := one.text_of(home, dav("href")):
                 return self._url(start, href)
-        principal = next((href for one in here if (href := one.said(dav("current-user-principal"), dav("href")))), "")
+        principal = next((href for one in here if (href := one.text_of(dav("current-user-principal"), dav("href")))), "")
         if not principal:
             return None
         at = self._url(start, principal)
-        found = next((href for one in await self._properties(at, "0", asked) if (href := one.said(home, dav("href")))), "")
+        found = next((href for one in await self._properties(at, "0", asked) if (href := one.text_of(home, dav("href")))), "")
         return self._url(at, found) if found else None
 
     async def _properties(self, url: str, depth: str, *names: str) -> Sequence[Response]:
@@ -303,7 +303,7 @@ def _is(one: Response, kind: Kind) -> bool:
 
 def _collection(url: str, one: Response, kind: Kind) -> Collection:
     last = unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])
-    name = " ".join(one.said(dav("displayname")).split())[:80] or last or kind
+    name = " ".join(one.text_of(dav("displayname")).split())[:80] or last or kind
     privileges = one.properties.first(dav("current-user-privilege-set"))
     return Collection(url=url, name=name, writable=privileges is None or _may_write(privileges))
 

@@ -44,7 +44,7 @@ class Node:
             found = next(found.all(tag), None) if found is not None else None
         return found
 
-    def said(self, *path: str) -> str:
+    def text_of(self, *path: str) -> str:
         """Return the text of the first element below, without blanks around it; "" if there is none."""
         found = self.first(*path)
         return found.text.strip() if found is not None else ""
@@ -137,9 +137,9 @@ class Response:
     status: int
     properties: Node
 
-    def said(self, *path: str) -> str:
+    def text_of(self, *path: str) -> str:
         """Return the text of a property."""
-        return self.properties.said(*path)
+        return self.properties.text_of(*path)
 
 
 def responses(root: Node) -> Sequence[Response]:
@@ -152,9 +152,9 @@ def responses(root: Node) -> Sequence[Response]:
 def _response(one: Node) -> Response:
     found = Node("")
     for stat in one.all(dav("propstat")):
-        if _status(stat.said(dav("status"))) // 100 == 2 and (properties := stat.first(dav("prop"))) is not None:  # noqa: PLR2004
+        if _status(stat.text_of(dav("status"))) // 100 == 2 and (properties := stat.first(dav("prop"))) is not None:  # noqa: PLR2004
             found.children += properties.children
-    return Response(one.said(dav("href")), _status(one.said(dav("status"))), found)
+    return Response(one.text_of(dav("href")), _status(one.text_of(dav("status"))), found)
 
 
 def _status(line: str) -> int:

@@ -203,7 +203,7 @@ def _tell_usage(wrong: click.ClickException, *, as_json: bool) -> int:
     if context and context.command_path.endswith(" agent") and "extra argument" in wrong.format_message():
         hint = 'Give the message with -m: homebody agent -m "..."'
     kind = errors.UsageError if isinstance(wrong, click.UsageError) else errors.HomebodyError
-    return _tell(kind(wrong.format_message(), hint=hint), as_json=as_json)
+    return _print_error(kind(wrong.format_message(), hint=hint), as_json=as_json)
 
 
 def _tell_any(error: Exception, arguments: Sequence[str], *, as_json: bool) -> int:
@@ -211,16 +211,16 @@ def _tell_any(error: Exception, arguments: Sequence[str], *, as_json: bool) -> i
     if known is not None:
         if isinstance(known, errors.StorageFailed):
             _silence(sys.stdout)
-        return _tell(known, as_json=as_json)
+        return _print_error(known, as_json=as_json)
     if "-v" in arguments or "--verbose" in arguments:
         import traceback
 
         traceback.print_exception(error)
     hint = "This is a bug. Run the command again as `homebody -v ...` for a traceback, and please report it."
-    return _tell(errors.HomebodyError(f"unexpected {type(error).__name__}: {error}", hint=hint), as_json=as_json)
+    return _print_error(errors.HomebodyError(f"unexpected {type(error).__name__}: {error}", hint=hint), as_json=as_json)
 
 
-def _tell(error: errors.HomebodyError, *, as_json: bool) -> int:
+def _print_error(error: errors.HomebodyError, *, as_json: bool) -> int:
     try:
         print(errors.error_text(error, as_json=as_json), file=sys.stderr, flush=True)  # noqa: T201 -- the one place that prints errors
     except OSError:  # nobody can be told; the exit code still says it

@@ -99,7 +99,7 @@ class _Served:
             given = await self._answer(name, arguments)
         except HomebodyError as error:
             return Given(" ".join(filter(None, [str(error), error.hint])), is_error=True)
-        return replace(given, text=(await asyncio.to_thread(self._known)).text(given.text))
+        return replace(given, text=(await asyncio.to_thread(self._known_secrets)).text(given.text))
 
     async def _answer(self, name: str, arguments: dict[str, Any]) -> Given:
         from gateway.base.state_lock import describe
@@ -147,7 +147,7 @@ class _Served:
             )
             yield SharedAgent(id=self._agent, tools=Toolbox(tools), store=store, zone=owner_zone(profile), clock=SystemClock())
 
-    def _known(self) -> Redactor:
+    def _known_secrets(self) -> Redactor:
         if self._redactor is None:
             from gateway.app.dependencies import known_secrets
             from gateway.logs.redaction import Redactor

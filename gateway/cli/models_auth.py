@@ -91,7 +91,7 @@ def remove(invocation: Invocation, profile_id: str, agent_id: str | None, as_jso
         raise UsageError(
             f"there is no key {profile_id!r} in {profiles.file(agent_id).path}",
             hint=_elsewhere(invocation, profiles, profile_id)
-            or f"There is: {_known(profiles, agent_id)}. `homebody auth list` lists all.",
+            or f"There is: {_profile_names(profiles, agent_id)}. `homebody auth list` lists all.",
         )
     came = taken_over(invocation)
     if as_json:
@@ -101,7 +101,7 @@ def remove(invocation: Invocation, profile_id: str, agent_id: str | None, as_jso
     _told_gateway(came)
 
 
-def _known(profiles: Profiles, agent_id: str | None) -> str:
+def _profile_names(profiles: Profiles, agent_id: str | None) -> str:
     return ", ".join(profiles.file(agent_id).profiles()) or "none"
 
 

@@ -32,7 +32,9 @@ def pairing() -> None:
 @pass_invocation
 def list_(invocation: Invocation, channel: str | None, as_json: bool) -> None:
     """Show pending requests and approved people."""
-    _tell(_ask(invocation, "pairing.list", channel=channel), partial(_listed, local=invocation.local_time), as_json=as_json)
+    _print_facts(
+        _ask(invocation, "pairing.list", channel=channel), partial(_listed, local=invocation.local_time), as_json=as_json
+    )
 
 
 @pairing.command()
@@ -43,7 +45,7 @@ def list_(invocation: Invocation, channel: str | None, as_json: bool) -> None:
 @pass_invocation
 def approve(invocation: Invocation, channel: str, code: str, owner: bool, as_json: bool) -> None:
     """Approve the person with CODE on CHANNEL. The first one becomes the owner; others are guests with separate sessions."""
-    _tell(_ask(invocation, "pairing.approve", channel=channel, code=code, owner=owner), _approved, as_json=as_json)
+    _print_facts(_ask(invocation, "pairing.approve", channel=channel, code=code, owner=owner), _approved, as_json=as_json)
 
 
 @pairing.command()
@@ -53,7 +55,7 @@ def approve(invocation: Invocation, channel: str, code: str, owner: bool, as_jso
 @pass_invocation
 def revoke(invocation: Invocation, channel: str, sender: str, as_json: bool) -> None:
     """Revoke the access of the person with id SENDER on CHANNEL."""
-    _tell(_ask(invocation, "pairing.revoke", channel=channel, sender=sender), _revoked, as_json=as_json)
+    _print_facts(_ask(invocation, "pairing.revoke", channel=channel, sender=sender), _revoked, as_json=as_json)
 
 
 def _ask(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def _ask(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
     return call_ledger(invocation, handlers, call, **arguments)
 
 
-def _tell(facts: dict[str, Any], told: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:
+def _print_facts(facts: dict[str, Any], told: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:
     tell(facts, told(facts), as_json=as_json)
 
 

@@ -32,7 +32,7 @@ def sandbox() -> None:
 @pass_invocation
 def explain(invocation: Invocation, *, agent_id: str | None, as_json: bool) -> None:
     """Show what a command can see, write, reach and use, for each origin of a turn, and why."""
-    facts = _asked(invocation, "explain", agent_id)
+    facts = _ask_gateway(invocation, "explain", agent_id)
     tell(facts, "\n".join(_explained(facts)), as_json=as_json)
 
 
@@ -42,12 +42,12 @@ def explain(invocation: Invocation, *, agent_id: str | None, as_json: bool) -> N
 @pass_invocation
 def check(invocation: Invocation, *, agent_id: str | None, as_json: bool) -> int:
     """Run a command that tries to reach what it must not. Exit code 1 if it reached anything, or commands are not confined."""
-    facts = _asked(invocation, "check", agent_id)
+    facts = _ask_gateway(invocation, "check", agent_id)
     tell(facts, "\n".join(_checked(facts)), as_json=as_json)
     return 0 if facts["holds"] else 1
 
 
-def _asked(invocation: Invocation, what: str, agent: str | None) -> dict[str, Any]:
+def _ask_gateway(invocation: Invocation, what: str, agent: str | None) -> dict[str, Any]:
     """Ask the gateway that runs, as its surroundings decide (a systemd unit, a container); otherwise try it from here."""
     from gateway.base.state_lock import describe
     from gateway.cli import gateway_calls

@@ -22,7 +22,7 @@ def inbox() -> None:
 @pass_invocation
 def list_(invocation: Invocation, as_json: bool) -> None:
     """List messages that are waiting or being answered."""
-    _tell(invocation, "inbox.list", "No messages are waiting.", as_json=as_json)
+    _print_rows(invocation, "inbox.list", "No messages are waiting.", as_json=as_json)
 
 
 @inbox.command()
@@ -30,7 +30,7 @@ def list_(invocation: Invocation, as_json: bool) -> None:
 @pass_invocation
 def missed(invocation: Invocation, as_json: bool) -> None:
     """List recent messages that failed or were skipped, with the reason."""
-    _tell(invocation, "inbox.missed", "No recent message failed.", as_json=as_json)
+    _print_rows(invocation, "inbox.missed", "No recent message failed.", as_json=as_json)
 
 
 @inbox.command()
@@ -43,7 +43,7 @@ def retry(invocation: Invocation, number: int, as_json: bool) -> None:
     tell(facts, f"Message {number} is queued and will be answered.", as_json=as_json)
 
 
-def _tell(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> None:
+def _print_rows(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> None:
     rows = _call(invocation, call)["inbox"]
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))

@@ -80,7 +80,7 @@ class MemoryCommand:
                 case "":
                     return await self._shown(message)
                 case "forget":
-                    return await self._asked(rest, message), ()
+                    return await self._request_deletion(rest, message), ()
                 case "allow" | "deny":
                     return await self._decided(verb, rest, message), ()
         except StorageFailed as error:
@@ -102,7 +102,7 @@ class MemoryCommand:
         buttons = [button for one in requests for button in _buttons(one)]
         return "My notes are Markdown in my workspace:\n\n" + "\n".join(lines) + more + waiting, buttons
 
-    async def _asked(self, phrase: str, message: RoutedMessage) -> str:
+    async def _request_deletion(self, phrase: str, message: RoutedMessage) -> str:
         """Pass a wish on to the owner; an owner's own is carried out."""
         inbound, route = message.inbound, message.route
         if inbound.conversation.kind != "group":
@@ -131,7 +131,7 @@ class MemoryCommand:
         if place is None:
             return "I cannot reach my owner at the moment, who has to confirm this. Ask again later."
         await self._requests.put(request)
-        await self._say(place, _question(request), f"f.{request.id}.q", _buttons(request))
+        await self._send(place, _question(request), f"f.{request.id}.q", _buttons(request))
         return "My owner is asked to confirm that. I say here when it is done."
 
     async def _decided(self, verb: str, name: str, message: RoutedMessage) -> str:
@@ -144,7 +144,7 @@ class MemoryCommand:
             self._begin(request)
             return "I remove that now, and say in the group when it is done."
         await self._requests.remove(request.id)
-        await self._say(
+        await self._send(
             _place(request), f"{_who(request)}: my owner did not confirm that I forget your words.", f"f.{request.id}.n"
         )
         return "Nothing is removed, and they are told."
@@ -166,18 +166,18 @@ class MemoryCommand:
                 f"🧽 {_who(request)}: removed {counted(removed.messages, 'message')} of yours from what I keep of this group, and "
                 f"{counted(removed.lines, 'line')} of notes. What you said remains on {_place(request).channel} itself."
             )
-            await self._say(_place(request), told, f"f.{request.id}.d")
+            await self._send(_place(request), told, f"f.{request.id}.d")
             await self._requests.remove(request.id)
             await self._no_trace()
         except (HomebodyError, OSError) as error:
             log.warning("words could not be removed: %s", error)
-            await self._say(
+            await self._send(
                 _place(request), f"{_who(request)}: not all could be removed ({error}). My owner can try again.", None
             )
         finally:
             self._at_work.discard(request.id)
 
-    async def _say(self, place: ChatAddress, text: str, key: str | None, buttons: Sequence[Button] = ()) -> None:
+    async def _send(self, place: ChatAddress, text: str, key: str | None, buttons: Sequence[Button] = ()) -> None:
         pieces = self._channel(place).chunks(text)
         chunks = [
             NewOutbound(

@@ -62,14 +62,14 @@ def _shapes(shapes: Any, size: tuple[int, int], notes: list[str], depth: int) ->
     for shape in shapes:
         if _unseen(shape, size if depth == 0 else (0, 0)):
             note = "shapes that a slide does not show were left out"
-            notes += [] if note in notes or not _says(shape) else [note]
+            notes += [] if note in notes or not _has_text(shape) else [note]
         elif hasattr(shape, "shapes") and depth < _DEEPEST:
             yield from _shapes(shape.shapes, size, notes, depth + 1)
         else:
             yield shape
 
 
-def _says(shape: Any) -> bool:
+def _has_text(shape: Any) -> bool:
     return hasattr(shape, "shapes") or bool(getattr(shape, "has_text_frame", False) and shape.text_frame.text.strip())
 
 

@@ -57,7 +57,7 @@ def plain(value: str) -> str:
 
 
 def _value(payload: Payload, name: str) -> str:
-    found = _found(payload.value, name)
+    found = _value_at(payload.value, name)
     if found is None and name == WHOLE:
         return payload.text
     if isinstance(found, str):
@@ -65,7 +65,7 @@ def _value(payload: Payload, name: str) -> str:
     return "?" if found is None else json.dumps(found, ensure_ascii=False)
 
 
-def _found(value: Any, name: str) -> Any:
+def _value_at(value: Any, name: str) -> Any:
     """Return the value at a path such as ``alert.labels.0``, or None. A field whose own name has dots is found too."""
     if isinstance(value, dict) and name in value:
         return value[name]

@@ -74,7 +74,7 @@ class AgentJobs:
             return self._job_outcome(await self._added(wish, context), context)
         if wish.action == "list":
             return self._listed(await self._visible(context), context)
-        found = await self._found(wish, context)
+        found = await self._job_named(wish, context)
         if wish.action == "run":
             return await self._ran(found, context)
         if wish.action == "log":
@@ -179,7 +179,7 @@ class AgentJobs:
         jobs = await self._service.list(self._agent)
         return [job for job in jobs if context.audience.kind == "owner" or job.audience == context.audience]
 
-    async def _found(self, wish: CronArguments, context: ToolContext) -> Job:
+    async def _job_named(self, wish: CronArguments, context: ToolContext) -> Job:
         wanted = (wish.job or "").strip().strip("“”\"'").casefold()
         jobs = await self._visible(context)
         found = [job for job in jobs if job.id == wanted] or [job for job in jobs if job.name.casefold() == wanted]
@@ -191,7 +191,7 @@ class AgentJobs:
         raise UsageError(f"there is no job {wish.job!r} here", hint=f"There is: {there}" if there else "There are no jobs yet.")
 
     def _found_from_thread(self, wish: CronArguments, context: ToolContext) -> Job:
-        return asyncio.run_coroutine_threadsafe(self._found(wish, context), self._loop).result(_PATIENCE)
+        return asyncio.run_coroutine_threadsafe(self._job_named(wish, context), self._loop).result(_PATIENCE)
 
     async def _ran(self, job: Job, context: ToolContext) -> Outcome:
         runs = await self._service.log(job.id, 1)

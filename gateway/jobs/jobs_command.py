@@ -50,14 +50,14 @@ class JobsCommand:
             return self._listed(jobs, route)
         if words[0] in _DOES and len(words) == 1:
             raise UsageError(f"/jobs {words[0]} needs the id of a job", hint=_USAGE)
-        job = _found(jobs, words[1] if words[0] in _DOES else words[0])
+        job = _job_named(jobs, words[1] if words[0] in _DOES else words[0])
         match words:
             case [_]:
                 return await self._shown(job, route)
             case ["run", _]:
                 return await self._ran(job, route, request), ()
             case ["remove", _]:
-                return _asked(job)
+                return _removal_question(job)
         return await self._altered(job, words, route)
 
     async def _altered(self, job: Job, words: Sequence[str], route: Route) -> Reply:
@@ -112,7 +112,7 @@ def _whose(route: Route) -> str:
     return "your" if route.audience.kind == "owner" else "my owner's"
 
 
-def _asked(job: Job) -> Reply:
+def _removal_question(job: Job) -> Reply:
     yes = Button(label="🗑 Yes, remove it", value=f"/jobs remove {job.id} yes")
     return f"Remove the {kind_of(job)} “{job.name}” ({job.id})? It cannot be brought back.", (
         yes,
@@ -120,7 +120,7 @@ def _asked(job: Job) -> Reply:
     )
 
 
-def _found(jobs: Sequence[Job], which: str) -> Job:
+def _job_named(jobs: Sequence[Job], which: str) -> Job:
     found = next((job for job in jobs if job.id == which.casefold()), None)
     if found is None and which.isdecimal() and 0 < int(which) <= len(jobs):
         return jobs[int(which) - 1]

@@ -81,10 +81,10 @@ class AgentMail:
         handlers = {"folders": self._folders, "read": self._read, "save": self._save, "move": self._move, "mark": self._mark}
         return await handlers.get(wish.action, self._list)(wish, context)
 
-    def known(self, wish: MailArguments, context: ToolContext) -> str:
+    def known_outcome(self, wish: MailArguments, context: ToolContext) -> str:
         """See the protocol."""
         try:
-            return self._sender.known(self._writer.approved(wish, context))
+            return self._sender.progress_of(self._writer.approved(wish, context))
         except MailRefused:
             return ""
 

@@ -67,7 +67,7 @@ class LetterWriter:
         """
         key = record_key(context.session, context.turn, context.call)
         record = self._records.load(key)
-        if record is None or record.wish != _asked(wish):
+        if record is None or record.wish != _request_key(wish):
             raise MailRefused(self._refusals.get(key) or "this mail was not prepared, so it is not sent; call mail again")
         return key
 
@@ -79,7 +79,7 @@ class LetterWriter:
         Raises:
             MailRefused: it cannot be written, or not be sent.
         """
-        key, asked = record_key(context.session, context.turn, context.call), _asked(wish)
+        key, asked = record_key(context.session, context.turn, context.call), _request_key(wish)
         record = self._records.load(key)
         if record is not None and record.wish == asked:
             return record
@@ -123,7 +123,7 @@ class LetterWriter:
             summary=composing.headline(letter),
             details=composing.shown(letter),
             made=at.isoformat(),
-            wish=_asked(wish),
+            wish=_request_key(wish),
             original=answered.written(alone=False) if answered else "",
             draft=wish.draft,
         )
@@ -191,7 +191,7 @@ class LetterWriter:
         return tuple(found)
 
 
-def _asked(wish: MailArguments) -> str:
+def _request_key(wish: MailArguments) -> str:
     return json.dumps(wish.model_dump(mode="json"), sort_keys=True)
 
 

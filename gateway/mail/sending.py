@@ -64,7 +64,7 @@ class MailSender:
             task.add_done_callback(lambda _: self._running.pop(key, None))
         return await asyncio.shield(self._running[key])
 
-    def known(self, key: str) -> str:
+    def progress_of(self, key: str) -> str:
         """Say how far a mail came, in a sentence."""
         record = self._records.load(key)
         if record is None:

@@ -135,7 +135,7 @@ class MailWatcher:
         connection = self._connection = imap_connection()(self.account, monotonic=self._monotonic)
         try:
             while not self._stopped.is_set():
-                self._look(connection)
+                self._announce_new(connection)
                 self.state, self.trouble = "watching", ""
                 self._wait(connection)
         finally:
@@ -161,7 +161,7 @@ class MailWatcher:
         if not self._stopped.is_set():
             connection.stop_idle()
 
-    def _look(self, connection: ImapConnection) -> None:
+    def _announce_new(self, connection: ImapConnection) -> None:
         """Announce what came since the last look."""
         connection.begin()
         selected = connection.select(connection.named(self.account.watch_folder))

@@ -48,7 +48,7 @@ class ModelFactsCache:
         learnt = self._models.get(model, {}).get("calibration")
         return Calibration(**learnt) if learnt else Calibration.for_model(model)
 
-    async def told(self, model: str, window: int, max_output: int) -> None:
+    async def record(self, model: str, window: int, max_output: int) -> None:
         """Take note of what a provider told."""
         if self.limits(model) != (window, max_output):
             self._models.setdefault(model, {}).update(window=window, maxOutput=max_output)

@@ -77,14 +77,14 @@ async def ask(place: ResolvedModel, key: Key) -> tuple[dict[str, Any], Failure |
     finally:
         await model.close()
     answer = without_key(answer, key)
-    return _facts(model, answer) | {"key": _said(key), "firstMs": first, "ms": whole}, answer.failure
+    return _facts(model, answer) | {"key": _key_label(key), "firstMs": first, "ms": whole}, answer.failure
 
 
 def failed(place: ResolvedModel, key: Key, failure: Failure, *, others: int = 0) -> HomebodyError:
     """Return the error for a call that failed, with the command that mends it. ``others``: how many keys were rejected before."""
     if failure.kind == "auth":
         also = f", nor {others} others before it" if others else ""
-        where = f"{key.label}{also}" if _said(key) else place.base_url
+        where = f"{key.label}{also}" if _key_label(key) else place.base_url
         return NoModel(failure.message.rstrip("."), where=where, hint=_renewed(place, key))
     kind = NoModel if failure.kind in {"unknown_model", "billing"} else HomebodyError
     return kind(failure.message.rstrip("."), where=f"{place.name} at {place.base_url}", hint=failure.hint)
@@ -99,7 +99,7 @@ def _renewed(place: ResolvedModel, key: Key) -> str:
     return f"export {key.label}=..." if key.origin == "environment" else f"homebody models auth add {place.provider}"
 
 
-def _said(key: Key) -> str | None:
+def _key_label(key: Key) -> str | None:
     return None if key.origin == "none needed" else key.label
 
 

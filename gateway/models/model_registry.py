@@ -238,7 +238,7 @@ class ModelRegistry:
 
         async def answered(place: ResolvedModel, model: Model) -> None:
             if place.facts.assumed:
-                await self.learnt.told(place.name, model.window, model.max_output)
+                await self.learnt.record(place.name, model.window, model.max_output)
 
         return StackParts(
             clock=self._clock,

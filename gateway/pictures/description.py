@@ -71,14 +71,14 @@ class PictureDescriptions:
         text = await asyncio.to_thread(self._kept.get, name)
         if text is not None:
             return Description(text=text)
-        found = await self._asked(model, picture)
+        found = await self._describe(model, picture)
         if found.text:
             await asyncio.to_thread(self._kept.put, name, found.text)
         else:
             log.warning("a picture in %s was not described: %s", session, found.trouble)
         return found
 
-    async def _asked(self, model: Model, picture: Image) -> Description:
+    async def _describe(self, model: Model, picture: Image) -> Description:
         message = UserMessage(content=(Text(text=WISH), picture), at=self._clock.now())
         system = (Segment(name="task", text=TASK),)
         request = Request(system=system, tools=(), messages=(message,), max_output=MAX_TOKENS, cached=False)

@@ -88,9 +88,9 @@ class Router:
             UsageError: a hint names an unknown agent or an invalid session.
         """
         hints = inbound.hints if actor.local else {}
-        agent = self._known(hints[AGENT_HINT]) if hints.get(AGENT_HINT) else None
+        agent = self._checked_agent(hints[AGENT_HINT]) if hints.get(AGENT_HINT) else None
         if wish := hints.get(SESSION_HINT, "").strip().lower():
-            return self._wished(wish, agent)
+            return self._route_by_name(wish, agent)
         return self.route(agent or self.answering(inbound.conversation)[0], inbound.conversation, actor)
 
     def routes(self, inbound: Inbound, actor: Actor) -> list[Route]:
@@ -106,7 +106,7 @@ class Router:
             UsageError: a program asked an agent that is gone.
         """
         if conversation.channel == API:
-            return (self._known(api_agent(conversation)),)
+            return (self._checked_agent(api_agent(conversation)),)
         places = (conversation, *self._formers(conversation))
         for place in places:
             named = [agent for agent in audience_of_all(self._broadcast, place) if agent in self._agents]
@@ -182,10 +182,10 @@ class Router:
     def _names_somebody(self, part: str) -> bool:
         return any(_part(name) == part for name in self._links)
 
-    def _wished(self, wish: str, agent: str | None) -> Route:
+    def _route_by_name(self, wish: str, agent: str | None) -> Route:
         """A session by name: a full key, or a word that becomes ``agent:<id>:<word>``."""
         if wish.startswith("agent:"):
-            named = self._known(wish.split(":")[1])
+            named = self._checked_agent(wish.split(":")[1])
             if agent is not None and named != agent:
                 raise UsageError(
                     f"session {wish!r} belongs to agent {named!r}, not {agent!r}",
@@ -202,7 +202,7 @@ class Router:
             )
         return Route(agent=agent, session=key, audience=self.audience(key))
 
-    def _known(self, agent: str) -> str:
+    def _checked_agent(self, agent: str) -> str:
         wanted = agent.strip().lower()
         if wanted not in self._agents:
             raise unknown_agent(agent, sorted(self._agents))

@@ -175,12 +175,12 @@ class AgentCommands:
             job.add_sources(sources)
             await asyncio.to_thread(self._prepare, job, job.audience, self.facts.access())
 
-    async def look(self, job: Job) -> None:
+    async def refresh_sources(self, job: Job) -> None:
         """See ``CommandRunner``."""
         if isinstance(job, RunningJob) and not job.state.sources:
-            await asyncio.to_thread(self._look, job)
+            await asyncio.to_thread(self._check_reach, job)
 
-    def _look(self, job: RunningJob) -> None:
+    def _check_reach(self, job: RunningJob) -> None:
         """Find what has come within reach of a command that had nothing untrusted there. Blocks."""
         files, unfinished = self._files, self._unfinished
         if files is None or unfinished is None:
@@ -198,7 +198,7 @@ class AgentCommands:
     def _look_for_others(self, job: RunningJob) -> None:
         """Find it for somebody who asks about a file that the command may have written. Blocks."""
         try:
-            self._look(job)
+            self._check_reach(job)
         except OSError as error:
             log.warning(_OUTPUT_NOT_RECORDED, error)
 
@@ -266,7 +266,7 @@ class AgentCommands:
     async def written(self, job: RunningJob) -> None:
         """Record which files a command changed that may have put untrusted text into them."""
         try:
-            await self.look(job)
+            await self.refresh_sources(job)
         except OSError as error:
             log.warning(_OUTPUT_NOT_RECORDED, error)
         await asyncio.to_thread(self._end, job.id)

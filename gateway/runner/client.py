@@ -86,7 +86,7 @@ class Process:
         while (chunk := await self._chunks.get()) is not None:
             yield chunk
             self.waiting -= len(chunk)
-            self._runner.say(frames.packed_count(frames.SEEN, self.number, len(chunk)))
+            self._runner.send_frame(frames.packed_count(frames.SEEN, self.number, len(chunk)))
 
     async def exit(self) -> Exit:
         """Wait for the end. Raises NotStarted where the command could not be executed."""
@@ -103,18 +103,18 @@ class Process:
             return False
         self._unread += len(data)
         for start in range(0, len(data), _PIECE):
-            self._runner.say(frames.packed(frames.INPUT, self.number, data[start : start + _PIECE]))
+            self._runner.send_frame(frames.packed(frames.INPUT, self.number, data[start : start + _PIECE]))
         return True
 
     def end_input(self) -> None:
         """Close the command's input."""
-        self._runner.say(frames.packed(frames.END_INPUT, self.number))
+        self._runner.send_frame(frames.packed(frames.END_INPUT, self.number))
 
     def kill(self, *, grace: float = 1.0, reason: Reason = "stopped") -> None:
         """Ask all processes of the command to end, and kill them after ``grace`` seconds."""
-        self._runner.say(frames.packed_json(frames.KILL, self.number, {"grace": grace, "reason": reason}))
+        self._runner.send_frame(frames.packed_json(frames.KILL, self.number, {"grace": grace, "reason": reason}))
 
-    def heard(self, frame: Frame) -> None:
+    def take_frame(self, frame: Frame) -> None:
         """Take in what the runner says of this command."""
         if frame.kind == frames.OUTPUT:
             self._chunks.put_nowait(frame.payload)
@@ -185,10 +185,10 @@ class Runner:
             if len(message) > frames.LONGEST:
                 del self._processes[process.number]
                 raise NotStarted("the command is too long", errno=7)
-            self.say(message)
+            self.send_frame(message)
         return process
 
-    def say(self, data: bytes) -> None:
+    def send_frame(self, data: bytes) -> None:
         """Send a frame. Without a runner process it is lost, as the command that it is meant for is."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(data)
@@ -248,7 +248,7 @@ class Runner:
         try:
             while data := await reader.read(_READ):
                 for frame in unpacker.feed(data):
-                    self._heard(frame)
+                    self._dispatch(frame)
         except (OSError, frames.BrokenFrame) as error:
             log.warning("the runner process cannot be understood: %s", error)
         finally:
@@ -257,11 +257,11 @@ class Runner:
                 self._lost()
             _reap(popen)
 
-    def _heard(self, frame: Frame) -> None:
+    def _dispatch(self, frame: Frame) -> None:
         process = self._processes.get(frame.job)
         if process is None:
             return
-        process.heard(frame)
+        process.take_frame(frame)
         if not process.running:
             del self._processes[frame.job]
             self._deaths = 0

@@ -148,7 +148,7 @@ class Job:
         with contextlib.suppress(OSError):
             self.link.send(json.dumps({"grace": grace, "reason": reason}).encode() + b"\n")
 
-    def hear(self) -> bool:
+    def read_reports(self) -> bool:
         """Read what the keeper reports; return False when the link has come to its end."""
         try:
             told = self.link.recv(65_536)

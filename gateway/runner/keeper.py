@@ -76,7 +76,7 @@ class Keeper:
         try:
             self._command = os.fork()
         except OSError as error:
-            self._tell({"errno": error.errno, "text": error.strerror, "file": ""})
+            self._report_and_exit({"errno": error.errno, "text": error.strerror, "file": ""})
         if not self._command:
             _execute(order["plan"], streams, self._note, keeper, terminal=order["pty"] is not None)
         for descriptor in streams:
@@ -85,7 +85,7 @@ class Keeper:
         self._link.settimeout(0.0)
         self._supervise(self._woken)
         refusal = self._note[:].rstrip(b"\0")
-        self._tell(json.loads(refusal) if refusal else self._report())
+        self._report_and_exit(json.loads(refusal) if refusal else self._report())
 
     def _supervise(self, woken: socket.socket) -> None:
         """Wait for the command, obeying orders and limits."""
@@ -96,7 +96,7 @@ class Keeper:
                 self._end("timeout", GRACE)
             if now - looked >= LOOK_EVERY:
                 looked = now
-                self._look()
+                self._check_limits()
             if self._kill_at is not None and now >= self._kill_at:
                 break
             due = [looked + LOOK_EVERY, self._kill_at or self._began + self._timeout]
@@ -121,7 +121,7 @@ class Keeper:
                 woken.recv(4096)
         return 0
 
-    def _look(self) -> None:
+    def _check_limits(self) -> None:
         """End a command that uses more than it may."""
         if self._kill_at is not None:
             return
@@ -199,7 +199,7 @@ class Keeper:
             "cpu": round(usage.ru_utime + usage.ru_stime, 3) if usage else 0.0,
         }
 
-    def _tell(self, report: dict[str, Any]) -> NoReturn:
+    def _report_and_exit(self, report: dict[str, Any]) -> NoReturn:
         """Send the report and end. By now there is nothing left to clean up."""
         with contextlib.suppress(OSError):
             self._link.settimeout(None)

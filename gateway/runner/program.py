@@ -130,14 +130,14 @@ class Runner:
             job = Job(frame.job, frame.json, spare)
         except OSError as error:
             told = {"errno": error.errno, "text": error.strerror, "file": ""}
-            self._say(frames.packed_json(frames.FAILED, frame.job, told))
+            self._send(frames.packed_json(frames.FAILED, frame.job, told))
             return
         self._jobs[frame.job] = job
-        self._say(frames.packed_json(frames.STARTED, frame.job, {"pid": job.keeper}))
+        self._send(frames.packed_json(frames.STARTED, frame.job, {"pid": job.keeper}))
         self._selector.register(job.link, selectors.EVENT_READ, lambda _: self._hear_keeper(job))
 
     def _hear_keeper(self, job: Job) -> None:
-        if not job.hear():
+        if not job.read_reports():
             self._selector.unregister(job.link)
 
     def _settle(self) -> None:
@@ -164,11 +164,11 @@ class Runner:
             wanted = selectors.EVENT_READ
         if job.input == job.output and job.wants_to_write:
             wanted |= selectors.EVENT_WRITE
-        self._want(job.output, wanted, lambda events: self._output(job, events))
+        self._watch_for(job.output, wanted, lambda events: self._output(job, events))
         if job.input is not None and job.input != job.output:
-            self._want(job.input, selectors.EVENT_WRITE if job.wants_to_write else 0, lambda _: self._input(job))
+            self._watch_for(job.input, selectors.EVENT_WRITE if job.wants_to_write else 0, lambda _: self._input(job))
 
-    def _want(self, descriptor: int, events: int, then: object) -> None:
+    def _watch_for(self, descriptor: int, events: int, then: object) -> None:
         known = self._selector.get_map().get(descriptor)
         if known is None and events:
             self._selector.register(descriptor, events, then)
@@ -182,13 +182,13 @@ class Runner:
             self._input(job)
         if events & selectors.EVENT_READ and (read := job.read()):
             self._gone_at.pop(job.number, None)
-            self._say(frames.packed(frames.OUTPUT, job.number, read))
+            self._send(frames.packed(frames.OUTPUT, job.number, read))
 
     def _input(self, job: Job) -> None:
         if written := job.write():
-            self._say(frames.packed_count(frames.TAKEN, job.number, written))
+            self._send(frames.packed_count(frames.TAKEN, job.number, written))
         if (closed := job.close_input_if_due()) is not None:
-            self._want(closed, 0, None)
+            self._watch_for(closed, 0, None)
             os.close(closed)
 
     def _reap(self) -> None:
@@ -206,7 +206,7 @@ class Runner:
                 self._spare.link.close()
                 self._spare = None
             if (job := keepers.get(pid)) is not None:
-                while job.report is None and job.hear():
+                while job.report is None and job.read_reports():
                     pass
                 job.ended = job.reaped = True
                 self._strays = self._strays or job.report is None
@@ -234,9 +234,9 @@ class Runner:
             "cpu": 0.0,
             "memory": 0,
         }
-        self._say(frames.packed_json(frames.FAILED if "errno" in report else frames.EXITED, job.number, report))
+        self._send(frames.packed_json(frames.FAILED if "errno" in report else frames.EXITED, job.number, report))
 
-    def _say(self, data: bytes) -> None:
+    def _send(self, data: bytes) -> None:
         self._unsent += data
 
     def _flush(self) -> None:
@@ -249,7 +249,7 @@ class Runner:
             self._open = False
             return
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
-        self._want(self._gateway.fileno(), wanted, self._hear_gateway)
+        self._watch_for(self._gateway.fileno(), wanted, self._hear_gateway)
 
     def _leave(self) -> None:
         """End every command. A keeper whose link closes kills all that it has."""

@@ -50,7 +50,9 @@ async def try_bubblewrap(closed: Sequence[str]) -> tuple[Bubblewrap | None, Trie
             return found, Tried(works=True, **_lacking(found, first))
         first = first or findings
     assert first is not None
-    return None, Tried(works=False, reason=f"bubblewrap does not work here: {_said(first)}", hint=why_forbidden(first.error))
+    return None, Tried(
+        works=False, reason=f"bubblewrap does not work here: {_findings_text(first)}", hint=why_forbidden(first.error)
+    )
 
 
 async def try_landlock(tmp: str, closed: Sequence[str]) -> tuple[Landlock | None, Tried]:
@@ -71,7 +73,7 @@ async def try_landlock(tmp: str, closed: Sequence[str]) -> tuple[Landlock | None
     findings = await check(confine, closed=closed)
     if findings.holds:
         return found, Tried(works=True)
-    return None, Tried(works=False, reason=f"Landlock does not work here: {_said(findings)}")
+    return None, Tried(works=False, reason=f"Landlock does not work here: {_findings_text(findings)}")
 
 
 def _variants(program: str) -> list[Bubblewrap]:
@@ -94,10 +96,10 @@ def _lacking(found: Bubblewrap, first: Findings | None) -> dict[str, str]:
     if found.proc or first is None:
         return {}
     hint = f"Containers hide parts of /proc, as do ProtectKernelTunables=, ProtectKernelLogs= and ProcSubset= of systemd. See {DOCS}."
-    return {"reason": f"commands have no /proc, as it cannot be mounted here ({_said(first)})", "hint": hint}
+    return {"reason": f"commands have no /proc, as it cannot be mounted here ({_findings_text(first)})", "hint": hint}
 
 
-def _said(findings: Findings) -> str:
+def _findings_text(findings: Findings) -> str:
     if findings.error:
         return findings.error.removeprefix("bwrap: ")
     return "a command could reach " + "; ".join(

@@ -54,7 +54,7 @@ class CommandSandbox:
             await self._try("landlock", self._try_landlock)
         return self._judge(choice)
 
-    def known(self, agent: str, *, main: bool = True) -> Standing | None:
+    def known_standing(self, agent: str, *, main: bool = True) -> Standing | None:
         """Say what `standing` would, without waiting for a trial; None when that has not ended, or there is no such agent."""
         if agent not in self._settings().agent_ids:
             return None
@@ -68,7 +68,7 @@ class CommandSandbox:
 
     def confined(self, agent: str, origin: Origin) -> bool:
         """Return whether an agent's commands are known to be confined in turns of this origin."""
-        standing = self.known(agent, main=origin == "owner")
+        standing = self.known_standing(agent, main=origin == "owner")
         return standing is not None and standing.rung != "off"
 
     async def tried(self, agent: str, origin: Origin) -> None:

@@ -48,7 +48,7 @@ def _reply(catalog: SkillCatalog, said: Sequence[str]) -> Reply:
         case []:
             return _listed(catalog.look()), ()
         case ["approve", name]:
-            return _asked(approvable(named(catalog, name), None))
+            return _approval_question(approvable(named(catalog, name), None))
         case ["approve", name, digest]:
             one = approvable(named(catalog, name), digest)
             if one.place != "bundled":
@@ -56,7 +56,7 @@ def _reply(catalog: SkillCatalog, said: Sequence[str]) -> Reply:
             return f"✅ Approved {one.name} as it is now.{_still(catalog, one)}", ()
         case [name]:
             one = named(catalog, name)[0]
-            return _asked(one) if one.state in _WAITING else (words.shown(one), ())
+            return _approval_question(one) if one.state in _WAITING else (words.shown(one), ())
         case _:
             return _USAGE, ()
 
@@ -77,7 +77,7 @@ def _listed(skills: Sequence[Skill]) -> str:
     return "\n\n".join("\n".join(part) for part in parts)
 
 
-def _asked(skill: Skill) -> Reply:
+def _approval_question(skill: Skill) -> Reply:
     """Show a skill as it is now, with a button that approves this and nothing else. Raises UsageError where it changes meanwhile."""
     if skill.state not in _WAITING:
         return f"{skill.name} needs no approval: it is {words.STATES[skill.state]}. {skill.reason}".strip(), ()

@@ -30,8 +30,8 @@ class LoopLag:
 
     def _next(self) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(loop.time() + EVERY, self._look, loop.time() + EVERY)
+        self._timer = loop.call_at(loop.time() + EVERY, self._measure, loop.time() + EVERY)
 
-    def _look(self, due: float) -> None:
+    def _measure(self, due: float) -> None:
         self.seconds.add(max(0.0, asyncio.get_running_loop().time() - due))
         self._next()

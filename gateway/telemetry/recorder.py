@@ -113,7 +113,7 @@ class Telemetry:
             told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.call.id": call}
             self.spans.record("tool", turn, seconds, told, failed=failed)
 
-    def hears(self, turn: str, emit: Callable[[Event], None]) -> Callable[[Event], None]:
+    def timing_tools(self, turn: str, emit: Callable[[Event], None]) -> Callable[[Event], None]:
         """Return ``emit`` with the tools of a turn timed."""
 
         def hear(event: Event) -> None:

@@ -167,7 +167,9 @@ class Answering:
         journal = LedgerCallLog(self._ledger.turns, context.turn.id)
         budget_guard = context.agent.budget_guard
         async with (
-            blocks.sending(conversation.transcript, self._endings.telemetry.hears(context.turn.id, showing.emit)) as emit,
+            blocks.sending(
+                conversation.transcript, self._endings.telemetry.timing_tools(context.turn.id, showing.emit)
+            ) as emit,
             contextlib.nullcontext()
             if budget_guard is None
             else budget_guard.turn(context.record.key, context.turn.id, context.spender),

@@ -95,7 +95,7 @@ class SpokenReplies:
         why = ""
         if not any(one.enclosure.name == name for one in there):
             try:
-                data = await self._asked(server, wish, text, settings)
+                data = await self._request(server, wish, text, settings)
             except SpeechFailed as failed:
                 why = str(failed)
             else:
@@ -116,7 +116,7 @@ class SpokenReplies:
             del self._alone[next(iter(self._alone))]
         self._alone[turn] = None
 
-    async def _asked(self, server: SpeechServer, wish: SpokenWish, text: str, settings: TtsSettings) -> bytes:
+    async def _request(self, server: SpeechServer, wish: SpokenWish, text: str, settings: TtsSettings) -> bytes:
         """Ask the server, and book what that costs. Raises SpeechFailed."""
         model = settings.model or _DEFAULT_MODEL[server.own]
         usd, estimated = per_thousand(model, server.base_url, settings.usd_per_thousand)

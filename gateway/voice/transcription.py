@@ -70,14 +70,14 @@ class Transcription:
         text = await asyncio.to_thread(self._kept.get, name)
         if text is None:
             try:
-                text = await self._asked(server, recording, settings, model)
+                text = await self._request(server, recording, settings, model)
             except SpeechFailed as failed:
                 log.warning("a recording of %s was not transcribed: %s", recording.session, failed)
                 return Transcript(trouble=str(failed))
             await asyncio.to_thread(self._kept.put, name, text)
         return Transcript(text=text, trouble="" if text else NOTHING, echo=settings.echo)
 
-    async def _asked(self, server: SpeechServer, recording: Recording, settings: AudioSettings, model: str) -> str:
+    async def _request(self, server: SpeechServer, recording: Recording, settings: AudioSettings, model: str) -> str:
         """Ask the server, and book what that costs. Raises SpeechFailed."""
         seconds = recording.seconds if recording.seconds is not None else len(recording.data) / BYTES_A_SECOND
         usd, estimated = per_minute(model, server.base_url, settings.usd_per_minute)

@@ -52,7 +52,7 @@ async def test_a_window_that_was_told_is_known_before_the_first_call_of_the_next
 
 async def test_what_the_owner_says_of_a_window_goes_before_what_was_told(tmp_path: Path) -> None:
     learnt = ModelFactsCache(tmp_path / FILE_NAME)
-    await learnt.told("nas/qwen3", 32_000, 8_000)
+    await learnt.record("nas/qwen3", 32_000, 8_000)
     described = {"baseUrl": "http://127.0.0.1:9/v1", "models": [{"id": "qwen3", "contextWindow": 64_000}]}
     settings = ModelsSettings.model_validate({"providers": {"nas": described}})
     model_registry = ModelRegistry(

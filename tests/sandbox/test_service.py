@@ -143,10 +143,10 @@ async def test_each_agent_has_its_own_choice(tmp_path: Path) -> None:
 
 async def test_nothing_is_known_before_it_was_tried(tmp_path: Path) -> None:
     house = Confining(tmp_path)
-    assert house.sandbox.known("main") is None
-    assert house.sandbox.known("nobody") is None
+    assert house.sandbox.known_standing("main") is None
+    assert house.sandbox.known_standing("nobody") is None
     found = await house.sandbox.standing("main")
-    assert house.sandbox.known("main") == found
+    assert house.sandbox.known_standing("main") == found
 
 
 async def test_sec_53_an_unconfined_command_has_no_key_of_the_gateway_either(

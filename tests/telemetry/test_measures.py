@@ -43,7 +43,7 @@ def test_names_that_others_choose_are_bounded_and_nothing_goes_uncounted(names: 
 
 def test_tools_are_counted_by_name_and_events_are_passed_on() -> None:
     telemetry, heard = Telemetry(), list[object]()
-    hear = telemetry.hears("t", heard.append)
+    hear = telemetry.timing_tools("t", heard.append)
     one, two = (ToolCall(id=name, name=name, arguments={}) for name in ("a", "b"))
     events: list[Event] = [
         ToolStarted(one),

@@ -37,7 +37,7 @@ class CacheDiagnosis:
         """Return the ``diagnostics`` of the next request of a session."""
         return {"previous_message_id": self._latest.get(session)}
 
-    def hear(self, session: str, message: Any) -> None:
+    def begin_answer(self, session: str, message: Any) -> None:
         """Take the message that begins an answer."""
         self._latest[session] = message.id
         self._latest.move_to_end(session)
@@ -116,7 +116,7 @@ class AnthropicModel:
             async with events:
                 async for event in events:
                     if getattr(event, "type", "") == "message_start" and self._diagnosis is not None and request.cache_key:
-                        self._diagnosis.hear(request.cache_key, event.message)
+                        self._diagnosis.begin_answer(request.cache_key, event.message)
                     with failures.read():
                         delta = answer.feed(event)
                     if delta is not None:
@@ -134,7 +134,7 @@ class AnthropicModel:
             whole = failures.failed(error, model=self.name, label=self._label, begun=True)
         if whole.failure is None:
             begins = bool(whole.content) and isinstance(whole.content[0], Thinking)
-            self._depth.heard(level, thought=begins, called=bool(whole.calls))
+            self._depth.record_answer(level, thought=begins, called=bool(whole.calls))
         yield whole
 
     async def _begin(self, client: Any, request: Request) -> tuple[Any, Level | None]:

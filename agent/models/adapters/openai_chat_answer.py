@@ -93,7 +93,7 @@ class ChatAnswer:
         if not calls and stop == "tools":
             stop = "end"
         return AssistantMessage(
-            content=(*self._thinking(calls), *self._said(), *calls),
+            content=(*self._thinking(calls), *self._text_parts(), *calls),
             model=self._model,
             stop=stop,
             usage=self._used(),
@@ -107,7 +107,7 @@ class ChatAnswer:
             hint="Say it differently, or choose another model with /model.",
         )
 
-    def _said(self) -> tuple[Text, ...]:
+    def _text_parts(self) -> tuple[Text, ...]:
         return (Text(text=self._text.text),) if self._text.text else ()
 
     def _thinking(self, calls: tuple[ToolCall, ...]) -> tuple[Thinking, ...]:
@@ -221,7 +221,7 @@ class _TaggedText:
     """Text of an answer. What a local model thinks aloud within think tags at the very beginning is thinking, not text."""
 
     def __init__(self) -> None:
-        self._said: list[str] = []
+        self._text_parts: list[str] = []
         self._thought: list[str] = []
         self._held = ""
         self._state = "start"
@@ -229,7 +229,7 @@ class _TaggedText:
     @property
     def text(self) -> str:
         """What was said so far."""
-        return "".join(self._said)
+        return "".join(self._text_parts)
 
     @property
     def thought(self) -> str:
@@ -242,7 +242,7 @@ class _TaggedText:
             piece = piece.lstrip()
             self._state = "text" if piece else "thought"
         if self._state in {"text", "thought"}:
-            yield from self._say(piece)
+            yield from self._text_deltas(piece)
             return
         self._held += piece
         if self._state == "start":
@@ -271,11 +271,11 @@ class _TaggedText:
         held, self._held = self._held, ""
         thinking = self._state == "thinking"
         self._state = "text"
-        yield from self._mull(held) if thinking else self._say(held)
+        yield from self._mull(held) if thinking else self._text_deltas(held)
 
-    def _say(self, text: str) -> Iterator[TextDelta]:
+    def _text_deltas(self, text: str) -> Iterator[TextDelta]:
         if text:
-            self._said.append(text)
+            self._text_parts.append(text)
             yield TextDelta(text)
 
     def _mull(self, text: str) -> Iterator[ThinkingDelta]:

@@ -70,7 +70,7 @@ class RetryMiddleware(ModelMiddleware):
             async with aclosing(self._once(request, deadline)) as parts:
                 async for part in parts:
                     if isinstance(part, AssistantMessage):
-                        answer = _heard(part, request)
+                        answer = _with_empty_as_failure(part, request)
                     else:
                         shown = shown or not isinstance(part, (ReplyNote, FailedOver))
                         yield part
@@ -113,7 +113,7 @@ class RetryMiddleware(ModelMiddleware):
             await asyncio.gather(reader, watcher, return_exceptions=True)
 
 
-def _heard(answer: AssistantMessage, request: Request) -> AssistantMessage:
+def _with_empty_as_failure(answer: AssistantMessage, request: Request) -> AssistantMessage:
     """Treat an empty answer to a person as a transient failure.
 
     Behind a tool's result, or behind an answer that was cut off, it may mean that all is said.

@@ -243,7 +243,7 @@ _CONTEXT_ENDS = "\n[The message]\n"
 """What stands between the lines that are told with a message and the message. Where a person wrote it, a backslash is in it."""
 
 
-def said(text: str) -> str:
+def owner_text(text: str) -> str:
     """Return what the owner said, without a time stamp and what else is put before it."""
     told = STAMP.sub("", text.strip()).strip()
     _, ends, words = told.partition(_CONTEXT_ENDS)
@@ -252,7 +252,7 @@ def said(text: str) -> str:
 
 def understand(text: str) -> Intent:
     """Tell what a message asks of the notebook."""
-    words = said(text)
+    words = owner_text(text)
     bare = words.strip(ASKING + _FULL_STOPS + " ,，、\n")
     if not bare:
         return Talk("help" if words.strip() == "?" else "empty")
@@ -292,7 +292,7 @@ def _listed(words: str, bare: str) -> Intent | None:
 
 def list_wish(text: str, understood: Intent) -> OnList | None:
     """Return what a message asks of the list of things to do, or None. ``understood`` is what it asks where there is no such list."""
-    words = said(text)
+    words = owner_text(text)
     bare = words.strip(ASKING + _FULL_STOPS + " ,，、\n")
     if not bare or len(words) > _LONGEST_SENTENCE:
         return None

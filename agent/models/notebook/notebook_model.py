@@ -17,7 +17,19 @@ from agent.events import TextDelta
 from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
 from agent.models import token_estimate
 from agent.models.notebook import NAME
-from agent.models.notebook.intents import STAMP, Ask, File, Forget, Intent, Show, Talk, lines_of, list_wish, said, understand
+from agent.models.notebook.intents import (
+    STAMP,
+    Ask,
+    File,
+    Forget,
+    Intent,
+    Show,
+    Talk,
+    lines_of,
+    list_wish,
+    owner_text,
+    understand,
+)
 from agent.models.notebook.lists import NAME as LISTS
 from agent.models.notebook.lists import OnList, is_empty, list_calls
 from agent.models.notebook.reminder_calls import CANNOT_RING, Due, calls_of, due_or_why
@@ -386,7 +398,7 @@ _WIDTH = 240
 
 def extract(messages: Sequence[Message]) -> str:
     """What the owner said, in short lines, newest last: the summary of a notebook."""
-    heard = [said(message.text) for message in messages[:-1] if isinstance(message, UserMessage)]
+    heard = [owner_text(message.text) for message in messages[:-1] if isinstance(message, UserMessage)]
     texts = [text for text in heard if _worth_keeping(text)] or _quoted(messages[-1].text)
     lines = [line.strip().removeprefix("- ") for text in texts for line in text.splitlines()]
     kept = [line[:_WIDTH] for line in lines if line and not line.startswith((SUMMARY_HEAD, _HEAD, _FORMER_HEAD))]
@@ -404,5 +416,5 @@ def _quoted(order: str) -> list[str]:
     so_far, found, _ = order.partition("Conversation to be added:")
     earlier = [line for line in so_far.splitlines() if line.startswith("- ")] if found else []
     speeches = _SPEAKER.split(order.partition("</conversation>")[0])
-    people = [said(speech) for name, speech in zip(speeches[1::2], speeches[2::2], strict=True) if name == "Person"]
+    people = [owner_text(speech) for name, speech in zip(speeches[1::2], speeches[2::2], strict=True) if name == "Person"]
     return [*earlier, *(text for text in people if _worth_keeping(text))]

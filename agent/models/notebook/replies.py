@@ -130,10 +130,10 @@ def _filed(turn: Asked, result: ToolMessage) -> str:
 
 
 def _recalled(turn: Asked, results: Sequence[ToolMessage]) -> str:
-    return _to_remove(turn, results) if isinstance(turn.intent, Forget) else _found(turn, results)
+    return _to_remove(turn, results) if isinstance(turn.intent, Forget) else _search_reply(turn, results)
 
 
-def _found(turn: Asked, results: Sequence[ToolMessage]) -> str:
+def _search_reply(turn: Asked, results: Sequence[ToolMessage]) -> str:
     assert isinstance(turn.intent, Ask | Forget)
     searched = [result for result in results if result.name != "grep"]
     answers = [result.text for result in searched if not result.is_error]
@@ -182,7 +182,7 @@ def _asks_for_list(query: str) -> bool:
 
 
 def _to_remove(turn: Asked, results: Sequence[ToolMessage]) -> str:
-    said_so = _found(turn, results)
+    said_so = _search_reply(turn, results)
     if said_so.startswith((_NOTHING[:-1], "I could not")):
         return said_so
     hint = "Open the file and delete the line, or take a whole change back: `homebody memory log`, then `homebody memory undo NUMBER`."

@@ -50,7 +50,7 @@ def read(wish: dict[str, Any], body: bytes) -> dict[str, Any]:
         return _html(text, wish)
     if text.count("\0") * 100 > len(text):
         return {"error": "a binary file"}
-    return _said("", text, [])
+    return _result("", text, [])
 
 
 def kind_of(media_type: str, body: bytes) -> str:
@@ -100,7 +100,7 @@ def _html(text: str, wish: dict[str, Any]) -> dict[str, Any]:
     hidden = remove_invisible(document.root, library.matches)
     root = document.root if wish["whole"] else main_part(document.root)
     notes = [f"{hidden:,} characters that the page hides from its readers were left out"] if hidden else []
-    return _said(title, markdown_of(root, base if "://" in base else wish["url"], links=wish["marked"]), notes)
+    return _result(title, markdown_of(root, base if "://" in base else wish["url"], links=wish["marked"]), notes)
 
 
 def _pdf(body: bytes) -> dict[str, Any]:
@@ -126,10 +126,10 @@ def _pdf(body: bytes) -> dict[str, Any]:
         notes.append(f"only {len(pages)} pages were read: the file takes too long or too much memory")
     if not any(page.partition("\n")[2] for page in pages):
         return {"error": "a PDF file without text; its pages are probably pictures"}
-    return _said(title, "\n\n".join(pages), notes)
+    return _result(title, "\n\n".join(pages), notes)
 
 
-def _said(title: str, text: str, notes: list[str]) -> dict[str, Any]:
+def _result(title: str, text: str, notes: list[str]) -> dict[str, Any]:
     text = without_smuggled(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
     if len(text) > MAX_TEXT:
         notes = [*notes, f"only the first {MAX_TEXT:,} characters were kept"]

@@ -77,11 +77,11 @@ class QueueHandlers:
 
     async def inbox(self) -> dict[str, Any]:
         """Tell what waits for its turn, and what is being answered."""
-        return {"inbox": [_heard(row) for row in await self._ledger.inbox.latest(("waiting", "claimed"))]}
+        return {"inbox": [_message_json(row) for row in await self._ledger.inbox.latest(("waiting", "claimed"))]}
 
     async def missed(self) -> dict[str, Any]:
         """Tell which messages got no answer: failed, or passed over."""
-        return {"inbox": [_heard(row) for row in await self._ledger.inbox.latest(("failed", "ignored"))]}
+        return {"inbox": [_message_json(row) for row in await self._ledger.inbox.latest(("failed", "ignored"))]}
 
     async def take_up(self, row: int) -> dict[str, Any]:
         """Answer a message after all that is in doubt since the ledger was damaged or restored. Raises UsageError when there is none."""
@@ -135,7 +135,7 @@ def _unsent(row: UnaskedRow) -> dict[str, Any]:
     }
 
 
-def _heard(row: InboxRow) -> dict[str, Any]:
+def _message_json(row: InboxRow) -> dict[str, Any]:
     try:
         text = words_of(decode_message(row)[0]) if row.payload else ""
     except UnreadableMessage as error:

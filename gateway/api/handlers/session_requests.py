@@ -67,7 +67,7 @@ class SessionHandlers:
             StorageFailed: its transcript cannot be read.
         """
         async with self._reading:
-            found = await asyncio.to_thread(self._found, session)
+            found = await asyncio.to_thread(self._session_named, session)
             page = await asyncio.to_thread(self._page, found, offset, max(1, min(limit, MOST)))
         return await asyncio.to_thread(_with_trees, page) if trees else page
 
@@ -95,7 +95,7 @@ class SessionHandlers:
         if form not in {"md", "jsonl"}:
             raise UsageError(f"there is no format {form!r}", hint="There are md and jsonl.")
         async with self._reading:
-            found = await asyncio.to_thread(self._found, session)
+            found = await asyncio.to_thread(self._session_named, session)
             zone = self._agents[found.agent].zone
 
             def piece() -> dict[str, Any]:
@@ -133,7 +133,7 @@ class SessionHandlers:
             raise unknown_agent(agent, self._agents)
         return {name: one.store for name, one in self._agents.items() if not agent or name == agent}
 
-    def _found(self, session: str) -> Found:
+    def _session_named(self, session: str) -> Found:
         found = find(self._stores(None), session)
         if found is None:
             raise UsageError(f"there is no session {session!r}", hint=_LIST)
