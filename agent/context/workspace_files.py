@@ -66,12 +66,12 @@ class Workspace:
         The first-run ritual is only given to a workspace that has neither an IDENTITY.md nor a USER.md; it is written first, so
         that a start that is interrupted does not lose it. Raises WorkspaceFileError when something is missing and cannot be written.
         """
-        new = not any(self._stands(PurePosixPath(name)) for name in _RITUAL_FILLS)
+        new = not any(self._exists(PurePosixPath(name)) for name in _RITUAL_FILLS)
         made = []
         for path, template in sorted(
             _markdown(templates, PurePosixPath()), key=lambda found: (found[0].name != RITUAL, found[0])
         ):
-            if self._stands(path) or (path.name == RITUAL and not new):
+            if self._exists(path) or (path.name == RITUAL and not new):
                 continue
             self.sandbox.create(path, template.read_bytes())
             made.append(str(path))
@@ -149,7 +149,7 @@ class Workspace:
         self._known[path] = (content.stamp, text)
         return text
 
-    def _stands(self, path: PurePosixPath) -> bool:
+    def _exists(self, path: PurePosixPath) -> bool:
         if self.sandbox.kind(path) is not None:
             return True
         if self.sandbox.kind(path.parent) is None:

@@ -74,7 +74,7 @@ class Rules:
         except UsageError:
             return Verdict(decision="deny", reason=f"there is no agent {agent!r} any more")
         case = _Case(profile, origin, taint, act, act.tool or tool or TOOLS[act.kind])
-        decided = self._refusal(case) or self._said(case)
+        decided = self._refusal(case) or self._rule_verdict(case)
         if decided is not None:
             return decided
         return self._judge_command(case) if act.kind == "exec" else _judge_other(case)
@@ -113,7 +113,7 @@ class Rules:
             return "only the owner's own commands can be allowed for good"
         if case.taint:
             return "the conversation holds untrusted text"
-        if case.obstacle or self._before_rules(case) or self._said(case):
+        if case.obstacle or self._before_rules(case) or self._rule_verdict(case):
             return case.obstacle or self._before_rules(case) or "a rule of yours has it asked about each time"
         if case.runs_others and not case.script():
             return f"{case.act.command.split()[0]} can run anything, and what it runs here is not one file that can be compared"
@@ -186,7 +186,7 @@ class Rules:
             return "commands are not confined on this machine (homebody sandbox explain)"
         return None if case.only_looks else self._skills(case.profile.id, case.act)
 
-    def _said(self, case: _Case) -> Verdict | None:
+    def _rule_verdict(self, case: _Case) -> Verdict | None:
         """What the owner's own rules say that deny or ask, and for other tools than exec also those that allow."""
         matching = [rule for rule in self._settings().approvals.rules if case.is_meant_by(rule)]
         for decision in ("deny", "ask", "allow"):

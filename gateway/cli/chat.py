@@ -46,7 +46,7 @@ def chat(
 def _resumed(invocation: Invocation, wish: str, agent_id: str | None, *, ask: bool) -> tuple[str, str]:
     """Return the key of the session to continue, and its last messages as text."""
     from gateway.agents.memory_stores import owner_zone
-    from gateway.cli.sessions import latest, meant, offered, stores_of, where_it_was
+    from gateway.cli.sessions import latest, offered, session_named, stores_of, where_it_was
 
     stores = stores_of(invocation, agent_id)
     settings = invocation.loaded.settings
@@ -54,7 +54,7 @@ def _resumed(invocation: Invocation, wish: str, agent_id: str | None, *, ask: bo
     records = latest(stores)
     if not records:
         raise UsageError("there is no earlier conversation", hint="Start one with: homebody chat")
-    chosen = meant(stores, wish) if wish else records[0]
+    chosen = session_named(stores, wish) if wish else records[0]
     if not wish and ask and len(records) > 1:
         lines = offered(records, zone)
         click.echo("\n".join(lines))

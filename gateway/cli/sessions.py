@@ -247,7 +247,7 @@ def latest(stores: Mapping[str, SessionStore]) -> list[SessionRecord]:
     return sorted(records, key=lambda record: record.spoken, reverse=True)
 
 
-def meant(stores: Mapping[str, SessionStore], wish: str) -> SessionRecord:
+def session_named(stores: Mapping[str, SessionStore], wish: str) -> SessionRecord:
     """Return the session with this key or id, or whose key contains it.
 
     Raises:

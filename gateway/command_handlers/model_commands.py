@@ -34,7 +34,7 @@ class ModelCommands:
             return await self._present()
         if wanted.casefold() == "list":
             return await self.models("")
-        ref = None if wanted.casefold() == DEFAULT else await self._meant(wanted)
+        ref = None if wanted.casefold() == DEFAULT else await self._resolved(wanted)
         model = await self._agent.models.get(ref, self._agent.profile.settings)
         made_fit = await self._fit(model)
         record = await self._agent.store.change(self._record.key, model=ref)
@@ -87,11 +87,11 @@ class ModelCommands:
 
     async def resolved(self, wanted: str) -> str:
         """Return the model for a name or number, ready for use. Raises AgentError."""
-        ref = await self._meant(wanted)
+        ref = await self._resolved(wanted)
         await self._agent.models.get(ref, self._agent.profile.settings)
         return ref
 
-    async def _meant(self, wanted: str) -> str:
+    async def _resolved(self, wanted: str) -> str:
         if wanted.isdecimal():
             listed = await self._listed()
             if 0 < int(wanted) <= len(listed):

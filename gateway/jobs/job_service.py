@@ -140,7 +140,7 @@ class JobService:
                 f"there are {there} jobs already, which is the most", hint="homebody cron list, homebody cron remove ID"
             )
         job = await self._ledger.add(new, first, zone.key)
-        await self._look()
+        await self._read_earliest()
         return job
 
     async def change(self, job: str, **values: Any) -> Job:
@@ -174,7 +174,7 @@ class JobService:
         """Delete a job and its log; return what it was. A run that has begun goes on."""
         found = await self._get(job)
         await self._ledger.remove(found.id)
-        await self._look()
+        await self._read_earliest()
         return found
 
     async def pause(self, job: str, reason: str = "") -> Job:
@@ -405,10 +405,10 @@ class JobService:
             stored = await self._ledger.change(job)
         except InvalidTransition as error:
             raise UsageError(f"there is no job {job.id!r} any more", hint="homebody cron list") from error
-        await self._look()
+        await self._read_earliest()
         return stored
 
-    async def _look(self) -> None:
+    async def _read_earliest(self) -> None:
         self._version += 1
         self._next = await self._ledger.earliest()
         self.changed()

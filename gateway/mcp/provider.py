@@ -49,7 +49,7 @@ class AgentServers:
 
     def providers(self) -> list[ToolProvider]:
         """Return a provider for each server that the agent may use now, and one for what is not of a single server."""
-        names = [server.name for server in self._mine()]
+        names = [server.name for server in self._own_servers()]
         return [_Provider(self, name) for name in ([*names, ""] if names else [])]
 
     def refusal(self, server: str, tool: str) -> McpError | None:
@@ -102,11 +102,11 @@ class AgentServers:
             lines += [f"{_line('prompt', one, 'name')}{_arguments(one)}" for one in _json(prompts)["prompts"]]
         return Outcome(text="\n".join(lines) or "[there are none]", sources=(source_of(server),))
 
-    def _mine(self) -> list[Server]:
+    def _own_servers(self) -> list[Server]:
         return self._servers.of(self._agent, self._settings().default_agent)
 
     def _server(self, name: str) -> Server:
-        found = next((server for server in self._mine() if server.name == name), None)
+        found = next((server for server in self._own_servers() if server.name == name), None)
         if found is None:
             raise ServerFailed(f"the MCP server {name} is not there for this agent any more")
         return found
@@ -125,7 +125,7 @@ class AgentServers:
             return
         made: dict[str, tuple[Tool, ...]] = {}
         readable: dict[str, bool] = {}
-        for server in self._mine():
+        for server in self._own_servers():
             trusted, program = server.settings.trust_read_only, server.settings.command is not None
             made[server.name] = tuple(
                 McpTool(self, server.name, offer, trusted=trusted, program=program) for offer in server.tools

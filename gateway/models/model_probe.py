@@ -38,7 +38,7 @@ async def probed(settings: Settings, name: str | None, agent_id: str | None, pro
         place = await placed(settings, name or wanted_model(settings, agent), agent, profiles)
         if place is None:
             raise NoModel("no language model is configured, so the built-in notebook answers", hint=_NO_MODEL)
-        return await _asked(place)
+        return await _probe_keys(place)
     except AgentError as error:
         raise NoModel(str(error).rstrip("."), hint=error.hint) from error
 
@@ -57,7 +57,7 @@ def wanted_model(settings: Settings, agent_id: str) -> str | None:
     return model.primary if isinstance(model, ModelChoice) else model
 
 
-async def _asked(place: ResolvedModel) -> dict[str, Any]:
+async def _probe_keys(place: ResolvedModel) -> dict[str, Any]:
     refused: list[dict[str, str]] = []
     for key in place.keys:  # there is one at least
         facts, failure = await ask(place, key)

@@ -12,7 +12,7 @@ import pytest
 from gateway.base.errors import UsageError
 from gateway.cli import main
 from gateway.cli.invocation import Invocation
-from gateway.cli.sessions import latest, meant, offered, stores_of, where_it_was
+from gateway.cli.sessions import latest, offered, session_named, stores_of, where_it_was
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,17 +44,22 @@ def stores(run: Callable[..., tuple[int, str, str]]) -> Any:
 def test_a_conversation_is_found_by_its_key_its_id_or_a_part_of_it(stores: Any) -> None:
     garden, travel = latest(stores)
     assert (garden.key, travel.key) == ("agent:main:garden", "agent:main:travel")
-    assert meant(stores, "agent:main:travel") == meant(stores, travel.session) == meant(stores, "Travel") == travel
-    assert meant(stores, "gard") == garden
+    assert (
+        session_named(stores, "agent:main:travel")
+        == session_named(stores, travel.session)
+        == session_named(stores, "Travel")
+        == travel
+    )
+    assert session_named(stores, "gard") == garden
     with pytest.raises(UsageError, match="matches several sessions: agent:main:garden, agent:main:travel"):
-        meant(stores, "main")
+        session_named(stores, "main")
     with pytest.raises(UsageError, match="there is no session 'boat'"):
-        meant(stores, "boat")
+        session_named(stores, "boat")
     assert [line.partition(" ")[2].partition(" ")[0] for line in offered(latest(stores), BERLIN)] == [garden.key, travel.key]
 
 
 def test_whoever_comes_back_is_told_the_last_words(stores: Any) -> None:
-    head, asked, *answered = where_it_was(stores, meant(stores, "travel"), BERLIN).splitlines()
+    head, asked, *answered = where_it_was(stores, session_named(stores, "travel"), BERLIN).splitlines()
     assert head.startswith("agent:main:travel, last message on ")
     assert asked == "› Remember that the train leaves at nine."
     assert answered
@@ -77,7 +82,7 @@ def test_without_an_earlier_conversation_nothing_is_resumed(run: Callable[..., t
 
 
 def test_one_that_was_left_is_not_resumed_behind_its_owners_back(run: Callable[..., tuple[int, str, str]], stores: Any) -> None:
-    former = meant(stores, "travel").session
+    former = session_named(stores, "travel").session
     assert run("agent", "--session", "travel", "-m", "/new")[0] == 0
     with pytest.raises(UsageError, match="has ended"):
-        meant(stores_of(Invocation(), None), former)
+        session_named(stores_of(Invocation(), None), former)

@@ -57,7 +57,7 @@ class ModelNames:
             UnknownModel: nothing answers to the name, or several models do; the message lists them.
             ModelNotConfigured: the model may not be chosen, or lacks a key or an address.
         """
-        ref = self._meant(self.full(wanted))
+        ref = self._resolved(self.full(wanted))
         if any(letter.isspace() for letter in ref):
             raise UnknownModel(f"No model answers to {wanted!r}.", hint="Say its name alone. /models lists them all.")
         full = ref if ref in self._ready else self._found(ref)
@@ -95,7 +95,7 @@ class ModelNames:
         names = (model.primary, *model.fallbacks) if isinstance(model, ModelChoice) else (model,)
         return tuple(ALIASES.get((full := self.full(name)).casefold(), full) for name in names)
 
-    def _meant(self, wanted: str) -> str:
+    def _resolved(self, wanted: str) -> str:
         """Find the one model whose name holds what is wanted. What none holds is taken as it is: ids that we never heard of exist."""
         offered = self.offered()
         folded = _folded(wanted)

@@ -38,7 +38,7 @@ async def ask_limits(fetch: Fetch, provider: str, base_url: str, model: str, fac
 def of_props(facts: ModelFacts, answer: Any) -> ModelFacts:
     """Read llama.cpp's `/props`: the window that the server was started with, which may be far smaller than the model's own."""
     settings = answer.get("default_generation_settings") if isinstance(answer, dict) else None
-    size = _whole(settings.get("n_ctx")) if isinstance(settings, dict) else None
+    size = _integer(settings.get("n_ctx")) if isinstance(settings, dict) else None
     if size is None:
         return facts
     can = answer.get("modalities")
@@ -50,13 +50,13 @@ def of_ollama(facts: ModelFacts, loaded: Any, shown: Any, model: str) -> ModelFa
     """Read Ollama's `/api/ps` and `/api/show`."""
     running = [item for item in _items(loaded, "models") if model in {item.get("name"), item.get("model"), _untagged(item)}]
     images = "vision" in (shown.get("capabilities") or ()) if isinstance(shown, dict) else facts.images
-    if running and (size := _whole(running[0].get("context_length"))):
+    if running and (size := _integer(running[0].get("context_length"))):
         return replace(facts, window=size, images=images, assumed=False)
     if not isinstance(shown, dict):
         return facts
     wanted = re.search(r"^\s*num_ctx\s+(\d+)", str(shown.get("parameters") or ""), re.MULTILINE)
     info = shown.get("model_info") or {}
-    trained = next((size for key, value in info.items() if key.endswith(".context_length") and (size := _whole(value))), None)
+    trained = next((size for key, value in info.items() if key.endswith(".context_length") and (size := _integer(value))), None)
     window = int(wanted[1]) if wanted else min(trained or facts.window, _OLLAMA_UNLOADED)
     return replace(facts, window=window, images=images)
 
@@ -67,22 +67,22 @@ def of_list(facts: ModelFacts, answer: Any, model: str) -> ModelFacts:
     if found is None:
         return facts
     names = ("max_model_len", "loaded_context_length", "max_context_length", "context_length", "context_window")
-    window = next((size for name in names if (size := _whole(found.get(name)))), None)
+    window = next((size for name in names if (size := _integer(found.get(name)))), None)
     if window is None:
         return replace(facts, assumed=False)
     top = found.get("top_provider")
-    longest = _whole(top.get("max_completion_tokens")) if isinstance(top, dict) else None
+    longest = _integer(top.get("max_completion_tokens")) if isinstance(top, dict) else None
     return replace(
         facts,
         window=window,
         max_output=min(longest or facts.max_output, window),
         price=_price(found.get("pricing")) or facts.price,
-        images=_sees(found, facts.images),
+        images=_takes_pictures(found, facts.images),
         assumed=False,
     )
 
 
-def _sees(found: dict[str, Any], assumed: bool) -> bool:
+def _takes_pictures(found: dict[str, Any], assumed: bool) -> bool:
     architecture = found.get("architecture")
     kinds = architecture.get("input_modalities") if isinstance(architecture, dict) else None
     if isinstance(kinds, list):
@@ -120,5 +120,5 @@ def _untagged(item: dict[str, Any]) -> str:
     return str(item.get("name", "")).removesuffix(":latest")
 
 
-def _whole(value: Any) -> int | None:
+def _integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

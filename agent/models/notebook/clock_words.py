@@ -53,7 +53,7 @@ def spoken_time(found: Mapping[str, str]) -> tuple[int, int, bool] | None:
 
     ``found`` has the groups of a match, in lower case. German counts towards the next hour: "halb neun" is 8:30, "dreiviertel neun" 8:45.
     """
-    hour = _FIXED[found["fixed"]] if "fixed" in found else _whole(found["h"])
+    hour = _FIXED[found["fixed"]] if "fixed" in found else _number(found["h"])
     half = found.get("half", "").replace(".", "")
     if half and ("fixed" in found or not 1 <= hour <= _NOON):
         return None
@@ -71,7 +71,7 @@ def _minutes(found: Mapping[str, str]) -> int:
     """Return the minutes that are added to the hour."""
     sign = 1 if "past" in found else -1
     if "halb" in found:
-        return -30 + sign * _whole(found.get("count", "0"))
+        return -30 + sign * _number(found.get("count", "0"))
     if "share" in found:
         return -15 if found["share"].startswith("drei") else -45
     if "quarter" in found:
@@ -79,9 +79,9 @@ def _minutes(found: Mapping[str, str]) -> int:
     if "thirty" in found:
         return 30
     if "count" in found:
-        return sign * _whole(found["count"])
-    return _whole(re.sub(r"^(?:oh|null)[ -]", "", found.get("more", "0")))
+        return sign * _number(found["count"])
+    return _number(re.sub(r"^(?:oh|null)[ -]", "", found.get("more", "0")))
 
 
-def _whole(word: str) -> int:
+def _number(word: str) -> int:
     return COUNTED[word] if word in COUNTED else int(word)

@@ -101,12 +101,12 @@ def with_dates(text: str, today: date) -> str:
     English and German. A weekday counts only with "next", "this" or the like: "the bin is emptied on Friday" names no one day.
     """
     try:
-        return _DAY.sub(lambda found: f"{found[0]} ({_meant(found, today).isoformat()})", text)
+        return _DAY.sub(lambda found: f"{found[0]} ({_date_of(found, today).isoformat()})", text)
     except OverflowError:  # the calendar ends in the year 9999
         return text
 
 
-def _meant(found: re.Match[str], today: date) -> date:
+def _date_of(found: re.Match[str], today: date) -> date:
     if found["weekday"]:
         ahead = (_WEEKDAYS[found["weekday"].lower()] - today.weekday()) % 7
         return today + timedelta(days=ahead or 7)

@@ -87,7 +87,7 @@ def calls_of(
     listed = results.get(key(listing))
     if intent.what == "list" or listed is None or listed.is_error:
         return (listing,)
-    found = _meant(listed.text, intent.which)
+    found = _matching_lines(listed.text, intent.which)
     return (listing, _call(action="remove", job=found[0]["id"])) if len(found) == 1 else (listing,)
 
 
@@ -118,7 +118,7 @@ def _told_list(intent: Reminders, results: Sequence[ToolMessage]) -> str:
         return "You have no reminders. “remind me tomorrow at 9 to water the plants” sets one."
     if intent.what == "list":
         return "\n".join(["Your reminders:", "", *rows, "", "“delete reminder 1” removes the first."])
-    found = _rows(_meant(listed, intent.which))
+    found = _rows(_matching_lines(listed, intent.which))
     which = "Which one? Say its number, such as “delete reminder 1”:"
     return "\n".join([which if found or not intent.which else "There is no such reminder. There are:", "", *(found or rows)])
 
@@ -127,7 +127,7 @@ def _rows(jobs: Iterable[re.Match[str]]) -> list[str]:
     return [f"{job['number']}. {job['rest']}" for job in jobs]
 
 
-def _meant(listed: str, which: str) -> list[re.Match[str]]:
+def _matching_lines(listed: str, which: str) -> list[re.Match[str]]:
     """Return the jobs of a list that are meant by a number, an id or words."""
     jobs = list(_LISTED.finditer(listed))
     wanted = which.removeprefix("#").casefold()

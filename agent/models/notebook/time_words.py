@@ -86,7 +86,7 @@ def _clock(found: Found) -> Said | None:
     return Said(time=(hour, minute), exact=exact)
 
 
-def _spoken(found: Found) -> Said | None:
+def _worded_time(found: Found) -> Said | None:
     time = spoken_time(found)
     return Said(time=time[:2], exact=time[2]) if time is not None else None
 
@@ -150,7 +150,7 @@ _ROWS: Final[tuple[tuple[str, Reader], ...]] = (
         _clock,
     ),
     (r"(?P<hour>\d{1,2})\s*(?:(?P<half>[ap]\.?m\b\.?)|uhr)", _clock),
-    *((row, _spoken) for row in CLOCK_ROWS),
+    *((row, _worded_time) for row in CLOCK_ROWS),
     (r"(?:at|um|gegen)\s+(?P<part>noon|midday|midnight|night|mittag|mitternacht)", _day_part),
     (rf"(?:in\s+the|this|am|diesen|in\s+der|zu)\s+(?P<part>{any_of(PARTS)})", _day_part),
     (r"(?P<part>mittags|abends|morgens|nachmittags|vormittags|nachts)", _day_part),

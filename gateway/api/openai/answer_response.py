@@ -52,7 +52,7 @@ class AnswerResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         sending = asyncio.ensure_future(self._send(scope, receive, send))
-        leaving = asyncio.ensure_future(_gone(receive))
+        leaving = asyncio.ensure_future(_disconnected(receive))
         try:
             await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
@@ -65,7 +65,7 @@ class AnswerResponse(Response):
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._stream:
-            await (await self._whole())(scope, receive, send)
+            await (await self._complete_response())(scope, receive, send)
             return
 
         async def patient(message: Any) -> None:
@@ -79,7 +79,7 @@ class AnswerResponse(Response):
                 await patient({"type": "http.response.body", "body": piece, "more_body": True})
             await patient({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _whole(self) -> Response:
+    async def _complete_response(self) -> Response:
         activity, ended = "", self._ended
         while ended is None:
             news = await self._pending.next()
@@ -113,7 +113,7 @@ class AnswerResponse(Response):
         yield self._completion.last(usage_of(ended.facts) if self._with_usage else None, stopped=ended.stopped)
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
