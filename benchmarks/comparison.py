@@ -90,6 +90,7 @@ class Program:
     model: str = ""
     token: str = TOKEN
     port: int = 0
+    more: dict[str, str] = field(default_factory=dict)
     figures: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -99,6 +100,7 @@ class Program:
             "HOME": str(self.home),
             "HOMEBODY_HOME": str(self.home / ".homebody"),
             "LANG": "C.UTF-8",
+            **self.more,
         }
 
     def run(self, command: str) -> tuple[float, float, float]:
@@ -202,6 +204,7 @@ def programs(folder: Path | None, root: Path, model: str) -> list[Program]:
         if not shutil.which(shlex.split(one.version)[0]):
             print(f"{name} is not installed in {folder}", file=sys.stderr)
             continue
+        one.more = {variable: _filled(value, fill) for variable, value in told.get("env", {}).items()}
         for path, content in told.get("config", {}).items():
             (one.home / path).parent.mkdir(parents=True, exist_ok=True)
             (one.home / path).write_text(_filled(content, fill))
