@@ -35,9 +35,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A notice from the gateway."""
+    """A notice from the gateway. ``key``: the message that it is about, of which only the window that sent it is told."""
 
     text: str
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

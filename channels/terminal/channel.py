@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from channels.errors import ChannelError, NotSent, Uncertain
-from channels.live import LiveEvent, Reply
+from channels.live import LiveEvent, Note, Reply
 from channels.messages import Attachment, ChatAddress, Outbound, Sent
 from channels.protocol import Clock, InboundSink
 from channels.terminal.client_connection import ClientConnection, Proof
@@ -140,6 +140,13 @@ class TerminalChannel:
         """Send a live event to every connected client."""
         for client in self._attached.get(conversation, ()):
             client.push(frame)
+
+    def tell_others(self, sender: ClientConnection, text: str) -> None:
+        """Show a message in the windows of its conversation that did not send it."""
+        line, *more = text.strip().splitlines() or [""]
+        for client in self._attached.get(sender.conversation, ()):
+            if client is not sender:
+                client.push(Note(f"› {line}{' …' if more else ''} (in another window)"))
 
     async def close(self) -> None:
         """Close every connection."""

@@ -37,7 +37,10 @@ class ClientConnection:
         self._closed = False
 
     async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None, files: Sequence[str] = ()) -> None:
-        """Send a message; see ``Link.say``. Lone surrogates, which no file or model takes, become replacement marks."""
+        """Send a message, and show it in the other windows; see ``Link.say``.
+
+        Lone surrogates, which no file or model takes, become replacement marks.
+        """
         if self._closed:
             raise LinkLost("this conversation is closed", hint="start `homebody chat` again")
         clean = text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -55,6 +58,7 @@ class ClientConnection:
         )
         sink = await self._channel.sink()
         await accept_or_tell(sink, inbound)
+        self._channel.tell_others(self, clean)
 
     async def stop(self) -> None:
         """Stop the running turn."""

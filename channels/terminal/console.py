@@ -20,7 +20,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 
 from channels.errors import ChannelError, LinkLost
-from channels.live import Done, LiveEvent, Rejected, Reply
+from channels.live import Done, LiveEvent, Note, Rejected, Reply
 from channels.protocol import Clock
 from channels.terminal import local_commands
 from channels.terminal.link import Exchange, Link
@@ -155,7 +155,8 @@ class ChatConsole:
 
     def _hear(self, frame: LiveEvent) -> None:
         self._last.hear(frame)
-        if not (isinstance(frame, Reply) and self._seen(frame.key)):
+        others = isinstance(frame, Note) and frame.key and frame.key not in self._awaited
+        if not others and not (isinstance(frame, Reply) and self._seen(frame.key)):
             self._screen.show(frame)
             if isinstance(frame, Reply):
                 self._local.answer = frame.text

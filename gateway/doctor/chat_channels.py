@@ -23,7 +23,7 @@ async def _look(installation: Installation) -> list[Finding]:
     found = list(platforms(installation.settings, SystemClock(), installation.env, installation.paths.state))
     status = await installation.status()
     if not found:
-        mend = "Set up Telegram with: homebody config set channels.telegram.botToken TOKEN"
+        mend = "homebody setup telegram, or another one: homebody setup"
         return [Finding(level="note", what="no chat platform is set up; the agent is reached in the terminal", mend=mend)]
     states = (status or {}).get("channels", {})
     answers = await asyncio.gather(*(_probe(channel, installation) for channel, _ in found))
@@ -67,7 +67,8 @@ def _of(
     if state.get("sending"):
         yield Finding(level="warning", what=str(state["sending"]), where=name, mend="homebody outbox list")
     for concern in (*concerns(name, policy), *state.get("remarks", ())):
-        yield Finding(level="warning", what=str(concern), where=name, mend="Who may write: homebody route explain")
+        what = str(concern).removeprefix(f"{name}: ")
+        yield Finding(level="warning", what=what, where=name, mend="Who may write: homebody route explain")
 
 
 CHANNELS = Check(name="channels", look=_look, seconds=40.0)

@@ -147,7 +147,7 @@ def _of_status(installation: Installation, profile: AgentProfile, facts: dict[st
         yield Finding(
             level="note",
             what=f"{len(changed)} {'note' if len(changed) == 1 else 'notes'} of {agent} changed since the last indexing: {named}",
-            why="They are indexed before the next search; until then a search does not find what is new in them.",
+            why="What changed is indexed before the next search, and not found until then.",
             mend=f"homebody memory index --agent {agent}",
             fix=partial(_rebuild, installation, profile),
         )

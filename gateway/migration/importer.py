@@ -166,7 +166,9 @@ def _take_keys(raw: object, target: ProfileFile, report: Report, *, dry_run: boo
 
 def _copy_workspace(source: Path, target: Path, report: Report, *, dry_run: bool) -> None:
     if not source.is_dir():
-        report.add("workspace", str(source), "left out", "there is no such folder")
+        if not dry_run:
+            target.mkdir(parents=True, exist_ok=True, mode=0o700)
+        report.add("workspace", str(source), "left out", f"there is no such folder; {target} begins empty")
         return
     if target.exists() and any(target.iterdir()):
         report.add("workspace", str(source), "problem", f"{target} is not empty, so nothing was copied into it")

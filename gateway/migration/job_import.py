@@ -66,7 +66,13 @@ def _stored(state: ForeignState, report: Report) -> list[Any]:
         return []
     listed = list((raw.get("jobs") if isinstance(raw, dict) else raw) or ())
     if odd := sum(not isinstance(job, dict) for job in listed):
-        report.add(KIND, f"{odd} entries of {file.name}", "problem", "they are no jobs")
+        several = odd > 1
+        report.add(
+            KIND,
+            f"{odd} {'entries' if several else 'entry'} of {file.name}",
+            "problem",
+            "they are no jobs" if several else "it is no job",
+        )
     return listed
 
 

@@ -69,7 +69,7 @@ class Enqueuer:
             return
         if ahead and not self._queue.held(session):
             self._waiting_notices.note(message, ahead, mode)
-            show_frame(self._channel(place), place, Note(f"⏳ {ahead} ahead ({mode})"))
+            show_frame(self._channel(place), place, Note(f"⏳ {ahead} ahead ({mode})", message.inbound.message_id))
 
 
 WORTH_TELLING = 5

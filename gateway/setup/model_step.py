@@ -31,8 +31,9 @@ def ask_for_model(screen: Screen) -> None:
     if not screen.interactive and screen.found.models:
         _use_first_that_answers(screen)
         return
+    choice = _default(screen)
     while True:
-        choice = screen.questions.choose("Which language model should your agent use?", _options(screen), _default(screen))
+        choice = screen.questions.choose("Which language model should your agent use?", _options(screen), choice)
         if choice == NONE:
             screen.tell("  Without a model it is a notebook: it files what you tell it, and finds it again.")
             return
@@ -110,7 +111,9 @@ def _use_key(screen: Screen, provider: str) -> None:
 
 
 def _use_server(screen: Screen) -> None:
-    address = _address(screen.questions.text("Address of the server:", "http://127.0.0.1:8080/v1"))
+    offered = screen.typed.get(OTHER_SERVER, "http://127.0.0.1:8080/v1")
+    address = _address(screen.questions.text("Address of the server:", offered))
+    screen.typed[OTHER_SERVER] = address
     key = screen.questions.secret("Its key (leave empty if it needs none):").strip()
     places = [f"models.providers.{_SERVER_NAME}.baseUrl", f"models.providers.{_SERVER_NAME}.apiKey"]
     try:
@@ -155,7 +158,9 @@ async def _why_no_model(screen: Screen, address: str) -> HomebodyError:
     if failure and failure.kind == "auth":
         given = bool(key and key.origin != "none needed")
         what = "the server does not accept the key" if given else "the server wants a key, and none was given"
-        return HomebodyError(what, where=address, hint="Copy the key from where the server is set up, and paste it below.")
+        return HomebodyError(
+            what, where=address, hint="Choose the server again below, and paste the key from where it is set up."
+        )
     hint = "Check the address (most end in /v1), and that the server runs with a model."
     return HomebodyError("the server names no model", where=address, hint=hint)
 

@@ -15,7 +15,7 @@ from gateway.setup.questions import Questions
 class Screen:
     """One run of setup. ``alone``: a single step is done again. ``interactive``: a person answers.
 
-    ``told`` are remarks that are part of the result.
+    ``told`` are remarks that are part of the result, ``typed`` answers that are offered again where another one was wrong.
     """
 
     draft: Draft
@@ -25,6 +25,7 @@ class Screen:
     interactive: bool = True
     alone: bool = False
     told: list[str] = field(default_factory=list)
+    typed: dict[str, str] = field(default_factory=dict)
 
     def complain(self, error: HomebodyError) -> None:
         """Tell what is wrong and what to do about it."""

@@ -67,6 +67,18 @@ async def test_what_is_said_is_given_to_the_inbound_sink() -> None:
         assert message.at == house.clock.now()
 
 
+async def test_the_other_windows_of_a_conversation_show_what_was_said_in_one() -> None:
+    async with House().open() as house:
+        mine, other, elsewhere = (
+            house.channel.attachment("local"),
+            house.channel.attachment("local"),
+            house.channel.attachment("x"),
+        )
+        await mine.say("water the plants\nand the tree", key="m1")
+        assert await other.take() == Note("› water the plants … (in another window)")
+        assert (mine.waiting, other.waiting, elsewhere.waiting) == (0, 0, 0)
+
+
 async def test_a_message_said_twice_under_one_key_is_taken_once() -> None:
     async with House().open() as house:
         link = house.channel.attach()

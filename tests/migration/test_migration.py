@@ -195,7 +195,7 @@ def test_odd_agents_are_spelled_or_left_out_and_a_dry_run_promises_nothing_else(
     promised = lines(homebody(owner, "migrate", "from-clawdbot", str(owner), "--dry-run", "--json"))
     assert promised[("settings", "the agent Wörk Agent")] == "changed"
     assert promised[("settings", "the agent main")] == "left out"
-    assert promised[("jobs", "1 entries of jobs.json")] == "problem"
+    assert promised[("jobs", "1 entry of jobs.json")] == "problem"
     assert lines(homebody(owner, "migrate", "from-clawdbot", str(owner), "--json")) == promised
     ids = [one["id"] for one in json.loads(homebody(owner, "agents", "list", "--json").stdout)]
     assert ids == ["work-agent", "main"]
