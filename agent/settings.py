@@ -181,6 +181,15 @@ class PruningSettings(Section):
         return model.startswith(("anthropic/", "openrouter/anthropic/"))
 
 
+class CacheRefreshSettings(Section):
+    """Keeping a prompt in the provider's cache during a silence: calls that ask for nothing cost a twentieth of writing it again."""
+
+    hours: Annotated[float, Field(ge=0, le=24)] = 3.0
+    """For how many hours after a person's last message. At their end the memory is flushed, while the prompt is still cached. 0: off."""
+    least_tokens: Annotated[int, Field(ge=0)] = 8000
+    """Shorter prompts are left: to write them again costs little."""
+
+
 class SandboxSettings(Section):
     """What an agent may do to its surroundings."""
 
@@ -255,6 +264,8 @@ class AgentSettings(Section):
     """Cache-TTL pruning of old tool results."""
     cache_retention: Literal["auto", "5m", "1h"] = "auto"
     """How long a provider is asked to keep the prompt (Anthropic): ``auto`` takes what is likely to cost less at the session's rhythm."""
+    cache_refresh: CacheRefreshSettings = CacheRefreshSettings.model_construct()
+    """Keeping the prompt in the provider's cache during a silence (Anthropic, with a retention of an hour)."""
     sandbox: SandboxSettings = SandboxSettings.model_construct()
     """What the agent may do to its surroundings."""
     max_concurrent: Annotated[int, Field(ge=1, le=1000)] = Field(default=32, json_schema_extra={"reload": "restart"})

@@ -33,9 +33,9 @@ GUIDE = (
     "facts about people, promises, the state of the work and where we left off, with exact names, numbers and dates."
 )
 
-Reason = Literal["threshold", "overflow", "compact", "reset", "shutdown"]
+Reason = Literal["threshold", "overflow", "compact", "quiet", "reset", "shutdown"]
 _ONCE_A_CYCLE = frozenset({"threshold", "overflow"})
-_LAST_CALLS = frozenset({"reset", "shutdown"})
+_LAST_CALLS = frozenset({"quiet", "reset", "shutdown"})
 LEAN_CHARS = 500
 """How much of the beginning and the end of a tool result a flush is shown that cannot use the cache."""
 FITTING_SHARE = 0.75

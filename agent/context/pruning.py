@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from agent.messages import AssistantMessage, ToolMessage
 from agent.settings import PruningSettings
 from agent.taint import within
-from agent.transcript.entries import Entry, FlushReceipt, Pruned, Said
+from agent.transcript.entries import CacheRefreshed, Entry, FlushReceipt, Pruned, Said
 from agent.transcript.history_view import trimmed, views_of_results
 
 CHARS_PER_TOKEN = 4
@@ -26,7 +26,9 @@ def cold_since(entries: Sequence[Entry]) -> datetime | None:
     """Return when the model was last called in this session (the cache was touched then), or None."""
     for entry in reversed(entries):
         match entry.body:
-            case FlushReceipt(usage=usage) | Said(message=AssistantMessage(usage=usage)) if usage is not None:
+            case FlushReceipt(usage=usage) | CacheRefreshed(usage=usage) | Said(message=AssistantMessage(usage=usage)) if (
+                usage is not None
+            ):
                 return entry.at
     return None
 

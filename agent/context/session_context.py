@@ -147,7 +147,8 @@ class SessionContext:
 
     def judge_rhythm(self) -> None:
         """Choose the retention again. When the cache has expired, a change costs nothing."""
-        self._ttl = cache_retention.cheaper(cache_retention.silences(self.transcript.entries))
+        refreshed = self.settings.cache_refresh.hours * 3600 if cache_retention.refreshes(self.model.name) else 0.0
+        self._ttl = cache_retention.cheaper(cache_retention.silences(self.transcript.entries), refreshed=refreshed)
 
     @property
     def may_write(self) -> bool:
@@ -370,7 +371,7 @@ class SessionContext:
         if self._reported is not None:
             grown, more = weight - self._reported[0], reported - self._reported[1]
         self._reported = (weight, reported)
-        if more > 0 and min(grown.prose, grown.code, grown.opaque, grown.dense) >= 0:
+        if more > 0 and min(grown.prose, grown.foreign, grown.code, grown.opaque, grown.dense) >= 0:
             self.calibration = self.calibration.learn(grown, more)
 
     def said_since_flush(self) -> list[Entry]:

@@ -92,6 +92,14 @@ class WrittenNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRefreshed:
+    """The provider was asked for nothing during a silence, so that it keeps the prompt cached for another while."""
+
+    usage: Usage | None = None
+    kind: Literal["cache_refreshed"] = "cache_refreshed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
     """From here on the model sees ``summary``, ``pins``, the entries in ``waiting`` (ids) and those from ``first_kept`` on.
 
@@ -195,6 +203,7 @@ Body = Annotated[
     | SentPart
     | FlushBegun
     | FlushReceipt
+    | CacheRefreshed
     | Compacted
     | ResultsCleared
     | Pruned

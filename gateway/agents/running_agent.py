@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from agent.context import flush, session_memory
+from agent.context import cache_refresh, flush, session_memory
 from agent.context.compaction import CompactionResult, compact
 from agent.context.session_context import SessionContext
 from agent.errors import AgentError
@@ -266,6 +266,30 @@ class RunningAgent:
             await self.store.fold()
         except StorageFailed as error:
             log.warning("sessions.json could not be written: %s", error)
+
+    def soon_forgotten(self, now: datetime) -> list[str]:
+        """Return the keys of sessions whose prompt the provider is about to forget, and for which something is to be done first."""
+        return [context.key for context in self.conversations if self._refresh_due(context, now)]
+
+    def _refresh_due(self, context: SessionContext, now: datetime) -> Literal["refresh", "flush"] | None:
+        record = self.store.get(context.key)
+        if record is None or record.session != context.session or is_isolated(record.key):
+            return None
+        return cache_refresh.due(context, spoken=record.spoken, ends=self.next_due(record, now), now=now)
+
+    async def keep_cached(self, key: str) -> None:
+        """Have the provider keep the prompt of a session, or flush it before it is forgotten, if that is still due."""
+        record = self.store.get(key)
+        context = self.conversations.get(record.session) if record is not None else None
+        due = self._refresh_due(context, self._clock.now()) if context is not None else None
+        if context is None or due is None:
+            return
+        if due == "refresh":
+            kept = await cache_refresh.refresh(context, "refresh")
+            log.debug("the prompt of %s is %s", key, "kept in the cache" if kept else "not kept in the cache")
+        elif self.profile.settings.compaction.memory_flush.on_reset:
+            receipt = await flush.flush(context, "leave", "quiet")
+            await self.store.change(key, last_flush=told(receipt, self._clock.now()))
 
     async def _flush_now(self, conversation: SessionContext) -> None:
         try:

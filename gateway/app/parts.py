@@ -72,7 +72,7 @@ from gateway.settings.root import Settings, SettingsStore
 from gateway.supervision.channel_supervisor import ChannelRunner, ChannelSupervisor
 from gateway.tools.message_search_provider import MessageSearchProvider
 from gateway.turns.storage_retry import StorageRetry
-from gateway.turns.worker import ResetDue, go_on
+from gateway.turns.worker import Errand, ResetDue, go_on
 
 log = logging.getLogger(__name__)
 
@@ -322,6 +322,7 @@ class GatewayParts:
             self.agents,
             deps.clock,
             reset=self._reset_due,
+            keep_cached=self._keep_cached,
             sweep=self._sweep,
             backup=ledger.backup,
             archive=self.backups.tick,
@@ -498,6 +499,10 @@ class GatewayParts:
     def _reset_due(self, agent: str, key: str) -> None:
         if not self.lanes.queued(key) and not any(ticket.session == key for ticket in self.lanes.running()):
             self.lanes.submit(key, ResetDue(agent, key))
+
+    def _keep_cached(self, agent: str, key: str) -> None:
+        if not self.lanes.queued(key) and not self.lanes.busy(key):
+            self.lanes.submit(key, Errand(partial(self.agents[agent].keep_cached, key)))
 
     async def _sweep(self) -> None:
         await self.ledger.sweep()

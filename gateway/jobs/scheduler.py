@@ -56,8 +56,9 @@ class Scheduler:
     """Wakes when a job is due, and at least every half minute (``every``, in seconds).
 
     ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows; ``backup`` copies the ledger, every hour.
-    At every tick, ``archive`` begins a backup of everything if one is due, ``expire`` closes questions whose time is over, and
-    ``automation`` does what is due of heartbeats and held messages.
+    At every tick, ``keep_cached`` is told of sessions whose prompt their provider is about to forget, ``archive`` begins a backup of
+    everything if one is due, ``expire`` closes questions whose time is over, and ``automation`` does what is due of heartbeats and held
+    messages.
 
     ``automation`` runs at the instant that ``automation_due`` returns, too.
 
@@ -72,6 +73,7 @@ class Scheduler:
         *,
         reset: Callable[[str, str], None],
         sweep: Callable[[], Awaitable[object]],
+        keep_cached: Callable[[str, str], None] = lambda _agent, _key: None,
         backup: Callable[[], Awaitable[object]] = _nothing,
         archive: Callable[[], Awaitable[object]] = _nothing,
         expire: Callable[[], Awaitable[object]] = _nothing,
@@ -84,6 +86,7 @@ class Scheduler:
         self._clock = clock
         self._reset = reset
         self._sweep = sweep
+        self._keep_cached = keep_cached
         self._backup = backup
         self._archive = archive
         self._expire = expire
@@ -172,6 +175,9 @@ class Scheduler:
             if agent.id not in self._watched:
                 self._watch(agent, now)
         self._reset_due(now)
+        for agent in self._agents.values():
+            for key in agent.soon_forgotten(now):
+                self._keep_cached(agent.id, key)
         await self._expire()
         await self._automation()
         if self._backed_up is None or now - self._backed_up >= BACKUP_EVERY:

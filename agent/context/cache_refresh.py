@@ -1,0 +1,62 @@
+"""Keeps a prompt in the provider's cache during a silence, as long as people are likely to come back.
+
+Reading a cached prompt costs a tenth of its price and has it kept for another hour; to write it again costs twice its price. So it is
+read shortly before its time is over, for a few hours. The last time, the memory flush does the reading: what it would cost later, with
+the prompt forgotten, is several times as much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Literal
+
+from agent.context import flush
+from agent.context.background_call import call_in_background
+from agent.context.cache_retention import REFRESH_AFTER, SECONDS, TOO_LATE, refreshes
+from agent.context.pruning import cold_since
+from agent.context.session_context import SessionContext
+from agent.messages import Text, UserMessage
+from agent.transcript.entries import CacheRefreshed
+
+ASKED = "[Cache refresh] Nothing is asked of you. Reply with exactly NO_REPLY."
+LONGEST = 20.0
+"""Seconds after which the call is given up: a message of a person may be waiting behind it."""
+_HOUR = SECONDS["1h"]
+
+
+def due(
+    context: SessionContext, *, spoken: datetime, ends: datetime | None = None, now: datetime
+) -> Literal["refresh", "flush"] | None:
+    """Return what is to be done now. ``spoken``: when a person last wrote; ``ends``: when the session may be reset, if nobody writes."""
+    rule, since = context.settings.cache_refresh, cold_since(context.transcript.entries)
+    if not rule.hours or since is None or context.light is not None or not refreshes(context.model.name) or context.ttl != "1h":
+        return None
+    if not timedelta(seconds=_HOUR * REFRESH_AFTER) <= now - since < timedelta(seconds=_HOUR * TOO_LATE):
+        return None
+    until = spoken + timedelta(hours=rule.hours)
+    if now > until or context.tokens() < rule.least_tokens:
+        return None
+    after = now + timedelta(seconds=_HOUR * REFRESH_AFTER)
+    if after <= until and (ends is None or after < ends):
+        return "refresh"
+    return "flush" if flush.is_worthwhile(context) else None
+
+
+async def refresh(context: SessionContext, turn: str) -> bool:
+    """Read the prompt as it was sent last, and note in the transcript that it is kept. Returns whether that worked.
+
+    Raises:
+        TranscriptWriteError: the transcript could not be written.
+    """
+    asked = UserMessage(content=(Text(text=ASKED),), at=context.clock.now())
+    request = context.request(extra=[asked])
+    try:
+        async with asyncio.timeout(LONGEST):
+            answer = await call_in_background(context, request)
+    except TimeoutError:
+        return False
+    if answer.failure is not None or answer.usage is None or answer.model != context.model.name:
+        return False
+    await context.transcript.append(turn, CacheRefreshed(usage=answer.usage), durable=False)
+    return True
