@@ -26,6 +26,7 @@ from typing import Any
 from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.catalog.known_models import facts_of
 from channels.live import Done
+from gateway.agents.session_contexts import main_key
 from gateway.app.dependencies import Dependencies
 from gateway.app.gateway import Gateway
 from gateway.base.clock import ManualClock
@@ -131,7 +132,7 @@ class Person:
         if "read: " in text:
             paths = text.rpartition("read: ")[2].split()
             return self._calls([("read", {"path": path}) for path in paths])
-        if last["type"] == "tool_result" and "Appended to" in json.dumps(last):
+        if "[Cache refresh]" in text or (last["type"] == "tool_result" and "Appended to" in json.dumps(last)):
             return self._says("NO_REPLY")
         return self._says(prose(self.dice, self.dice.randrange(200, 1200)))
 
@@ -148,10 +149,25 @@ class Person:
 
 def label(body: dict[str, Any]) -> str:
     texts = json.dumps(body["messages"][-8:])
-    for mark, name in (("[Memory flush]", "flush"), ("[Summary request]", "summary"), ("[Title request]", "title")):
+    marks = {
+        "[Memory flush]": "flush",
+        "[Summary request]": "summary",
+        "[Title request]": "title",
+        "[Cache refresh]": "refresh",
+    }
+    for mark, name in marks.items():
         if mark in texts:
             return name
     return "turns"
+
+
+async def pass_until(house: Gateway, clock: ManualClock, when: datetime) -> None:
+    """Let time pass as it does in a gateway: what is due happens meanwhile, within five minutes."""
+    while clock.now() < when:
+        clock.set(min(when, clock.now() + timedelta(minutes=5)))
+        await house.schedule.tick()
+        while house.lanes.running() or house.lanes.waiting(main_key("main")):  # noqa: ASYNC110  (nobody announces it)
+            await asyncio.sleep(0)
 
 
 async def run(
@@ -185,9 +201,9 @@ async def run(
         for n, turn in enumerate(turns):
             if turn.silence < 0 and n:
                 today = clock.now().replace(hour=9, minute=0, second=0)
-                clock.set(max(today + timedelta(days=1), clock.now() + timedelta(hours=5)))
+                await pass_until(house, clock, max(today + timedelta(days=1), clock.now() + timedelta(hours=5)))
             elif turn.silence > 0:
-                clock.move(turn.silence)
+                await pass_until(house, clock, clock.now() + timedelta(seconds=turn.silence))
             paths = []
             for index, size in enumerate(turn.results):
                 path = workspace / "data" / f"{n}-{index}.txt"
@@ -222,6 +238,7 @@ async def run(
         "dollars": round(bill.dollars, 2),
         "per100": round(100 * bill.dollars / len(turns), 2),
         "flush": round(peer.bills["flush"].dollars, 2) if "flush" in peer.bills else 0,
+        "refresh": round(peer.bills["refresh"].dollars, 2) if "refresh" in peer.bills else 0,
         "summary": round(peer.bills["summary"].dollars, 2) if "summary" in peer.bills else 0,
         "first": peer.each[0][2].prompt,
         "tools": [tool["name"] for tool in person.opening["tools"]],
@@ -257,7 +274,9 @@ async def measure(only: str) -> dict[str, dict[str, Any]]:
         runs[name] = week(random.Random(11)), given
     for name, given in {
         "long breaks, all defaults": weekly,
+        "long breaks, no refresh": {**weekly, "agent": {"cacheRefresh": {"hours": 0}}},
         "long breaks, no resets": {"agent": {}, "session": {"reset": {"mode": "none"}}},
+        "long breaks, no resets, no refresh": {"agent": {"cacheRefresh": {"hours": 0}}, "session": {"reset": {"mode": "none"}}},
     }.items():
         runs[name] = long_breaks(random.Random(13)), given
     capped = {"contextTokens": 60_000}
@@ -283,12 +302,12 @@ def main() -> None:
     if "--json" in sys.argv:
         print(json.dumps(found, indent=1))
         return
-    heads = "run | calls | prompt tokens | read from cache | in bursts | $ | $ / 100 turns | flush $ | summaries $"
+    heads = "run | calls | prompt tokens | read from cache | in bursts | $ | $ / 100 turns | flush $ | refresh $ | summaries $"
     print(f"| {heads} | compactions | pruned | overflows | failed |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name, one in found.items():
         shares = f"{100 * one['read']:.0f} % | {100 * one['readInBursts']:.0f} %"
-        money = f"{one['dollars']:.2f} | {one['per100']:.2f} | {one['flush']:.2f} | {one['summary']:.2f}"
+        money = " | ".join(f"{one[what]:.2f}" for what in ("dollars", "per100", "flush", "refresh", "summary"))
         counts = " | ".join(str(one[what]) for what in ("compactions", "pruned", "overflows", "failed"))
         print(f"| {name} | {one['calls']} | {one['prompt']:,} | {shares} | {money} | {counts} |")
     for name, one in found.items():

@@ -289,7 +289,7 @@ class RunningAgent:
             log.debug("the prompt of %s is %s", key, "kept in the cache" if kept else "not kept in the cache")
         elif self.profile.settings.compaction.memory_flush.on_reset:
             receipt = await flush.flush(context, "leave", "quiet")
-            await self.store.change(key, last_flush=told(receipt, self._clock.now()))
+            await self.store.change(key, last_flush=flush_line(receipt, self._clock.now()))
 
     async def _flush_now(self, conversation: SessionContext) -> None:
         try:
