@@ -99,8 +99,6 @@ def set_(invocation: Invocation, key: str, value: str | None, force: bool, as_js
     path = _known(key, force=force)
     text = value if value is not None else _asked(key)
     meant = parse_value(text, path)
-    if meant is None:
-        raise UsageError(f"{key} would have no value", hint=f"To remove it: homebody config unset {key}")
     changed = _change(invocation, lambda document: with_value(document, _place(document, path), meant))
     _report(invocation, changed, f"{key} was set", as_json=as_json)
 
@@ -177,7 +175,7 @@ def _change(invocation: Invocation, edit: Any) -> Changed:
     from gateway.base.clock import SystemClock
     from gateway.config.settings_file import change
 
-    return change(invocation.paths.config_file(), os.environ, SystemClock().now(), edit)
+    return change(invocation.paths, os.environ, SystemClock().now(), edit)
 
 
 def _report(invocation: Invocation, changed: Changed, sentence: str, *, as_json: bool) -> None:

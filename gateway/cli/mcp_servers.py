@@ -215,7 +215,7 @@ def _change(invocation: Invocation, edit: Any) -> Changed:
     from gateway.base.clock import SystemClock
     from gateway.config.settings_file import change
 
-    return change(invocation.paths.config_file(), os.environ, SystemClock().now(), edit)
+    return change(invocation.paths, os.environ, SystemClock().now(), edit)
 
 
 def _fresh(invocation: Invocation) -> Invocation:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 ROOT = FieldType((Settings,))
 _DEFAULTS: KeyPath = ("agents", "defaults")
 _LIST: KeyPath = ("agents", "list")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,13 @@ def declared_reload_mode(field: FieldInfo) -> str | None:
 
 
 def parse_value(text: str, path: KeyPath) -> Any:
-    """Return the value typed for a key: the text itself where only text is allowed, otherwise parsed as YAML."""
+    """Return the value typed for a key: the text itself where only text is allowed, otherwise parsed as YAML.
+
+    None is returned for ``null`` alone, and only where it is a value.
+
+    Raises:
+        UsageError: there is no value, or it is none where only numbers are allowed.
+    """
     types = ROOT.at(path) or FieldType(())
     if types.only_text:
         return text
@@ -125,9 +134,34 @@ def parse_value(text: str, path: KeyPath) -> Any:
         node = read_yaml(text, "")
     except SettingsError:
         return text
-    if node is None:
-        return text if types.text else None
-    return _typed(node, types, text)
+    if node is not None and node.value is not None:
+        _check_number(node.value, types, text)
+        return _typed(node, types, text)
+    if node is not None and takes_null(types):
+        return None
+    if types.text:
+        return text
+    raise UsageError(
+        f"{dotted_key(path)} would have no value", hint=f"To use the default: homebody config unset {dotted_key(path)}"
+    )
+
+
+def takes_null(types: FieldType) -> bool:
+    """Return whether ``null`` is written as a value: where it may stand and is no text, such as for a budget without a limit."""
+    return type(None) in types.kinds and not types.text
+
+
+def _check_number(value: Any, types: FieldType, text: str) -> None:
+    """Raise UsageError where only numbers are allowed, and this is a word that would pass as one: ``true``, ``1_0``."""
+    kinds = set(types.kinds) - {type(None)}
+    if not kinds or not kinds <= {int, float} or not isinstance(value, bool | str):
+        return
+    if isinstance(value, bool) or not (_NUMBER.fullmatch(value.strip()) or "${" in value):
+        wanted = "a whole number" if kinds == {int} else "a number"
+        raise UsageError(
+            f"{json.dumps(text, ensure_ascii=False)[:60]} is not allowed here; allowed: {wanted}",
+            hint="Write it as 5 or 0.5." if float in kinds else "Write it as 5.",
+        )
 
 
 def _typed(node: Node, types: FieldType, text: str) -> Any:
@@ -164,7 +198,7 @@ def _says(given: Any, path: KeyPath) -> bool:
         if not known and not (isinstance(here, list) and step in range(len(here))):
             return False
         here = here[step]
-    return here is not None
+    return here is not None or takes_null(ROOT.at(path) or FieldType(()))
 
 
 _AGENTS: KeyPath = ("agents", "list")

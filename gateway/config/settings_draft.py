@@ -114,10 +114,7 @@ def _changed(document: Document, change: Change) -> str:
         return without(document, place)
     if MASK in change.value:
         raise EditRefused("the value still holds ******** where a secret is not shown", hint="Write it in full, or leave it.")
-    value = parse_value(change.value, path)
-    if value is None:
-        raise EditRefused("it would have no value", hint="To use the default, remove the key.")
-    return with_value(document, place, value)
+    return with_value(document, place, parse_value(change.value, path))
 
 
 def _at(key: str, message: str, hint: str) -> Problem:

@@ -30,22 +30,22 @@ class Changed:
     notes: tuple[Problem, ...]
 
 
-def change(path: Path, env: Mapping[str, str], now: datetime, edit: Callable[[Document], str]) -> Changed:
-    """Apply ``edit`` to the settings file, which is created if missing, unless that adds an error.
+def change(paths: Paths, env: Mapping[str, str], now: datetime, edit: Callable[[Document], str]) -> Changed:
+    """Apply ``edit`` to the settings file of ``paths``, which is created if missing, unless that adds an error.
 
     Errors that the file already has are allowed, so that it can be repaired key by key. A variable that is not set here is only a
     note: the gateway may have it. Raises SettingsError, EditRefused and StorageFailed.
     """
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(paths.config_file()))
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(target.parent):
-            return _change(target, env, now, edit)
+            return _change(target, paths, env, now, edit)
     except OSError as error:
         raise StorageFailed.from_os(error, "write the settings", target) from error
 
 
-def _change(target: Path, env: Mapping[str, str], now: datetime, edit: Callable[[Document], str]) -> Changed:
+def _change(target: Path, paths: Paths, env: Mapping[str, str], now: datetime, edit: Callable[[Document], str]) -> Changed:
     try:
         before = read_text(target)
         mark = "\ufeff" if target.read_bytes().startswith(codecs.BOM_UTF8) else ""
@@ -54,8 +54,8 @@ def _change(target: Path, env: Mapping[str, str], now: datetime, edit: Callable[
         before, mark, is_new = "", "", True
     unix = before.replace("\r\n", "\n")
     after = edit(read_document(unix, str(target)))
-    checked = check(after, target, env)
-    fresh = _new_errors(check(unix, target, env), checked)
+    checked = check(after, target, env, paths)
+    fresh = _new_errors(check(unix, target, env, paths), checked)
     if fresh:
         raise SettingsError(fresh, where=str(target), hint=_NO_CHANGE)
     copy = None if is_new else _dated_copy(target, mark + before, now)

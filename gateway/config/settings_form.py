@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 
 from gateway.config.edit import bracketed
-from gateway.config.effective import reload_mode
+from gateway.config.effective import reload_mode, takes_null
 from gateway.config.normalize import FieldType, fields
 from gateway.config.reference import default_words, field_doc, first_line, type_words
 from gateway.config.secrets import MASK, NAMES, mask_passwords
@@ -101,7 +101,12 @@ def _rows(model: type[BaseModel], path: KeyPath, given: Mapping[str, Any]) -> It
         inherited = model is AgentEntry and key in fields(AgentDefaults) and key not in given
         if inherited or _is_section(types) or _inner(types) is not None:
             continue
-        yield _row(model, (*path, key), types, given.get(key))
+        yield _row(
+            model,
+            (*path, key),
+            types,
+            "null" if key in given and given[key] is None and takes_null(types) else given.get(key),
+        )
 
 
 def _row(model: type[BaseModel], path: KeyPath, types: FieldType, written: Any) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def _write_settings(paths: Paths, env: Mapping[str, str], text: str) -> None:
     def edit(_: Document) -> str:
         return text
 
-    change(paths.config_file(), env, datetime.now(UTC), edit)
+    change(paths, env, datetime.now(UTC), edit)
 
 
 def _import_keys(state: ForeignState, paths: Paths, report: Report, *, dry_run: bool) -> None:

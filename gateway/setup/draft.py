@@ -95,7 +95,7 @@ class Draft:
             written.append(file.path)
         if self._values:
             self.paths.prepare()
-            written.append(change(self.file, self.env, now, self._edited).file)
+            written.append(change(self.paths, self.env, now, self._edited).file)
         return written
 
     def _edited(self, document: Document) -> str:

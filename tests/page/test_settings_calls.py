@@ -145,7 +145,11 @@ async def test_a_file_that_was_changed_meanwhile_is_not_written_over(page: Desk,
         ("logging.level", "loud", "is not allowed here"),
         ("gateway.port", "many", "is not allowed here"),
         ("logging.nothing", "1", "no such setting"),
-        ("logging.level", "", "no value"),
+        ("gateway.port", "", "no value"),
+        ("budgets.day.usd", "1_0", "is not allowed here; allowed: a number"),
+        ("budgets.day.usd", "true", "is not allowed here; allowed: a number"),
+        ("budgets.day.tokens", "'1_0'", "is not allowed here; allowed: a whole number"),
+        ("gateway.port", "null", "no value"),
         ("models.providers.local.baseUrl", "http://ann:********@host", "a secret is not shown"),
         ("agents.list[7].id", "x", "a new list begins"),
         ("..", "x", "is not the name of a setting"),
@@ -201,6 +205,23 @@ def test_secrets_are_known_at_whatever_depth() -> None:
     assert holds_secret(provider)
     assert not holds_secret(FieldType.of(int))
     assert not holds_secret(FieldType((AgentDefaults,)).keys()["workspace"])
+
+
+async def test_a_budget_without_a_limit_is_written_as_null(page: Desk, tmp_path: Path) -> None:
+    changes = [{"key": "budgets.day.usd", "value": "null"}]
+    shown = await page("settings.preview", changes=changes)
+    assert any(row.strip("+ ") == "usd: null" for row in shown["diff"]), shown["diff"]
+    assert (await page("settings.write", changes=changes, expected=shown["hash"]))["written"] is True
+    assert page.house.settings.current.budgets.day.usd is None
+    row = fields_of(await page("settings.form", section="budgets"))["budgets.day.usd"]
+    assert (row["value"], row["set"], row["default"]) == ("null", True, "5.0")
+
+
+async def test_a_workspace_is_checked_against_the_home_of_the_gateway(page: Desk, tmp_path: Path) -> None:
+    form = await page("settings.form", section="agents")
+    changes = [{"key": "agents.defaults.workspace", "value": str(tmp_path / "home")}]
+    done = await page("settings.write", changes=changes, expected=form["hash"])
+    assert (done["written"], "workspace" in done["problems"][0]["message"]) == (False, True), done
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,6 @@ class SettingsHandlers:
             StorageFailed: the file cannot be written.
         """
         wanted = _checked(changes)
-        source = self._paths.config_file()
 
         def edit(document: Document) -> str:
             if text_hash(document.text) != expected:
@@ -80,7 +79,7 @@ class SettingsHandlers:
             return edited(document, wanted)
 
         try:
-            changed = await asyncio.to_thread(change, source, self._env, self._clock.now(), edit)
+            changed = await asyncio.to_thread(change, self._paths, self._env, self._clock.now(), edit)
         except _ChangedMeanwhile as error:
             _, text = await asyncio.to_thread(self._text)
             return {"written": False, "changed": True, "message": error.message, "hash": text_hash(text), "problems": []}
