@@ -88,7 +88,10 @@ class Memory(Protocol):
         ...
 
     async def writing(self, path: str) -> None:
-        """Called before a tool changes ``path``, so that the history separates its change from earlier ones by the owner."""
+        """Called before a tool changes ``path``, so that the history separates its change from earlier ones by the owner.
+
+        Also of files of prompts, which are no notes: a memory without a history of them does nothing.
+        """
         ...
 
     async def wrote(self, path: str, *, by: Author | None = None) -> None:

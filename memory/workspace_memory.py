@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path, PurePosixPath
 
@@ -39,7 +39,8 @@ class WorkspaceMemory:
     ``tell`` takes messages for the owner (a damaged index was replaced, the embedder failed). ``batch`` is used when at least
     ``batch_from`` passages have no vector. ``template`` holds the lines of a new workspace, which are not indexed. Transcripts in
     ``sessions`` are searched if ``own_session`` accepts their key and readers. A search waits ``query_timeout`` seconds for the
-    vector of its query, then uses keywords only.
+    vector of its query, then uses keywords only. ``journal`` names files in the root of the workspace that are no notes, and whose
+    changes are recorded, too.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class WorkspaceMemory:
         batch_from: int = LARGE,
         template: frozenset[str] = frozenset(),
         query_timeout: float = TIMEOUT_SECONDS,
+        journal: Sequence[str] = (),
     ) -> None:
         self.agent = agent
         self.settings = settings
@@ -74,7 +76,7 @@ class WorkspaceMemory:
             self.store, settings, clock, agent=agent, tell=tell, on_rebuild=self._index_was_rebuilt, parts=parts
         )
         self.history = NoteHistory(
-            versions or VersionStore(self.store.with_name(f"{self.store.stem}.history")), self.sources, clock
+            versions or VersionStore(self.store.with_name(f"{self.store.stem}.history")), self.sources, clock, journal
         )
         self._sync = IndexSync(
             self.sources,
@@ -85,6 +87,7 @@ class WorkspaceMemory:
             batch=batch,
             batch_from=batch_from,
             changed=self.history.noticed,
+            began=self.history.look,
             sessions=sessions,
             own_session=own_session,
             template=template,
@@ -216,7 +219,7 @@ class WorkspaceMemory:
     async def writing(self, path: str) -> None:
         """Record the current text of ``path`` as the owner's, before a tool changes it."""
         name = str(PurePosixPath(path))
-        if self.sources.place(name) is not None:
+        if self.history.keeps(name):
             await self.history.writing(name)
 
     async def wrote(self, path: str, *, by: Author | None = None) -> None:
@@ -225,13 +228,14 @@ class WorkspaceMemory:
         Paths outside of memory are ignored. ``by`` is recorded as the author; the agent if omitted.
         """
         name = str(PurePosixPath(path))
-        if self.sources.place(name) is None:
+        if not self.history.keeps(name):
             return
         try:
             await self.history.wrote(name, by or Author("agent", self.agent))
         except OSError as error:
             self._tell(f"The history of {name} cannot be written: {error.strerror or error}")
-        await self._sync.index_note(name)
+        if self.sources.place(name) is not None:
+            await self._sync.index_note(name)
 
     async def sync(self, progress: SyncProgress | None = None, *, vectors: bool = True) -> SyncResult:
         """Index what changed, then make the vectors that are missing.

@@ -134,13 +134,13 @@ class FileToolContext:
             ) from error
 
     async def changing(self, path: PurePosixPath) -> None:
-        """Tell the memory that a note is about to change, so that what its owner did by hand before is not taken for ours."""
-        if self.memory is not None and is_note(path):
+        """Tell the memory that a file is about to change, so that what its owner did by hand before is not taken for ours."""
+        if self.memory is not None and (is_note(path) or is_standing(path)):
             await self.memory.writing(str(path))
 
     async def changed(self, path: PurePosixPath, context: ToolContext, by: Author | None = None) -> None:
-        """Tell the memory of a changed note, so that it is found from now on, and in whose name it was changed: the agent's if omitted."""
-        if self.memory is None or not is_note(path):
+        """Tell the memory of a changed note or file of prompts, and in whose name it was changed: the agent's if omitted."""
+        if self.memory is None or not (is_note(path) or is_standing(path)):
             return
         try:
             await self.memory.wrote(str(path), by=by or Author("agent", self.agent, context.session, context.turn))

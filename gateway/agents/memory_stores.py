@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import SecretStr
 
-from agent.context.workspace_files import workspace_templates
+from agent.context.workspace_files import HEARTBEAT, PROMPT_FILES, RITUAL, workspace_templates
 from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError
 from gateway.base.paths import Paths
@@ -160,6 +160,7 @@ def open_memory(
         zone=owner_zone(profile),
         tell=tell,
         template=template_lines(),
+        journal=(*PROMPT_FILES, HEARTBEAT, RITUAL),
     )
     return memory, choice
 

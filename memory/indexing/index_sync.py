@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 
 from memory.embedding.batch.protocol import BatchService
@@ -30,8 +30,9 @@ _RETRY_SECONDS = 15.0
 class IndexSync:
     """Indexes changed files, embeds new chunks and retries in the background. Results are stale while ``dirty`` is true.
 
-    ``unreadable`` are the notes of the last sync that could not be read, with the reason. ``changed`` takes the paths of changed
-    notes; ``tell`` takes sentences for the owner. The other arguments are those of ``WorkspaceMemory``.
+    ``unreadable`` are the notes of the last sync that could not be read, with the reason. ``began`` is awaited before each sync,
+    ``changed`` takes the paths of changed notes; ``tell`` takes sentences for the owner. The other arguments are those of
+    ``WorkspaceMemory``.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class IndexSync:
         batch: BatchService | None,
         batch_from: int,
         changed: Changed,
+        began: Callable[[], Awaitable[None]],
         sessions: Path | None,
         own_session: Callable[[str, str], bool],
         template: frozenset[str],
@@ -59,6 +61,7 @@ class IndexSync:
         self._settings = settings.sync
         self._clock = clock
         self._tell = tell
+        self._began = began
         searched = sessions if settings.searches_sessions else None
         transcripts = TranscriptSource(searched, settings.sync.sessions, own_session) if searched else None
         self._indexer = Indexer(sources, handle.thread, clock, changed=changed, transcripts=transcripts, template=template)
@@ -110,6 +113,7 @@ class IndexSync:
         async with self._syncing:
             self.dirty = False
             try:
+                await self._began()
                 who = self.embedder and identity_of(self.embedder)
                 synced = await self._open.recovering(lambda: self._follow(progress))
                 if vectors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,19 +11,33 @@ from pathlib import Path
 from memory.audience import Audience
 from memory.errors import MemoryTrouble, MemoryUnreadable
 from memory.notes.note_reader import read_note
-from memory.notes.sources import NoteSources
+from memory.notes.sources import NoteSources, Stamp
 from memory.notes.version_store import BY_OWNER, Version, VersionStore
 from memory.protocol import Author, Clock
 
 
 class NoteHistory:
-    """Records every change of a note. A change that no tool reported is recorded as the owner's."""
+    """Records every change of a note. A change that no tool reported is recorded as the owner's.
 
-    def __init__(self, versions: VersionStore, sources: NoteSources, clock: Clock) -> None:
+    ``others`` are files of the workspace that are no notes, named in its root, and whose changes are recorded, too.
+    """
+
+    def __init__(self, versions: VersionStore, sources: NoteSources, clock: Clock, others: Sequence[str] = ()) -> None:
         self.versions = versions
         self._sources = sources
         self._clock = clock
         self._being_written: set[str] = set()
+        self._others = NoteSources(sources.workspace, own=tuple(others))
+        self._known: dict[str, Stamp | None] = {}
+
+    def keeps(self, path: str) -> bool:
+        """Return whether changes of a file are recorded."""
+        return self._of(path).place(path) is not None
+
+    async def look(self) -> None:
+        """Record changes of ``others`` that nobody reported. A history that cannot be written is passed over."""
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(self._look)
 
     async def writing(self, path: str) -> None:
         """Record the current text of ``path`` as the owner's, before a tool changes it."""
@@ -72,7 +87,7 @@ class NoteHistory:
             raise MemoryTrouble(
                 f"version {version.name} of {version.path} is already undone", hint=f"homebody memory log {version.path}"
             )
-        placed = self._sources.place(version.path)
+        placed = self._of(version.path).place(version.path)
         if placed is None:
             raise MemoryUnreadable(f"{version.path} is no longer a note of this memory", hint="homebody memory status")
         try:
@@ -92,7 +107,18 @@ class NoteHistory:
             return self.versions.record(path, text, at=self._clock.now(), author=by)
 
     def _text(self, path: str) -> str | None:
-        return None if self._sources.stamp(path) is None else read_note(self._sources, path).text
+        sources = self._of(path)
+        return None if sources.stamp(path) is None else read_note(sources, path).text
+
+    def _of(self, path: str) -> NoteSources:
+        return self._sources if self._sources.place(path) is not None else self._others
+
+    def _look(self) -> None:
+        for name in (name for root in self._others.roots for name in root.only):
+            stamp = self._others.stamp(name)
+            if (name not in self._known or stamp != self._known[name]) and name not in self._being_written:
+                self._record(name, BY_OWNER)
+                self._known[name] = stamp
 
 
 def _put(path: Path, text: str | None) -> None:

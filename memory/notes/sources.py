@@ -18,6 +18,7 @@ Source = Literal["memory", "sessions"]
 LONG_TERM = ("MEMORY.md", "memory.md")
 TODO = ("TODO.md", "todo.md")
 FOLDER = "memory"
+NOTES = (*LONG_TERM, *TODO, FOLDER)
 _SUFFIX = ".md"
 _TEMPLATE = "template-"
 _FOLDERS_OF = {"groups": "group", "peers": "peer"}
@@ -60,12 +61,12 @@ class NoteSources:
     """The notes of the workspace and of ``memorySearch.extraPaths``.
 
     File names are relative to the workspace. Files of an extra path outside of it are named ``@folder/...`` after the last part
-    of the path. Symbolic links below a root are never followed.
+    of the path. Symbolic links below a root are never followed. ``own`` names what of the workspace belongs to them.
     """
 
-    def __init__(self, workspace: Path, extra_paths: Sequence[str] = ()) -> None:
+    def __init__(self, workspace: Path, extra_paths: Sequence[str] = (), *, own: Sequence[str] = NOTES) -> None:
         self.workspace = Path(os.path.realpath(workspace.expanduser()))
-        self.roots = [Root(self.workspace, "", (*LONG_TERM, *TODO, FOLDER)), *self._extra_roots(extra_paths)]
+        self.roots = [Root(self.workspace, "", tuple(own)), *self._extra_roots(extra_paths)] if own else []
 
     def walk(self) -> list[SourceFile]:
         """Return every note once, and every entry that was rejected or cannot be read."""

@@ -10,15 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.messages import ToolCall
 from gateway.api.handlers.note_requests import EDITABLE, PAGE
 from gateway.base.errors import HomebodyError, UsageError
 from memory.errors import MemoryTrouble
+from tests.gateway.conftest import street
 from tests.page.desk import Desk, desk
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
+    from tests.gateway.conftest import Street
+
+__all__ = ["street"]
 NOTE = "memory/2026-01-26.md"
 
 
@@ -73,6 +78,19 @@ async def test_what_another_tab_wrote_meanwhile_is_shown_and_not_written_over(pa
     assert again["written"] is True
 
 
+async def test_a_text_that_the_file_has_already_is_saved_and_no_conflict(page: Desk) -> None:
+    """The answer to the first save was lost, so that the page still knows the former hash."""
+    read = await page("memory.read", agent="main", path=NOTE)
+    arguments = {"agent": "main", "path": NOTE, "text": "mine\n", "expected": read["hash"]}
+    first = await page("memory.write", **arguments)
+    again = await page("memory.write", **arguments)
+    assert (again["written"], again["changed"], again["hash"]) == (True, False, first["hash"])
+    new = {"agent": "main", "path": "memory/new.md", "text": "mine\n", "expected": None}
+    await page("memory.write", **new)
+    assert (await page("memory.write", **new))["written"] is True
+    assert (await page("memory.write", **new | {"text": "other\n"}))["written"] is False
+
+
 async def test_a_new_note_is_made_once(page: Desk) -> None:
     made = await page("memory.write", agent="main", path="memory/garden/beds.md", text="Beans\n", expected=None)
     assert made["written"] is True
@@ -96,6 +114,37 @@ async def test_prompt_files_are_edited_too(page: Desk, tmp_path: Path) -> None:
     read = await page("memory.read", agent="main", path="SOUL.md")
     await page("memory.write", agent="main", path="SOUL.md", text="Be kind.\n", expected=read["hash"])
     assert (tmp_path / "workspace/SOUL.md").read_text() == "Be kind.\n"
+    (tmp_path / "workspace/SOUL.md").write_text("Be kind.\nBe brief.\n")  # in an editor
+    by_hand, by_page, *_ = (await page("memory.log", agent="main", path="SOUL.md"))["versions"]
+    assert [(one["author"]["kind"], one["author"]["name"]) for one in (by_hand, by_page)] == [
+        ("owner", ""),
+        ("owner", "browser page"),
+    ]
+    assert "+Be brief." in (await page("memory.diff", agent="main", version=by_hand["name"]))["diff"]
+    await page("memory.undo", agent="main", version=by_page["name"])
+    left = (tmp_path / "workspace/SOUL.md").read_text().splitlines()
+    assert [line for line in left if line != "Be brief."] == read["text"].splitlines()
+    assert "Be brief." in left
+    lines = (await page("memory.blame", agent="main", path="SOUL.md"))["lines"]
+    assert [one["version"] for one in lines if one["text"] == "Be brief."] == [by_hand["name"]]
+
+
+async def test_what_an_agent_makes_of_its_prompt_files_is_undone(street: Callable[..., Street]) -> None:
+    here = street()
+    calls = [("read", {"path": "USER.md"}), ("write", {"path": "USER.md", "content": "Likes tea.\n", "mode": "overwrite"})]
+    here.model.then(*([ToolCall(id=name, name=name, arguments=given)] for name, given in calls), "Noted.")
+    async with here.house() as (house, talk):
+        page = Desk(house)
+        file = house.agents["main"].workspace.root / "USER.md"
+        before = file.read_text()
+        await talk.ask("I like tea")
+        assert file.read_text() == "Likes tea.\n"
+        (newest, *_) = (await page("memory.log", agent="main", path="USER.md"))["versions"]
+        assert (newest["author"]["kind"], newest["kind"]) == ("agent", "changed")
+        await page("memory.undo", agent="main", version=newest["name"])
+        assert file.read_text() == before
+        found = await page("memory.explain", agent="main", query="tea likes")
+        assert all(one["source"] == "sessions" for one in found["results"]), "prompt files are in no search"
 
 
 TRICKS = [

@@ -100,13 +100,13 @@ class NoteHandlers:
         name = _editable_name(found, path)
         _check_text(text)
         present = await asyncio.to_thread(_present, found, name)
+        data = _as_written(text, present)
+        if present is not None and present.data == data and not present.why_not:  # also where the answer to this save got lost
+            return {"written": True, "changed": False, **_page(present, 0)}
         if (present.hash if present else None) != expected:
             return await asyncio.to_thread(_conflict, name, present, text)
         if present is not None and present.why_not:
             raise UsageError(f"{name} {present.why_not}", hint="Change it in an editor on the machine itself.")
-        data = _as_written(text, present)
-        if present is not None and present.data == data:
-            return {"written": True, "changed": False, **_page(present, 0)}
         await self._change(found, name, present, data, by)
         return {"written": True, "changed": True, **_page(await asyncio.to_thread(_read, found, str(name)), 0)}
 
