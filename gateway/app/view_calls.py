@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.agents.running_agent import RunningAgent
 from gateway.api.handlers.late_calls import on_first_use
 from gateway.app.dependencies import Dependencies
 from gateway.ledger.protocol import Ledger
-from gateway.settings.root import SettingsStore
+from gateway.settings.root import Settings, SettingsStore
 from memory.audience import Audience
 
 if TYPE_CHECKING:
     from agent.models.catalog.prices import Price
+    from gateway.budget.source_budgets import SourceBudget
 
 CONTEXT: Final = ("context", "context.history", "context.prompt", "context.flush")
 SESSIONS: Final = ("sessions.list", "sessions.search", "sessions.read", "sessions.export", "sessions.undo")
@@ -52,12 +53,13 @@ def view_calls(
         from gateway.budget.cost_overview import CostOverview
 
         overview = CostOverview(
-            spending=ledger.spending,
+            ledger=ledger,
             settings=lambda: settings.current.budgets,
             retention=lambda: settings.current.agent(default()).settings.cache_retention,
             zone=lambda: agents[default()].zone,
             now=deps.clock.now,
             price=price,
+            sources=lambda: _set_budgets(agents.values(), settings.current),
         )
         return dict(overview.calls())
 
@@ -72,3 +74,16 @@ def view_calls(
         **on_first_use(COSTS, costs),
         **on_first_use(HEALTH, health),
     }
+
+
+def _set_budgets(agents: Iterable[RunningAgent], settings: Settings) -> Iterator[SourceBudget]:
+    """Yield the budgets of heartbeats and watched mailboxes, which the settings give."""
+    from gateway.budget.source_budgets import SourceBudget
+
+    for agent in agents:
+        if agent.profile.heartbeat.every:
+            usd = agent.profile.heartbeat.daily_usd
+            yield SourceBudget(source=f"heartbeat:{agent.id}", whose=agent.profile.name, usd=usd)
+    for name, account in settings.mail.accounts.items():
+        if account.watch == "agent":
+            yield SourceBudget(source=f"mail:{name}", whose=name, usd=account.watch_daily_usd)

@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from agent.models.catalog.prices import Price
@@ -163,6 +164,13 @@ class BudgetGuard:
     async def usage(self, days: int, by: UsageBy = "model") -> list[UsageRow]:
         """Return the usage of all agents in the last ``days`` days, including today."""
         return await self._spending.usage(first_day(self._clock.now(), self._zone, days), by)
+
+    async def hour_cache(self, days: int) -> dict[str, Any]:
+        """Return the estimate of what keeping prompts for an hour would have saved in the last ``days`` days."""
+        from gateway.budget.cache_savings import cache_savings
+
+        calls = await self._spending.calls_since(first_day(self._clock.now(), self._zone, days))
+        return cache_savings(calls, self.price)
 
     async def spent_today(self) -> float:
         """Return what the calls of all agents cost today, in USD."""

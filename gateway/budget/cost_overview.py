@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,8 @@ from gateway.base.errors import UsageError
 from gateway.budget.cache_savings import cache_savings
 from gateway.budget.daily_budgets import daily_budgets
 from gateway.budget.report import facts, first_day
-from gateway.ledger.protocol import SpendingLedger
+from gateway.budget.source_budgets import SourceBudget, source_budgets
+from gateway.ledger.protocol import Ledger
 from gateway.settings.budgets import BudgetSettings
 
 MOST_DAYS = 400
@@ -21,14 +22,18 @@ MOST_DAYS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostOverview:
-    """Looks the costs up. ``zone`` is the owner's, ``settings`` returns the budgets in force, ``price`` a model's price."""
+    """Looks the costs up. ``zone`` is the owner's, ``settings`` returns the budgets in force, ``price`` a model's price.
 
-    spending: SpendingLedger
+    ``sources`` are those whose budget the settings give; budgets of jobs, webhooks and sub-agents are in the ledger.
+    """
+
+    ledger: Ledger
     settings: Callable[[], BudgetSettings]
     retention: Callable[[], str]
     zone: Callable[[], ZoneInfo]
     now: Callable[[], datetime]
     price: Callable[[str], Price]
+    sources: Callable[[], Iterable[SourceBudget]] = tuple
 
     def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
         """The calls by name, for ``POST /admin/CALL``."""
@@ -37,8 +42,8 @@ class CostOverview:
     async def costs(self, days: int = 30) -> dict[str, Any]:
         """Return the usage of the last ``days`` days, by model and by origin. Raises UsageError for another number of days."""
         since = self._since(days)
-        models = facts(await self.spending.usage(since, "model"), "model")
-        origins = facts(await self.spending.usage(since, "origin"), "origin")
+        models = facts(await self.ledger.spending.usage(since, "model"), "model")
+        origins = facts(await self.ledger.spending.usage(since, "origin"), "origin")
         return {
             "since": since,
             "today": self._since(1),
@@ -50,18 +55,20 @@ class CostOverview:
 
     async def budgets(self) -> dict[str, Any]:
         """Return today's budgets, and what is used and left of them."""
-        settings, today = self.settings(), self._since(1)
+        settings, today, now = self.settings(), self._since(1), self.now()
+        spent = await self.ledger.spending.spent_on(today)
+        midnight = now.astimezone(self.zone()).replace(hour=0, minute=0, second=0, microsecond=0)
         return {
             "day": today,
             "enabled": settings.enabled,
             "warnAt": settings.warn_at,
-            "budgets": daily_budgets(settings, await self.spending.spent_on(today)),
+            "budgets": [*daily_budgets(settings, spent), *await source_budgets(self.ledger, spent, self.sources(), midnight)],
         }
 
     async def cache(self, days: int = 30) -> dict[str, Any]:
         """Return what a cache of an hour would have saved, an estimate. Raises UsageError for another number of days."""
         since = self._since(days)
-        found = cache_savings(await self.spending.calls_since(since), self.price)
+        found = cache_savings(await self.ledger.spending.calls_since(since), self.price)
         return {"since": since, "retention": self.retention(), **found}
 
     def _since(self, days: int) -> str:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+WEEK: Final = 7
+"""Days over which the estimate of a longer cache is told in a chat."""
+_RAISED: Final = (
+    ("job", "That of a job", "homebody cron change JOB --usd 1"),
+    ("hook", "That of a webhook", "homebody hooks change NAME --daily-usd 1"),
+    ("heartbeat", "That of heartbeats", "homebody config set agents.defaults.heartbeat.dailyUsd 2"),
+    ("mail", "That of a watched mailbox", "homebody config set mail.accounts.NAME.watchDailyUsd 2"),
+)
 
 
 def budget_lines(facts: dict[str, Any]) -> list[str]:
@@ -15,7 +24,9 @@ def budget_lines(facts: dict[str, Any]) -> list[str]:
         else:
             used = f"{_amount(one['used'], one['unit'])} of {_amount(one['limit'], one['unit'])} used"
             lines.append(f"  {one['name']}{whose}: {used} ({one['share']:.0%}), {_amount(one['left'], one['unit'])} left")
-    return [*lines, "To raise one: homebody config set budgets.day.usd 10"]
+    lines.append("To raise one: homebody config set budgets.day.usd 10")
+    kinds = {one["kind"] for one in facts["budgets"]}
+    return [*lines, *(f"{words}: {command}" for kind, words, command in _RAISED if kind in kinds)]
 
 
 def savings_lines(facts: dict[str, Any]) -> list[str]:
@@ -30,6 +41,17 @@ def savings_lines(facts: dict[str, Any]) -> list[str]:
     ]
     balance = f"${facts['net']:.2f} saved" if facts["net"] >= 0 else f"${-facts['net']:.2f} more"
     return [*lines, f"In all: {balance}. The setting is agents.defaults.cacheRetention: {facts['retention']}"]
+
+
+def hour_cache_line(facts: dict[str, Any], days: int) -> str:
+    """Return a line for the end of a report: what a cache of an hour would have changed; "" where no model that was called has one."""
+    if not any(one["missedCalls"] or one["dearer"] for one in facts["models"]):
+        return ""
+    sign = "−" if facts["net"] >= 0 else "+"
+    return (
+        f"\n\nWith a one-hour cache: {sign}${abs(facts['net']):.2f} in the last {days} days (an estimate; "
+        "`homebody usage --longer-cache` explains it)."
+    )
 
 
 def _amount(value: float, unit: str) -> str:

@@ -34,13 +34,21 @@ def _by(spent: Iterable[SpentOn], key: Callable[[SpentOn], str]) -> list[tuple[s
 
 
 def _of(name: str, budget: DailyBudget, groups: Sequence[tuple[str, Sequence[SpentOn]]]) -> list[dict[str, Any]]:
+    return budget_rows(name, budget.usd, budget.tokens, groups)
+
+
+def budget_rows(
+    name: str, usd: float | None, tokens: int | None, groups: Sequence[tuple[str, Sequence[SpentOn]]]
+) -> list[dict[str, Any]]:
+    """Return a budget in both units for each group of calls that it is one for. ``name`` is what it is called without the unit."""
     found = []
-    for unit, limit in (("usd", budget.usd), ("tokens", budget.tokens)):
+    for unit, limit in (("usd", usd), ("tokens", tokens)):
         for whose, spent in groups or [("", [])]:
             used = sum(one.cost for one in spent) if unit == "usd" else sum(one.tokens for one in spent)
             found.append(
                 {
                     "name": f"{name}.{unit}",
+                    "kind": name.partition(":")[0],
                     "unit": unit,
                     "whose": whose or None,
                     "limit": limit,

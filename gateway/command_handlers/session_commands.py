@@ -9,6 +9,7 @@ from agent.context.context_report import ContextReport, Explanation, context_rep
 from agent.models.protocol import ToolSpec
 from agent.tools.protocol import needs_of
 from gateway.agents.running_agent import RunningAgent
+from gateway.budget.cost_words import WEEK, hour_cache_line
 from gateway.budget.report import facts as usage_facts
 from gateway.budget.report import usage_table as usage_told
 from gateway.command_handlers.model_commands import ModelCommands
@@ -170,7 +171,10 @@ class SessionCommands:
         days = 1 if argument.casefold() in _TABLE else int(argument) if argument.isdecimal() else 0
         if not 0 < days <= MOST_DAYS:
             return f"Send /usage for today, or /usage with a number of days up to {MOST_DAYS}."
-        return usage_told(usage_facts(await self._agent.budget_guard.usage(days)))
+        told = usage_told(usage_facts(await self._agent.budget_guard.usage(days)))
+        if self._agent.profile.settings.cache_retention == "1h":
+            return told
+        return told + hour_cache_line(await self._agent.budget_guard.hour_cache(WEEK), WEEK)
 
     async def _budget(self, argument: str) -> str:
         if not self._arrived.actor.owner or self._agent.budget_guard is None:

@@ -100,7 +100,10 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpentOn:
-    """What a session used on one day, in the background or not. ``top`` is the session that its sub-agents belong to; else itself."""
+    """What a session used on one day, in the background or not, for one source.
+
+    ``top`` is the session that its sub-agents belong to; else itself.
+    """
 
     agent: str
     session: str
@@ -109,6 +112,7 @@ class SpentOn:
     calls: int
     tokens: int
     cost: float
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,8 +255,8 @@ class SpendingPart:
 
     async def spent_on(self, day: str) -> list[SpentOn]:
         query = (
-            "SELECT agent, session, background, count(*), sum(tokens), coalesce(sum(cost), 0.0) FROM spending "
-            "WHERE day = ? GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+            "SELECT agent, session, background, coalesce(source, ''), count(*), sum(tokens), coalesce(sum(cost), 0.0) FROM spending "
+            "WHERE day = ? GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"
         )
 
         def work(db: Database) -> list[SpentOn]:
@@ -266,8 +270,9 @@ class SpendingPart:
                     calls=calls,
                     tokens=tokens,
                     cost=cost,
+                    source=source,
                 )
-                for agent, session, background, calls, tokens, cost in found
+                for agent, session, background, source, calls, tokens, cost in found
             ]
 
         return await self._connection.run(work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 from agent.models.catalog.prices import Price
 from gateway.base.errors import UsageError
 from gateway.budget.cache_savings import cache_savings
-from gateway.budget.cost_words import budget_lines, savings_lines
+from gateway.budget.cost_words import budget_lines, hour_cache_line, savings_lines
 from gateway.budget.daily_budgets import daily_budgets
-from gateway.ledger.spending import RecordedCall, SpentOn
+from gateway.ledger.spending import NewCall, RecordedCall, Spent, SpentOn
 from gateway.settings.budgets import BudgetSettings
 from tests.gateway.conftest import street
+from tests.ledger.test_subagents import new, session, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +32,7 @@ CLAUDE = Price(input=2, output=10, cache_read=0.2, cache_write=2.5, cache_write_
 GPT = Price(input=2, output=10, cache_read=0.2)
 
 
-async def call(house: Gateway, name: str, **arguments: Any) -> dict[str, Any]:
+async def call(house: Gateway, name: str, /, **arguments: Any) -> dict[str, Any]:
     found: dict[str, Any] = await house.calls()[name](**arguments)
     return found
 
@@ -71,6 +73,67 @@ async def test_budgets_tell_what_the_guard_counts(street: Callable[..., Street])
             await call(house, "costs", days=0)
         with pytest.raises(UsageError, match="is not called so"):
             await call(house, "costs", days=1, nonsense=1)
+
+
+async def spend(
+    house: Gateway, cost: float, *, session: str = "agent:main:x", source: str = "", written: int = 0, model: str = "m"
+) -> None:
+    call_ = NewCall(
+        day="2026-03-01", agent="main", session=session, model=model, background=False, tokens=1, usd=0.0, source=source
+    )
+    row = (await house.ledger.spending.reserve(call_, ())).row
+    await house.ledger.spending.settle_call(row or 0, Spent(input=7, cache_write=written, cost=cost))
+
+
+async def test_budgets_of_jobs_webhooks_and_sub_agents_are_told_with_what_is_used(street: Callable[..., Street]) -> None:
+    here = street(
+        mail={
+            "accounts": {
+                "post": {"imap": {"host": "127.0.0.1", "port": 9}, "user": "a@b.example", "password": "x", "watch": "agent"}
+            }
+        }
+    )
+    async with here.house() as (house, _):
+        job = (await call(house, "jobs.add", when="every day at 9", text="x", kind="task", daily_usd=0.5))["job"]["id"]
+        await call(house, "jobs.add", when="every day at 9", text="without a budget", kind="task")
+        await call(house, "hooks.add", name="alarm", instruction="look", daily_usd=2.0, daily_tokens=100)
+        for one in (new("a"), new("b", session("a"), depth=2)):
+            await start(house.ledger, replace(one, usd=1.0 if one.id == "a" else 0.25))
+        for source in (f"job:{job}", "hook:alarm", "heartbeat:main", "mail:post"):
+            await spend(house, 0.2, source=source)
+        await spend(house, 0.1, session=session("a"))
+        await spend(house, 0.3, session=session("b"))
+        facts = await call(house, "costs.budgets")
+        found = {one["name"]: one for one in facts["budgets"]}
+        assert (found[f"job:{job}.usd"]["used"], found[f"job:{job}.usd"]["limit"], found[f"job:{job}.usd"]["kind"]) == (
+            0.2,
+            0.5,
+            "job",
+        )
+        assert (found["hook:alarm.usd"]["left"], found["hook:alarm.tokens"]["used"]) == (1.8, 7)
+        assert found["heartbeat:main.usd"]["used"] == found["mail:post.usd"]["used"] == 0.2
+        of_agents = [(found[f"subagent:{one}.usd"]["used"], found[f"subagent:{one}.usd"]["left"]) for one in "ab"]
+        assert of_agents == [(pytest.approx(0.4), pytest.approx(0.6)), (0.3, 0)], "with all that came of it"
+        assert [one["name"] for one in facts["budgets"] if one["kind"] == "job"] == [f"job:{job}.usd"]
+        lines = "\n".join(budget_lines(facts))
+        assert "hook:alarm.usd of alarm: $0.20 of $2.00 used (10%), $1.80 left" in lines
+        assert "homebody cron change JOB --usd 1" in lines
+
+
+async def test_usage_says_what_a_cache_of_an_hour_would_have_changed(street: Callable[..., Street]) -> None:
+    here = street()
+    async with here.house() as (house, talk):
+        assert "one-hour" not in (await talk.ask("/usage"))["reply"], "no call was made of a model that has one"
+        for _ in range(2):
+            await spend(house, 2.5, written=1_000_000, model="anthropic/claude-sonnet-5-5")
+            here.clock.move(600)
+        assert "With a one-hour cache: " in (await talk.ask("/usage"))["reply"]
+
+
+@pytest.mark.parametrize(("net", "said"), [(1.1, "−$1.10 in the last 7 days"), (-0.3, "+$0.30 in the last 7 days")])
+def test_a_saving_has_a_minus_and_a_loss_a_plus(net: float, said: str) -> None:
+    assert said in hour_cache_line({"models": [{"missedCalls": 1, "dearer": 0.1}], "net": net}, 7)
+    assert hour_cache_line({"models": [], "net": 0}, 7) == ""
 
 
 def test_a_budget_of_each_agent_is_told_of_those_that_used_most() -> None:
