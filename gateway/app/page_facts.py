@@ -15,9 +15,20 @@ from memory.workspace_memory import WorkspaceMemory
 
 
 def outside_facts(
-    ledger: Ledger, stored: StoredRules, paths: Paths, *, agents: Mapping[str, RunningAgent], reload: Reload
+    ledger: Ledger,
+    stored: StoredRules,
+    paths: Paths,
+    *,
+    agents: Mapping[str, RunningAgent],
+    reload: Reload,
+    status: Callable[[], Hashable],
+    today: Callable[[], str],
+    log: Callable[[], Path],
 ) -> dict[str, Callable[[], Awaitable[Hashable]]]:
-    """Return the facts by the kind of event that tells of them. Each is cheap: they are asked for twice a second while a page is open."""
+    """Return the facts by the kind of event that tells of them. Each is cheap: they are asked for twice a second while a page is open.
+
+    ``status`` differs once a channel has changed, ``today`` is the owner's date, ``log`` the file of the log.
+    """
 
     async def approvals() -> Hashable:
         pending = await ledger.approvals.latest(["pending"])
@@ -40,7 +51,17 @@ def outside_facts(
             (one.key, one.session, one.spoken, one.turns) for agent in agents.values() for one in agent.store.all()
         )
 
-    return {"approvals": approvals, "jobs": jobs, "settings": settings, "memory": memory, "sessions": sessions}
+    async def health() -> Hashable:
+        return (await ledger.marks()).queues, status()
+
+    async def costs() -> Hashable:
+        return (await ledger.marks()).costs, today()
+
+    async def logs() -> Hashable:
+        return await asyncio.to_thread(_stamp, log())
+
+    facts = (approvals, jobs, settings, memory, sessions, health, costs, logs)
+    return {one.__name__: one for one in facts}
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -150,6 +150,7 @@ class PageParts:
         known |= {name: without_secrets(known[name], self._deps.outgoing.text) for name in WITHHELD}
         self._changes = OutsideChanges(self.hub, self._outside())
         self.hub.opened = self._changes.begin
+        self._changes.begin()
         routes = PageRoutes(
             assets=AssetFiles(),
             browsers=self.browsers,

@@ -158,7 +158,7 @@ class GatewayParts:
             approval=ledger.approvals.get,
             answered=ledger.turns.first_message,
             stop=self._stop_terminal,
-            outside=self._outside,
+            outside=self.page_facts,
         )
         self.owner = OwnerNotifications(
             ledger,
@@ -399,11 +399,22 @@ class GatewayParts:
             backup=self.backups.facts,
         )
 
-    def _outside(self) -> Mapping[str, Callable[[], Awaitable[Hashable]]]:
+    def page_facts(self) -> Mapping[str, Callable[[], Awaitable[Hashable]]]:
         """Return what open pages are told of. It is loaded with the first of them."""
         from gateway.app.page_facts import outside_facts
+        from gateway.budget.report import first_day
 
-        return outside_facts(self.ledger, self.rules.stored, self.deps.paths, agents=self.agents, reload=self.reload)
+        deps, settings = self.deps, self.settings
+        return outside_facts(
+            self.ledger,
+            self.rules.stored,
+            deps.paths,
+            agents=self.agents,
+            reload=self.reload,
+            status=self.status.mark,
+            today=lambda: first_day(deps.clock.now(), self.agents[settings.current.default_agent].zone, 1),
+            log=lambda: settings.current.logging.file or deps.paths.logs / "homebody.jsonl",
+        )
 
     def _providers(self, agent: str) -> Sequence[ToolProvider]:
         """Return the providers of an agent's further tools. Called while it is being built; each part adds its own here."""

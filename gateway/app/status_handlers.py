@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -91,6 +91,15 @@ class StatusHandlers:
             "paused": self._pause.causes,
             "notices": self._notices.told,
         }
+
+    def mark(self) -> Hashable:
+        """Return what differs once a channel, a pause or a notice has changed. It costs little: it is asked for twice a second."""
+        facts = self._supervisor.facts().items()
+        channels = (
+            (name, one["state"], one["state"] == "silent" or one.get("trouble"), bool(self._health.line(name)))
+            for name, one in facts
+        )
+        return tuple(channels), tuple(self._pause.causes), tuple(self._notices.told)
 
     async def explain_sandbox(self, agent: str) -> dict[str, Any]:
         """Describe what commands of an agent can see, write and reach. Raises UsageError: there is no such agent."""

@@ -19,7 +19,7 @@ from gateway.ledger.inbox import ContextEventsPart, InboxPart
 from gateway.ledger.jobs import JobsPart, forget_jobs
 from gateway.ledger.outbox import OutboxPart
 from gateway.ledger.pairing import PairingPart
-from gateway.ledger.rows import Tally
+from gateway.ledger.rows import Marks, Tally
 from gateway.ledger.spending import SpendingPart
 from gateway.ledger.subagents import SubAgentsPart
 from gateway.ledger.thread import LedgerConnection
@@ -39,6 +39,15 @@ KEEP_SPENDING: Final = timedelta(days=370)
 """How much longer than keys rows of ``spending`` are kept."""
 
 _SWEEP = 2000
+
+_WAITING = "SELECT count(*), (SELECT max(id) FROM inbox) FROM inbox WHERE state = 'waiting'"
+_TURNS = "SELECT count(*) FILTER (WHERE state = 'running'), count(*) FROM turn WHERE state IN ('running', 'suspended')"
+_OUTGOING = (
+    "SELECT count(*), max(id), sum(id), sum(attempt), max(not_before), count(ended_at), sum(length(text)) FROM outbox "
+    "WHERE state IN ('ready', 'sending', 'ambiguous', 'dead')"
+)
+_HELD = "SELECT count(*), max(id), count(*) FILTER (WHERE state = 'held') FROM unasked WHERE state <> 'queued'"
+_COSTS = "SELECT max(id), count(*), sum(cost), sum(settled) FROM spending WHERE day = (SELECT max(day) FROM spending)"
 
 
 def new_id() -> str:
@@ -103,6 +112,13 @@ class LedgerStore:
             )
 
         return await self._connection.run(work)
+
+    async def marks(self) -> Marks:
+        def work(db: Database) -> Marks:
+            found: list[Any] = [db.execute(query).fetchone() for query in (_WAITING, _TURNS, _OUTGOING, _HELD, _COSTS)]
+            return Marks(queues=tuple(tuple(row) for row in found[:-1]), costs=tuple(found[-1]))
+
+        return await self._connection.run(work, synced=False)
 
     async def sweep(self) -> int:
         now = self._connection.now()

@@ -35,6 +35,7 @@ from gateway.ledger.rows import (
     InboxState,
     Invitation,
     KeptMessages,
+    Marks,
     NewApproval,
     NewEvent,
     NewOutbound,
@@ -483,7 +484,7 @@ class SpendingLedger(Protocol):
         ...
 
     async def spent_on(self, day: str) -> list[SpentOn]:
-        """Return what each session used on a day (``YYYY-MM-DD``), in the background and otherwise."""
+        """Return what each session used on a day (``YYYY-MM-DD``), in the background and otherwise, by source."""
         ...
 
     async def calls_since(self, day: str, *, limit: int = 50_000) -> list[RecordedCall]:
@@ -605,6 +606,10 @@ class Ledger(Protocol):
 
     async def tally(self) -> Tally:
         """Count waiting messages, running and suspended turns, and the outbox by state."""
+        ...
+
+    async def marks(self) -> Marks:
+        """Return figures that differ after a change. They are asked for twice a second while a page is open."""
         ...
 
     async def sweep(self) -> int:

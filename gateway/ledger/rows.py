@@ -363,6 +363,14 @@ class ApprovedSender:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """Figures that differ once something changed: in what waits, is answered, goes out or is held; and in what was spent."""
+
+    queues: tuple[object, ...] = ()
+    costs: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """Counts for a status line."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -74,7 +74,10 @@ class EventHub:
         """Called whenever a stream begins."""
         self.boot = secrets.token_hex(4)
         self._number = 0
-        self._kept: deque[LiveEvent] = deque(maxlen=KEPT)
+        self._kept: OrderedDict[int, LiveEvent] = OrderedDict()
+        self._latest: dict[str, int] = {}
+        """By kind the number of its latest event without data, which alone is kept: an earlier one says nothing more."""
+        self._let_go = 0
         self._streams: list[Stream] = []
         self._closed = False
 
@@ -87,7 +90,12 @@ class EventHub:
         """Tell all streams."""
         self._number += 1
         event = LiveEvent(self._number, kind, data)
-        self._kept.append(event)
+        if data is None:
+            self._kept.pop(self._latest.get(kind, 0), None)
+            self._latest[kind] = self._number
+        self._kept[self._number] = event
+        if len(self._kept) > KEPT:
+            self._let_go, _ = self._kept.popitem(last=False)
         for stream in self._streams:
             stream.put(event)
 
@@ -135,5 +143,4 @@ class EventHub:
         boot, _, number = last.partition("-")
         if boot != self.boot or not (number.isascii() and number.isdigit()) or int(number) > self._number:
             return None
-        missed = [one for one in self._kept if one.number > int(number)]
-        return missed if len(missed) == self._number - int(number) else None
+        return [one for one in self._kept.values() if one.number > int(number)] if int(number) >= self._let_go else None

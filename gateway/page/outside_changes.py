@@ -30,7 +30,8 @@ class Hub(Protocol):
 class OutsideChanges:
     """Compares facts while somebody watches. ``facts`` returns, by the kind of event, what differs after a change of that kind.
 
-    Nothing is looked at while no page is open. Facts that cannot be read are passed over, and looked at again.
+    While no page is open nothing is looked at; the next one is told at once what changed meanwhile, because it may have asked just before.
+    Facts that cannot be read are passed over, and looked at again.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class OutsideChanges:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Look from now on, for as long as somebody watches. To be called when a page is opened."""
+        """Look once, and go on for as long as somebody watches. To be called when a page asks for something, and when its stream begins."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -65,7 +66,7 @@ class OutsideChanges:
             self._task.cancel()
 
     async def _run(self) -> None:
-        self._known.clear()
+        await self.look()
         while self._hub.watched:
-            await self.look()
             await self._sleep(LOOK_SECONDS)
+            await self.look()

@@ -182,9 +182,9 @@ amounts = st.integers(0, 200_000)
 @given(st.lists(st.tuples(st.floats(0, 90), amounts, amounts, amounts, st.sampled_from("ab")), max_size=20))
 def test_the_estimate_never_saves_more_than_was_paid(drawn: list[tuple[float, int, int, int, str]]) -> None:
     at, calls = 0.0, []
-    for gap, read, written, plain, session in drawn:
+    for gap, read, written, plain, which in drawn:
         at += gap
-        calls.append(made(at, read=read, written=written, plain=plain, session=session))
+        calls.append(made(at, read=read, written=written, plain=plain, session=which))
     found = cache_savings(calls, lambda _: CLAUDE)
     paid = sum(one.input * 2 + one.cache_read * 0.2 + one.cache_write * 2.5 for one in calls) / 1e6
     assert 0 <= found["saved"] <= paid + 1e-9

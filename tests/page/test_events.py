@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,14 @@ from gateway.page.events import KEPT, MOST, MOST_A_BROWSER, MOST_WAITING, RELOAD
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tests.page.conftest import PageVillage, ServedPage
+
+
+async def with_data(events: AsyncIterator[dict[str, Any]]) -> dict[str, Any]:
+    """Return the next event that says more than what changed: the log of a house may grow at any time."""
+    return await anext(event async for event in events if event["data"] is not None)
 
 
 def kinds(stream: Stream) -> list[str]:
@@ -46,10 +53,31 @@ def test_whoever_cannot_catch_up_is_told_to_ask_again(last: str) -> None:
 
 def test_whoever_missed_too_much_is_told_to_ask_again() -> None:
     hub = EventHub()
-    for _ in range(KEPT + 2):
-        hub.publish("a")
+    for number in range(KEPT + 2):
+        hub.publish("a", number)
     assert kinds(hub.open("a", f"{hub.boot}-1")) == [RELOAD]
     assert len(hub.open("a", f"{hub.boot}-2").waiting) == KEPT
+
+
+@given(published=st.lists(st.sampled_from(["logs", "costs", "chat"]), max_size=60), seen=st.integers(0, 60))
+def test_of_events_that_only_say_what_changed_the_latest_of_each_kind_is_told(published: list[str], seen: int) -> None:
+    hub = EventHub()
+    for kind in published:
+        hub.publish(kind, {"text": kind} if kind == "chat" else None)
+    seen = min(seen, len(published))
+    missed = published[seen:]
+    told = kinds(hub.open("a", f"{hub.boot}-{seen}"))
+    assert told.count("chat") == missed.count("chat")
+    assert {kind for kind in told if kind != "chat"} == {kind for kind in missed if kind != "chat"}
+    assert [told.count(kind) for kind in ("logs", "costs")] == [int(kind in missed) for kind in ("logs", "costs")]
+
+
+def test_a_log_that_grows_all_the_time_takes_no_other_event_away() -> None:
+    hub = EventHub()
+    hub.publish("chat", {"text": "hello"})
+    for _ in range(3 * KEPT):
+        hub.publish("logs")
+    assert kinds(hub.open("a", f"{hub.boot}-0")) == ["chat", "logs"]
 
 
 def test_streams_are_bounded_for_a_browser_and_in_all() -> None:
@@ -80,14 +108,14 @@ async def test_a_lost_connection_catches_up_and_a_restart_says_to_ask_again(vill
         tab = await served.tab()
         async with tab.events() as events:
             served.house.page.publish("jobs", {"n": 1})
-            first = await anext(events)
+            first = await with_data(events)
             assert (first["kind"], first["data"]) == ("jobs", {"n": 1})
         async with asyncio.timeout(PATIENCE):
             while served.house.page.hub.watched:  # noqa: ASYNC110  (nobody announces it)
                 await asyncio.sleep(0.01)
         served.house.page.publish("jobs", {"n": 2})  # while nobody listens
         async with tab.events(first["id"]) as events:
-            assert (await anext(events))["data"] == {"n": 2}
+            assert (await with_data(events))["data"] == {"n": 2}
     async with village.page() as served:
         again = served.stranger()
         again.client.cookies.set(f"homebody-{served.port}", next(iter(tab.client.cookies.values())))
@@ -114,5 +142,5 @@ async def test_a_gateway_that_stops_ends_the_streams(village: PageVillage) -> No
         events = await listening.__aenter__()
         served.house.stop()
         async with asyncio.timeout(20):
-            assert [event async for event in events] == []
+            assert [event async for event in events if event["data"] is not None] == []
         await listening.__aexit__(None, None, None)

@@ -6,8 +6,10 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from channels.messages import ChatAddress
 from gateway.api.handlers.job_requests import JobHandlers
-from gateway.app.page_facts import outside_facts
+from gateway.ledger.rows import NewOutbound
+from gateway.ledger.spending import NewCall, Spent
 from gateway.page.outside_changes import OutsideChanges
 from tests.approvals.house import Farm, asked, value
 from tests.page.desk import desk
@@ -93,7 +95,8 @@ async def test_nothing_is_looked_at_once_nobody_watches() -> None:
 async def test_changes_of_the_house_are_seen_wherever_they_are_made(tmp_path: Path) -> None:
     async with desk(tmp_path) as page:
         house, hub = page.house, Watched()
-        facts = outside_facts(house.ledger, house.rules.stored, house.deps.paths, agents=house.agents, reload=house.reload)
+        facts = dict(house.page_facts())
+        logs = facts.pop("logs")
         looking = OutsideChanges(hub, facts)
         await page("memory.log", agent="main")  # the templates are in the journal by then
         await looking.look()
@@ -111,14 +114,49 @@ async def test_changes_of_the_house_are_seen_wherever_they_are_made(tmp_path: Pa
         await looking.look()
         await looking.look()
         assert hub.told[2:] == ["approvals", "settings", "memory"]
+        place = ChatAddress(channel="telegram", kind="direct", id="42")
+        await house.ledger.outbox.enqueue([NewOutbound(conversation=place, text="tea")])
+        await looking.look()
+        (letter,) = await house.ledger.outbox.latest(("ready",))
+        for change in (house.ledger.outbox.dead(letter.id, "the chat is gone"), house.ledger.outbox.forget(letter.id)):
+            await change
+            await looking.look()
+        spending = house.ledger.spending
+        call = NewCall(day="2026-11-26", agent="main", session="s", model="m", background=False, tokens=1, usd=0.5)
+        row = (await spending.reserve(call, ())).row
+        await looking.look()
+        await spending.settle_call(row or 0, Spent(input=3, cost=0.25))
+        await looking.look()
+        await looking.look()
+        assert hub.told[5:] == ["health", "health", "health", "costs", "costs"]
+        log = house.deps.paths.logs / "homebody.jsonl"
+        await asyncio.to_thread(log.parent.mkdir, parents=True, exist_ok=True)
+        before = await logs()
+        await asyncio.to_thread(log.write_text, "{}\n")
+        assert await logs() != before
+
+
+async def test_a_page_that_is_opened_is_told_what_changed_while_none_was() -> None:
+    hub, now = Watched(watched=False), {"jobs": 1}
+
+    async def fact() -> int:
+        return now["jobs"]
+
+    looking = OutsideChanges(hub, {"jobs": fact})
+    looking.begin()
+    await asyncio.sleep(0.05)
+    now["jobs"], hub.watched = 2, True
+    looking.begin()
+    await asyncio.sleep(0.05)
+    looking.stop()
+    assert hub.told == ["jobs"]
 
 
 async def test_a_question_and_its_answer_are_seen(tmp_path: Path) -> None:
     farm, hub = Farm(tmp_path), Watched()
     wire = farm.wire()
     async with farm.house(wire) as house:
-        facts = outside_facts(house.ledger, house.rules.stored, house.deps.paths, agents=house.agents, reload=house.reload)
-        looking = OutsideChanges(hub, {"approvals": facts["approvals"]})
+        looking = OutsideChanges(hub, {"approvals": house.page_facts()["approvals"]})
         await looking.look()
         question = await asked(wire, "plough field")
         await looking.look()

@@ -162,10 +162,10 @@ class TestWrite:
         assert "version history" in await house.refused("write", path=".git/hooks/post-commit", content="#!/bin/sh")
         assert "version history" in await house.refused("write", path="notes/.GIT/config", content="x")
 
-    async def test_the_memory_hears_of_notes_and_of_nothing_else(self, house: House) -> None:
+    async def test_the_memory_hears_of_notes_and_files_of_prompts_and_of_nothing_else(self, house: House) -> None:
         for path in ("MEMORY.md", "memory/2026-02-03.md", "memory/a/b.md", "memory/a.txt", "AGENTS.md", "notes/memory.md"):
             await house.ok("write", path=path, content="x", mode="append")
-        assert house.memory.written == ["MEMORY.md", "memory/2026-02-03.md", "memory/a/b.md"]
+        assert house.memory.written == ["MEMORY.md", "memory/2026-02-03.md", "memory/a/b.md", "AGENTS.md"]
 
     async def test_a_broken_index_does_not_make_a_written_note_fail(self, house: House) -> None:
         house.memory.trouble = IndexBroken("no index")

@@ -28,7 +28,7 @@ async function request(path, options = {}) {
   const error = body?.error;
   const known = error && typeof error === "object";
   const made = new CallError(known ? error.message : error || answer.statusText, known ? error.hint : body?.mend, answer.status, known ? error : body || {});
-  if (answer.status === 401) left(made);
+  if (answer.status === 401) { csrf = ""; left(made); }
   throw made;
 }
 
@@ -37,6 +37,7 @@ const post = (path, body, headers = {}) => request(path, { method: "POST", body,
 export async function me() {
   const facts = await request("/page/me");
   csrf = facts.csrf;
+  left(null);
   return facts;
 }
 
@@ -47,6 +48,7 @@ export async function enter(code) {
 export async function call(name, args = {}) {
   const go = () => post(`/page/call/${name}`, JSON.stringify(args), { "Content-Type": "application/json" });
   try {
+    if (!csrf) await me();
     return (await go()).result;
   } catch (error) {
     // The browser was let in anew in another tab, so that the value is another one.
@@ -61,6 +63,7 @@ const PIECE = 512 * 1024;
 // Sends a file in pieces, so that a slow connection finishes each in time; returns {id, name, type, size}.
 export async function upload(file, progress = () => {}) {
   const query = new URLSearchParams({ name: file.name || "recording", type: file.type || "" });
+  if (!csrf) await me();
   let stored = (await post(`/page/upload?${query}`, file.slice(0, PIECE))).result;
   for (let offset = PIECE; offset < file.size; offset += PIECE) {
     progress(offset / file.size);

@@ -1,7 +1,7 @@
 // The frame of the page: who is let in, where one is, the navigation, and the notifications of open questions.
 import { html, render, useState, useEffect, useRef } from "./vendor/preact-htm.js";
 import { call, me, enter, onLeft } from "./api.js";
-import { beginLive, looked, onLive, open, useConnection } from "./live.js";
+import { beginLive, entered, looked, onLive, refresh, useConnection } from "./live.js";
 import { t, loadTexts, languages, currentLanguage, chooseLanguage } from "./texts.js";
 import { Button, ErrorNotice, Loading, Notice, Page, Select, Words } from "./ui.js";
 
@@ -81,14 +81,14 @@ function App({ facts }) {
   const [gone, setGone] = useState(null);
   const menu = useRef();
   useNotifications();
-  useEffect(() => onLeft(setGone), []);
+  useEffect(() => { let out = false; onLeft((why) => { setGone(why); if (out && !why) refresh(); out = !!why; }); }, []);
   useEffect(() => { const close = (event) => { if (event.key === "Escape" && shown) { show(false); menu.current.focus(); } }; addEventListener("keydown", close); return () => removeEventListener("keydown", close); }, [shown]);
   return html`<a class="skip" href="#title" onClick=${(event) => { event.preventDefault(); toTitle(); }}>${t("shell.skip")}</a>
     <header class="top"><button type="button" ref=${menu} class="button menu" aria-expanded=${shown ? "true" : "false"} aria-controls="navigation" onClick=${() => show(!shown)}>${t("shell.menu")}</button>
-      <a class="brand" href="#/">Homebody</a>${facts.role === "viewer" && html`<span class="badge">${t("shell.viewer")}</span>`}
+      <a class="brand" href="#/">Homebody</a>${facts.role === "viewer" && html`<span class="badge">${t("browsers.viewer")}</span>`}
       <span class="state" role="status">${connection === "off" && !gone ? t("shell.disconnected") : ""}</span></header>
     <div class="body"><${Navigation} route=${route} open=${shown} onClose=${() => { show(false); toTitle(); }} />
-      <main>${gone && html`<${Notice} kind="error"><p>${t("shell.expired")}</p><p class="hint"><${Words} text=${t("shell.expiredHint")} /></p><${Button} onClick=${() => me().then(() => { setGone(null); open(); }, () => {})}>${t("shell.again")}<//><//>`}
+      <main>${gone && html`<${Notice} kind="error"><p>${t("shell.expired")}</p><p class="hint"><${Words} text=${t("shell.expiredHint")} /></p><${Button} onClick=${() => me().catch(() => {})}>${t("shell.again")}<//><//>`}
         <${Content} route=${route} facts=${facts} /></main></div>`;
 }
 
@@ -105,6 +105,7 @@ async function enterByCode(root) {
   }
   try {
     await enter(code);
+    entered();
   } catch (error) {
     render(html`<${Plain} title=${t("shell.notEntered")}><${ErrorNotice} error=${error} /><//>`, root);
     return;

@@ -39,6 +39,7 @@ function tell(event) {
 function heard({ data: event }) {
   if (event.kind === "looked") { if (!document.hidden) others.postMessage({ kind: "looking" }); return; }
   if (event.kind === "looking") { looking?.(true); return; }
+  if (event.kind === "entered") { outdated = true; renewed(refresh); return; }
   if (keeper) return;
   last = event.id || last;
   if (event.kind === "connection") {
@@ -55,13 +56,18 @@ function renewed(then) {
   me().then(() => { outdated = false; then(); }, (error) => { if (error.status !== 401 && (keeper || !others)) again = setTimeout(read, 2000); });
 }
 
-// Whether any window of this browser shows the page to somebody.
+// Whether any window of this browser shows the page to somebody. Questions that come together wait for one answer.
 let looking = null;
+let asked = null;
 export async function looked() {
   if (!document.hidden) return true;
   if (!others) return false;
-  return new Promise((tell_) => { looking = tell_; others.postMessage({ kind: "looked" }); setTimeout(tell_, 200, false); });
+  asked ||= new Promise((tell_) => { looking = tell_; others.postMessage({ kind: "looked" }); setTimeout(tell_, 500, false); }).finally(() => { asked = null; });
+  return (await asked) || !document.hidden;
 }
+
+// Other tabs take the new cookie of this browser at once, with its value against forged requests.
+export const entered = () => others?.postMessage({ kind: "entered" });
 
 function read() {
   clearTimeout(again);
@@ -124,11 +130,17 @@ function wait() {
   navigator.locks.request(NAME, { signal: waiting.signal }, hold).catch(lost);
 }
 
-export function open() {
+function open() {
   if (!others || keeper) { read(); return; }
   if (document.hidden) { wait(); return; }
   waiting?.abort(CLAIMED);
   navigator.locks.request(NAME, { steal: true }, hold).catch(lost);
+}
+
+// Has everything asked for again, for a browser that was let in anew.
+export function refresh() {
+  tell({ kind: "reload" });
+  open();
 }
 
 export function beginLive() {

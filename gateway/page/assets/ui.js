@@ -99,8 +99,8 @@ export function Diff({ lines }) {
   })}</code></pre>`;
 }
 
-// Asks a call when its arguments change, and again on live events of a kind (`live`); while visible every `every` milliseconds, if given.
-export function useCall(name, args = {}, { live, every } = {}) {
+// Asks a call when its arguments change, and again on live events of a kind (`live`).
+export function useCall(name, args = {}, { live } = {}) {
   const [state, change] = useState({ loading: true });
   const wanted = JSON.stringify([name, args]);
   const number = useRef(0);
@@ -119,11 +119,9 @@ export function useCall(name, args = {}, { live, every } = {}) {
     return () => { number.current += 1; };
   }, [wanted]);
   useEffect(() => {
-    const kinds = [live].flat().filter(Boolean);
-    const ends = kinds.map((kind) => onLive(kind, reload));
-    const timer = every && setInterval(() => document.hidden || reload(), every);
-    return () => { ends.forEach((end) => end()); clearInterval(timer); };
-  }, [wanted, String(live), every]);
+    const ends = [live].flat().filter(Boolean).map((kind) => onLive(kind, reload));
+    return () => ends.forEach((end) => end());
+  }, [wanted, String(live)]);
   return { ...state, reload };
 }
 

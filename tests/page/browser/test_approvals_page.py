@@ -36,7 +36,6 @@ async def test_a_question_is_taken_apart_and_answered(village: PageVillage, visi
         await tab.go("approvals", title="Approvals")
         await viewer.go("approvals", title="Approvals")
         await tab.check("approvals-none")
-        await asyncio.sleep(1)  # the gateway has looked once what there is
         await ask(village, served)
         await tab.page.get_by_role("heading", name="wants to run a command").wait_for()
         assert "⟨U+202E⟩" in await tab.page.inner_text("article")
@@ -71,6 +70,10 @@ async def test_a_yes_lets_the_command_run_once(village: PageVillage, visit: Visi
         await other.call("chat.say", session="agent:main:main", text="and this", key="m" * 16)
         await tab.page.get_by_role("button", name="Once").wait_for()
         assert await notice.count() == 0, "what came of one question is no part of the next"
+        (next_,) = await served.house.ledger.approvals.latest(["pending"])
+        await served.house.approvals.decisions.decide(next_.id, "deny", "command line, deny")
+        await tab.page.get_by_text("Nothing waits for your answer.").wait_for()
+        assert await notice.count() == 0, "nor is it what came of that one, which was decided elsewhere"
 
 
 @pytest.mark.parametrize("look", ["desktop-dark", "phone-light"])

@@ -112,7 +112,7 @@ async def test_what_was_typed_is_kept_when_the_cookie_expires_meanwhile(village:
         await again.goto(f"{served.base}/enter#{made['code']}")
         await again.wait_for_url(f"{served.base}/")
         await again.close()
-        await tab.page.locator("main > .notice").get_by_role("button", name="Try again").click()
+        await tab.page.get_by_text("What you typed is kept").wait_for(state="detached")  # without a press of "Try again"
         assert await box.input_value() == "a long thought"
         await tab.page.get_by_role("button", name="Send").click()
         await tab.page.locator(".bubble.theirs", has_text="Good.").wait_for()
@@ -378,7 +378,6 @@ async def test_a_turn_that_was_asked_for_elsewhere_is_seen(village: PageVillage,
         tab = await visit(served)
         await tab.go("chat", title="Chat")
         await tab.page.get_by_text("Nothing was said here yet").wait_for()
-        await tab.page.wait_for_timeout(1200)  # the gateway has looked once what there is
         await fill(served.house)
         await tab.page.locator(".bubble", has_text="Noted for later.").first.wait_for()
 
@@ -426,7 +425,6 @@ async def test_a_question_that_is_decided_elsewhere_has_no_buttons_any_more(vill
     async with village.page() as served:
         tab = await visit(served, "phone-light")
         await tab.go("chat", title="Chat")
-        await tab.page.wait_for_timeout(1200)  # the gateway has looked once what there is
         await tab.page.get_by_label("Message", exact=True).fill("make the file")
         await tab.page.get_by_role("button", name="Send").click()
         await tab.page.locator(".buttons button").first.wait_for()
@@ -441,7 +439,7 @@ async def test_a_question_that_is_decided_elsewhere_has_no_buttons_any_more(vill
 
 
 async def test_what_is_typed_while_a_message_is_sent_stays(village: PageVillage, visit: Visit) -> None:
-    village.model.then("Good.", "Good again.")
+    village.model.then("Good.", "Good again.", "And again.")
     async with village.page() as served:
         tab = await visit(served)
         await tab.go("chat", title="Chat")
@@ -459,5 +457,24 @@ async def test_what_is_typed_while_a_message_is_sent_stays(village: PageVillage,
         going.set()
         await tab.page.locator(".bubble.mine", has_text="one").wait_for()
         await expect(box).to_have_value("and two")
+        going.clear()
         await box.press("Enter")
-        await expect(box).to_have_value("")
+        await box.press("Home")
+        await box.press_sequentially("before ")
+        await box.press("End")
+        await box.press_sequentially(" behind")
+        await box.press("Control+ArrowLeft")
+        await box.press("Control+ArrowLeft")
+        await box.press_sequentially("into ")
+        await expect(box).to_have_value("before and into two behind")
+        going.set()
+        await tab.page.locator(".bubble.mine", has_text="and two").wait_for()
+        await expect(box).to_have_value("before into  behind")
+        going.clear()
+        await box.fill("three")
+        await box.press("Enter")
+        await box.press("Control+a")
+        await box.press_sequentially("three is written anew")
+        going.set()
+        await tab.page.locator(".bubble.mine", has_text="three").wait_for()
+        await expect(box).to_have_value("three is written anew")

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from playwright.async_api import expect
 
 from tests.page.browser.kit import LOOKS, PageVillage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
+
+    from playwright.async_api import Route
 
     from tests.page.browser.kit import BrowserTab
 
@@ -115,6 +118,28 @@ async def test_an_expired_cookie_loses_nothing_that_was_typed(village: PageVilla
         assert await tab.page.get_by_label("Text").input_value() == "typed for an hour\n"
         await tab.page.get_by_role("button", name="Save", exact=True).click()
         await tab.page.get_by_text("Saved.").wait_for()
+
+
+async def test_a_save_whose_answer_was_lost_is_no_change_by_somebody_else(village: PageVillage, visit: Visit) -> None:
+    async with village.page() as served:
+        tab = await visit(served)
+        tab.expected.append("ERR_FAILED")
+        await tab.go(f"memory/file?path={NOTE}", title="Memory")
+
+        async def unanswered(route: Route) -> None:
+            await route.fetch()
+            await route.abort()
+
+        await tab.page.route("**/page/call/memory.write", unanswered)
+        await tab.page.get_by_label("Text").fill("saved in the last moment\n")
+        await tab.page.get_by_role("button", name="Save", exact=True).click()
+        save = tab.page.get_by_role("button", name="Save", exact=True)
+        await expect(save).to_be_disabled()  # the file is as it was typed: nothing is left to be saved
+        await tab.page.reload()
+        await save.wait_for()
+        await expect(save).to_be_disabled()
+        assert await tab.page.get_by_label("Text").input_value() == "saved in the last moment\n"
+        assert await tab.page.get_by_text("changed elsewhere").count() == 0
 
 
 async def test_a_new_note_is_made_by_keyboard_alone(village: PageVillage, visit: Visit) -> None:

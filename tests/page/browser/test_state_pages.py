@@ -121,6 +121,19 @@ async def test_the_owner_raises_a_budget_and_sees_what_is_written(village: PageV
         await dialog.wait_for(state="detached")
         await tab.page.get_by_text(re.compile(r"of (US)?\$12\.50")).wait_for()
         assert served.house.settings.current.budgets.day.usd == 12.5
+        await tab.page.get_by_role("button", name="Change budgets.day.usd").click()
+        limit = dialog.get_by_label("Limit of a day")
+        for wrong in ("1_0", "true"):
+            await limit.fill(wrong)
+            await dialog.get_by_role("button", name="Show what would be written").click()
+            await dialog.get_by_text("is not allowed here").wait_for()
+        await tab.check("costs-refused")
+        await limit.fill("")
+        await dialog.get_by_role("button", name="Show what would be written").click()
+        await dialog.locator(".diff .added", has_text="null").first.wait_for()
+        await dialog.get_by_role("button", name="Write it").click()
+        await dialog.wait_for(state="detached")
+        assert served.house.settings.current.budgets.day.usd is None
 
 
 async def test_the_owner_sends_a_dead_letter_after_all_and_forgets_another(village: PageVillage, visit: Visit) -> None:

@@ -1,25 +1,26 @@
 // Approvals: questions that wait for an answer with the command taken apart, those that were decided, and the rules.
 import { call } from "../api.js";
 import { t } from "../texts.js";
-import { Badge, Button, Code, Diff, Empty, ErrorNotice, html, Loading, Notice, Page, Table, Tabs, useCall, useRef, useState, When } from "../ui.js";
+import { Badge, Button, Code, Diff, Empty, ErrorNotice, html, Loading, Notice, Page, Table, Tabs, useCall, useState, When } from "../ui.js";
 
 export default function Approvals({ route, role, agents }) {
   const place = route.parts[0] || "";
-  return html`<${Page} title=${t("approvals.title")}>
-    <${Tabs} label=${t("approvals.title")} chosen=${place} tabs=${[["", t("approvals.open"), "#/approvals"], ["decided", t("approvals.decided"), "#/approvals/decided"], ["rules", t("approvals.rules"), "#/approvals/rules"]]} />
+  return html`<${Page} title=${t("nav.approvals")}>
+    <${Tabs} label=${t("nav.approvals")} chosen=${place} tabs=${[["", t("approvals.open"), "#/approvals"], ["decided", t("approvals.decided"), "#/approvals/decided"], ["rules", t("approvals.rules"), "#/approvals/rules"]]} />
     ${place === "rules" ? html`<${Rules} role=${role} agents=${agents} />` : place === "decided" ? html`<${Decided} />` : html`<${Open} role=${role} />`}
   <//>`;
 }
 
 function Open({ role }) {
-  const { value, error, reload } = useCall("approvals.list", {}, { live: "approvals", every: 10000 });
+  const { value, error, reload } = useCall("approvals.list", {}, { live: "approvals" });
   const [said, say] = useState({});
-  const known = useRef([]);
-  const done = (told) => { say({ told, known: known.current }); reload(); };
+  const names = value ? value.approvals.map((one) => one.name) : [];
+  const without = (name) => names.filter((one) => one !== name).join();
+  const done = (name, told) => { say({ told, name, left: without(name) }); reload(); };
   if (!value) return error ? html`<${ErrorNotice} error=${error} retry=${reload} />` : html`<${Loading} />`;
-  known.current = value.approvals.map((one) => one.name);
-  // Below what waits, and gone with the next question, so that it is not taken for a part of it.
-  const told = known.current.every((name) => said.known?.includes(name)) && said.told;
+  // Below what waits, and gone for good once another question comes or is decided elsewhere, so that it is not taken for a part of that.
+  if (without(said.name) !== said.left) said.told = "";
+  const told = said.told;
   return html`${value.approvals.length === 0 ? html`<${Empty}>${t("approvals.none")}<//>` : value.approvals.map((one) => html`<${Question} key=${one.name} name=${one.name} role=${role} done=${done} />`)}
     <p role="status" class=${told ? "notice" : "unseen"} dir="auto">${told}</p>`;
 }
@@ -30,7 +31,7 @@ function Question({ name, role, done }) {
   const [busy, work] = useState("");
   async function decide(choice) {
     work(choice);
-    try { done((await call("approvals.decide", { name, choice, source: "browser page" })).told); } catch (one) { tell(one); } finally { work(""); }
+    try { done(name, (await call("approvals.decide", { name, choice, source: "browser page" })).told); } catch (one) { tell(one); } finally { work(""); }
   }
   if (!value) return error ? html`<${ErrorNotice} error=${error} retry=${reload} />` : html`<${Loading} />`;
   return html`<article class="card" aria-labelledby=${`q-${name}`}><h2 id=${`q-${name}`} dir="auto">${value.shown.command && value.kind === "exec" && !value.into ? t("approvals.wantsRun", { agent: value.agent }) : t("approvals.wants", { agent: value.agent, what: value.shown.summary })}</h2>
@@ -96,11 +97,11 @@ function Rules({ role, agents }) {
     <h2>${t("approvals.ofSettings")}</h2><p class="hint">${t("approvals.ofSettingsHelp")} <a href="#/settings/approvals">${t("approvals.change")}</a></p>
     <${Table} caption=${t("approvals.ofSettings")} rows=${value.settings} empty=${t("approvals.noRules")} columns=${[
       { key: "what", title: t("approvals.what"), cell: (one) => html`<code>${one.command || one.tool}</code>` }, { key: "decision", title: t("approvals.decision"), cell: (one) => one.decision },
-      { key: "agent", title: t("approvals.forAgent"), cell: (one) => one.agent }, { key: "origin", title: t("approvals.from"), cell: (one) => one.origin.join(", ") }]} />
+      { key: "agent", title: t("costs.by.agent"), cell: (one) => one.agent }, { key: "origin", title: t("approvals.from"), cell: (one) => one.origin.join(", ") }]} />
     <h2>${t("approvals.ofAlways")}</h2><p class="hint">${t("approvals.ofAlwaysHelp")}</p>
     <${Table} caption=${t("approvals.ofAlways")} rows=${value.stored} rowKey=${(one) => one.id} empty=${t("approvals.noStored")} columns=${[
       { key: "what", title: t("approvals.what"), cell: (one) => html`<code dir="auto">${one.argv.join(" ")}</code>${one.network && html` <${Badge}>${t("approvals.network")}<//>`}` },
-      { key: "cwd", title: t("approvals.folder"), cell: (one) => html`<code dir="auto">${one.cwd}</code>` }, { key: "agent", title: t("approvals.forAgent"), cell: (one) => named(one.agent) },
+      { key: "cwd", title: t("approvals.folder"), cell: (one) => html`<code dir="auto">${one.cwd}</code>` }, { key: "agent", title: t("costs.by.agent"), cell: (one) => named(one.agent) },
       { key: "made", title: t("approvals.made"), cell: (one) => html`<${When} at=${one.made} />` },
       role === "owner" && { key: "remove", title: t("approvals.remove"), cell: (one) => html`<${Button} kind="danger" onClick=${change("approvals.forget", one.id)}>${t("approvals.remove")}<span class="unseen"> ${one.argv.join(" ")}</span><//>` }].filter(Boolean)} />
     <h2>${t("approvals.builtIn")}</h2><p class="hint">${t("approvals.builtInHelp")}</p>

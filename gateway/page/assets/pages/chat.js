@@ -133,6 +133,15 @@ function Growing({ live, onStop, role }) {
     <div class="row"><p class="soft working" role="status">${latest?.state === "started" ? t("chat.doing", { what: latest.text }) : t("chat.working")}</p>${role === "owner" && html`<${Button} onClick=${onStop}>${t("chat.stop")}<//>`}</div></div>`;
 }
 
+// Moves the marks of the characters of a text along with one change of it, which put in `data` before the caret; what is new has "0".
+function marked(marks, before, after, caret, data) {
+  const same = before.endsWith(after.slice(caret)) ? after.length - caret : 0;
+  const most = Math.min(before.length - same, caret - (data || "").length);
+  let start = 0;
+  while (start < most && before[start] === after[start]) start += 1;
+  return marks.slice(0, start) + "0".repeat(Math.max(0, after.length - start - same)) + marks.slice(before.length - same);
+}
+
 function useRecorder(onDone, onError) {
   const [recorder, set] = useState(null);
   const start = async () => {
@@ -165,9 +174,16 @@ function Composer({ session, onFail, busy }) {
   const picker = useRef();
   const now = useRef(text);
   now.current = text;
+  // While a message is being sent: for each character of the field "1" if it is one of those that are sent.
+  const sent = useRef("");
+  const write = ({ target, data }) => {
+    sent.current = marked(sent.current, now.current, target.value, target.selectionStart, data);
+    setText(now.current = target.value);
+  };
   useEffect(() => { const one = box.current; if (one) { one.style.setProperty("height", "auto"); one.style.setProperty("height", `${Math.min(one.scrollHeight + 2, innerHeight * 0.4)}px`); } }, [text]);
   const send = async (said, added, recorded = false) => {
     setSending(true);
+    sent.current = (recorded ? "0" : "1").repeat(now.current.length);
     // The same message has the same name, so that one that is sent again after a lost answer is stored once.
     const what = JSON.stringify([session, said, added.map((one) => [one.name, one.size])]);
     if (key.current.of !== what) key.current = { value: newKey(), of: what };
@@ -178,7 +194,7 @@ function Composer({ session, onFail, busy }) {
       key.current = { value: newKey(), of: "" };
       onFail(null);
       // What was typed or added meanwhile stays.
-      if (now.current.startsWith(said)) setText(now.current.slice(said.length).trimStart());
+      setText([...sent.current].map((mark, place) => (mark === "1" ? "" : now.current[place])).join("").trimStart());
       setFiles((old) => old.filter((one) => !added.includes(one)));
     } catch (error) { onFail(error); if (recorded) setFiles((old) => [...old, ...added]); }
     setSending(false);
@@ -187,7 +203,7 @@ function Composer({ session, onFail, busy }) {
   };
   const add = (list) => setFiles((old) => [...old, ...[...list].map((file) => ({ name: file.name, size: file.size, file }))].slice(0, 10));
   const voice = useRecorder((file) => send("", [{ name: file.name, size: file.size, file }], true), onFail);
-  const submit = (event) => { event?.preventDefault(); if (!sending && (text.trim() || files.length)) send(text, files); };
+  const submit = (event) => { event?.preventDefault(); if (!sending && (now.current.trim() || files.length)) send(now.current, files); };
   const typed = (event) => {
     const touch = matchMedia("(pointer: coarse)").matches;
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !touch) submit(event);
@@ -196,7 +212,7 @@ function Composer({ session, onFail, busy }) {
     ${files.length > 0 && html`<ul class="files">${files.map((one, place) => html`<li key=${place}><span dir="auto">${one.name}</span> <span class="soft">${bytes(one.size)}</span> <${Button} kind="bare" label=${t("chat.remove", { name: one.name })} onClick=${() => setFiles(files.filter((other) => other !== one))}>✕<//></li>`)}</ul>`}
     ${voice.recording ? html`<div class="row"><p role="status" class="recording">${t("chat.recording")}</p><${Button} kind="main" onClick=${voice.stop}>${t("chat.sendVoice")}<//><${Button} onClick=${voice.drop}>${t("shell.cancel")}<//></div>`
       : html`<div class="write"><label class="unseen" for="message">${t("chat.message")}</label>
-      <textarea id="message" ref=${box} rows="1" dir="auto" placeholder=${t("chat.message")} value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${typed}
+      <textarea id="message" ref=${box} rows="1" dir="auto" placeholder=${t("chat.message")} value=${text} onInput=${write} onKeyDown=${typed}
         onPaste=${(event) => { if (event.clipboardData?.files.length) { event.preventDefault(); add(event.clipboardData.files); } }}></textarea>
       <input type="file" multiple hidden ref=${picker} onChange=${(event) => { add(event.target.files); event.target.value = ""; }} aria-hidden="true" tabindex="-1" />
       <${Button} label=${t("chat.addFile")} onClick=${() => picker.current.click()}><${Icon} path="M8 12.5 14.5 6a3 3 0 0 1 4.2 4.2l-8.4 8.4a5 5 0 0 1-7-7L11 4" /><//>
@@ -214,7 +230,7 @@ function Search({ session, onFound, onClose }) {
   return html`<section class="search card" ref=${box} aria-label=${t("chat.search")}><form class="row" role="search" onSubmit=${(event) => { event.preventDefault(); setWanted(words.trim()); }}>
     <${Field} label=${t("chat.searchWords")} hidden type="search" placeholder=${t("chat.searchWords")} value=${words} onInput=${setWords} /><${Button} type="submit" kind="main">${t("chat.find")}<//><${Button} onClick=${onClose}>${t("shell.close")}<//></form>
     <${ErrorNotice} error=${error} />${wanted && loading && html`<${Loading} />`}
-    ${wanted && value && html`<p role="status" class="soft">${t("chat.found", { n: value.length })}</p><ul class="plainlist">${value.map((one) => html`<li key=${one.id}><button type="button" class="button bare" onClick=${() => onFound(one)}><span class="soft">${t(one.who === "user" ? "chat.you" : "chat.agent")}, <${When} at=${one.at} /></span><br /><span dir="auto">${one.text}</span></button></li>`)}</ul>`}</section>`;
+    ${wanted && value && html`<p role="status" class="soft">${t("chat.found", { n: value.length })}</p><ul class="plainlist">${value.map((one) => html`<li key=${one.id}><button type="button" class="button bare" onClick=${() => onFound(one)}><span class="soft">${t(one.who === "user" ? "costs.origin.owner" : "sessions.who.assistant")}, <${When} at=${one.at} /></span><br /><span dir="auto">${one.text}</span></button></li>`)}</ul>`}</section>`;
 }
 
 function NewSession({ agents, onClose }) {
@@ -223,7 +239,7 @@ function NewSession({ agents, onClose }) {
   const clean = name.trim().toLowerCase().replace(/[\s:/\\]+/g, "-").slice(0, 60);
   const go = (event) => { event?.preventDefault(); if (clean) { location.hash = `#/chat/${encodeURIComponent(`agent:${agent}:${clean}`)}`; onClose(); } };
   return html`<${Dialog} title=${t("chat.new")} onClose=${onClose} actions=${html`<${Button} onClick=${onClose}>${t("shell.cancel")}<//><${Button} kind="main" onClick=${go} disabled=${!clean}>${t("chat.begin")}<//>`}>
-    <form onSubmit=${go}>${agents.length > 1 && html`<${Select} label=${t("chat.agent")} value=${agent} onInput=${setAgent} options=${agents.map((one) => [one.id, one.name])} />`}
+    <form onSubmit=${go}>${agents.length > 1 && html`<${Select} label=${t("costs.by.agent")} value=${agent} onInput=${setAgent} options=${agents.map((one) => [one.id, one.name])} />`}
       <${Field} label=${t("chat.newName")} hint=${t("chat.newHint")} value=${name} onInput=${setName} maxlength="60" /></form><//>`;
 }
 

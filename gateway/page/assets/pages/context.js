@@ -16,7 +16,7 @@ export default function Context({ route, agents }) {
   const go = (name, more = {}) => `#/context/${name}?${new URLSearchParams({ agent, session: session || "", ...more })}`;
   const args = { agent, session };
   const choose = html`<div class="row">
-    ${agents.length > 1 && html`<${Select} label=${t("context.agent")} value=${agent} options=${agents.map((one) => [one.id, one.name || one.id])} onInput=${(id) => { location.hash = `#/context?agent=${encodeURIComponent(id)}`; }} />`}
+    ${agents.length > 1 && html`<${Select} label=${t("costs.by.agent")} value=${agent} options=${agents.map((one) => [one.id, one.name || one.id])} onInput=${(id) => { location.hash = `#/context?agent=${encodeURIComponent(id)}`; }} />`}
     ${rows?.length > 0 && html`<${Select} label=${t("context.session")} value=${session} options=${rows.map((one) => [one.sessionKey, one.sessionKey])} onInput=${(key) => { location.hash = `#/context?${new URLSearchParams({ agent, session: key })}`; }} />`}</div>`;
   const shown = tab || "now";
   const View = { now: Now, history: History, flush: Flush, prompt: Prompt }[shown] || Now;
@@ -31,7 +31,7 @@ function Got({ found, children }) {
 }
 
 function Now({ args }) {
-  const found = useCall("context", args, { live: ["sessions", "chat.said"], every: 10000 });
+  const found = useCall("context", args, { live: ["sessions", "costs"] });
   return html`<${Got} found=${found}>${(value) => {
     const whole = value.parts.reduce((all, one) => all + one.tokens, 0);
     return html`<p class="big">${t("context.of", { tokens: value.tokens, window: value.window })}</p>
@@ -49,7 +49,7 @@ function Now({ args }) {
 }
 
 function History({ args, go }) {
-  const found = useCall("context.history", args, { live: ["sessions", "chat.said"], every: 10000 });
+  const found = useCall("context.history", args, { live: ["sessions", "costs"] });
   return html`<${Got} found=${found}>${(value) => {
     const bars = [];
     let marks = [];
@@ -65,7 +65,7 @@ function History({ args, go }) {
       <ul class="legend">${["flush", "compaction", "pruning", "reset"].map((one) => html`<li key=${one}><span class=${`stroke ${one}`} aria-hidden="true"></span>${t(`context.mark.${one}`)}</li>`)}</ul>
       <${Table} caption=${t("context.history")} rows=${[...value.points].reverse()} rowKey=${(one) => one.call || one.entry + one.kind} columns=${[
         { key: "at", title: t("context.when"), cell: (one) => html`<${When} at=${one.at} />` },
-        { key: "what", title: t("context.what"), cell: (one) => (one.kind === "call" ? html`<a href=${go(`prompt/${encodeURIComponent(encodeURIComponent(one.call))}`)}>${t("context.promptOf", { time: time(one.at) })}</a>` : html`<${Badge}>${t(`context.mark.${one.kind}`)}<//> ${one.told}`) },
+        { key: "what", title: t("approvals.what"), cell: (one) => (one.kind === "call" ? html`<a href=${go(`prompt/${encodeURIComponent(encodeURIComponent(one.call))}`)}>${t("context.promptOf", { time: time(one.at) })}</a>` : html`<${Badge}>${t(`context.mark.${one.kind}`)}<//> ${one.told}`) },
         { key: "tokens", title: t("context.tokens"), number: true, cell: (one) => (one.kind === "call" ? number(one.tokens) : one.before === null ? "" : `${number(one.before)} → ${number(one.after)}`) },
         { key: "cached", title: t("context.cached"), number: true, cell: (one) => (one.kind === "call" ? share(one.cacheRead, one.tokens) : "") },
         { key: "model", title: t("context.model"), cell: (one) => one.model || "" },

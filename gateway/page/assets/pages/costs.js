@@ -10,7 +10,7 @@ export default function Costs({ route, role }) {
   const days = Number(route.query.days) || 30;
   const by = ["model", "origin", "agent"].includes(route.query.by) ? route.query.by : "model";
   const go = (more) => { location.hash = `#/costs?${new URLSearchParams({ days, by, ...more })}`; };
-  const { value, error, reload } = useCall("costs", { days }, { live: ["costs", "chat.said"], every: 10000 });
+  const { value, error, reload } = useCall("costs", { days }, { live: "costs" });
   return html`<${Page} title=${t("nav.costs")}><div class="row">
       <${Select} label=${t("costs.days")} value=${String(days)} options=${["1", "7", "30", "90", "365"].map((one) => [one, one === "1" ? t("costs.today") : t("costs.daysN", { n: Number(one) })])} onInput=${(one) => go({ days: one })} />
       <${Select} label=${t("costs.by")} value=${by} options=${["model", "origin", "agent"].map((one) => [one, t(`costs.by.${one}`)])} onInput=${(one) => go({ by: one })} /></div>
@@ -44,8 +44,8 @@ function Spent({ value, by, days }) {
     { key: "calls", title: t("costs.calls"), number: true, cell: (one) => number(one.calls) },
     { key: "sent", title: t("costs.sent"), number: true, cell: (one) => number(one.sent) },
     { key: "output", title: t("costs.answered"), number: true, cell: (one) => number(one.output) },
-    { key: "read", title: t("costs.cached"), number: true, cell: (one) => percent(one.sent ? one.read / one.sent : 0) },
-    { key: "cost", title: t("costs.cost"), number: true, cell: (one) => html`${one.unsure ? "~ " : ""}<${Money} usd=${one.cost} />` },
+    { key: "read", title: t("context.cached"), number: true, cell: (one) => percent(one.sent ? one.read / one.sent : 0) },
+    { key: "cost", title: t("context.cost"), number: true, cell: (one) => html`${one.unsure ? "~ " : ""}<${Money} usd=${one.cost} />` },
   ];
   return html`<p class="big">${money(value.total.cost)}</p><p>${t("costs.total", { calls: value.total.calls, days, cached: percent(sent ? read / sent : 0) })}</p>
     ${bars.length > 1 && html`<${Bars} bars=${bars} kinds=${listed.slice(0, 8).map((one) => [one.name, one.name])} label=${t("costs.chart", { n: bars.length })} />`}
@@ -55,15 +55,16 @@ function Spent({ value, by, days }) {
 }
 
 function Budgets({ role }) {
-  const { value, error, reload } = useCall("costs.budgets", {}, { live: ["costs", "settings", "chat.said"], every: 10000 });
+  const { value, error, reload } = useCall("costs.budgets", {}, { live: ["costs", "settings"] });
   const [raising, raise] = useState(null);
+  const own = (one) => !one.name.startsWith("budgets.");
   const shown = value?.budgets.filter((one) => one.limit !== null || !one.whose);
   return html`<h2>${t("costs.budgets")}</h2><${ErrorNotice} error=${error} retry=${reload} />${value && !value.enabled && html`<${Notice} kind="warn">${t("costs.notHeld")}<//>`}
     ${value && html`<${Table} caption=${t("costs.budgets")} rows=${shown} rowKey=${(one) => one.name + one.whose} columns=${[
-      { key: "name", title: t("costs.budget"), cell: (one) => html`${t(`costs.${one.name.split(".").slice(0, 2).join(".")}`)}, ${t(`costs.unit.${one.unit}`)} ${one.whose && html`<div class="soft mono">${one.whose}</div>`}` },
+      { key: "name", title: t("costs.budget"), cell: (one) => html`${t(`costs.${own(one) ? `of.${one.kind}` : one.name.split(".").slice(0, 2).join(".")}`)}, ${t(`costs.unit.${one.unit}`)} ${one.whose && html`<div class=${own(one) ? "soft" : "soft mono"} dir="auto">${one.whose}</div>`}` },
       { key: "used", title: t("costs.used"), cell: (one) => html`${one.limit === null ? amount(one.used, one.unit) : t("costs.usedOf", { used: amount(one.used, one.unit), limit: amount(one.limit, one.unit) })}${one.limit !== null && html`<${Meter} value=${one.used} max=${one.limit} label=${percent(one.share)} />`}` },
       { key: "left", title: t("costs.left"), number: true, cell: (one) => (one.limit === null ? t("costs.unlimited") : html`${amount(one.left, one.unit)} ${one.share >= value.warnAt && html`<${Badge} kind="warn">${percent(one.share)}<//>`}`) },
-      ...(role === "owner" ? [{ key: "raise", title: t("costs.change"), cell: (one) => html`<${Button} onClick=${() => raise(one)} label=${t("costs.changeOne", { name: one.name })}>${t("costs.changeIt")}<//>` }] : []),
+      ...(role === "owner" ? [{ key: "raise", title: t("costs.change"), cell: (one) => own(one) ? one.kind === "job" && html`<a href="#/schedule">${t("nav.schedule")}</a>` : html`<${Button} onClick=${() => raise(one)} label=${t("costs.changeOne", { name: one.name })}>${t("costs.change")}<//>` }] : []),
     ]} />`}
     ${raising && html`<${Raise} budget=${raising} close=${() => raise(null)} done=${() => { raise(null); reload(); }} />`}`;
 }
@@ -85,9 +86,9 @@ function Raise({ budget, close, done }) {
 function Longer({ days }) {
   const { value, error, reload } = useCall("costs.cache", { days });
   return html`<h2>${t("costs.longer")}</h2><${ErrorNotice} error=${error} retry=${reload} />${value && html`<p>${t("costs.longerAbout", { retention: value.retention })}</p>
-    ${value.models.length === 0 ? html`<${Empty}>${t("costs.noHour")}<//>` : html`<p>${value.net >= 0 ? t("costs.saves", { usd: money(value.net) }) : t("costs.wastes", { usd: money(-value.net) })}</p>
+    ${value.models.length === 0 ? html`<${Empty}>${t("costs.noHour")}<//>` : html`<p>${value.net >= 0 ? t("costs.saves", { usd: money(value.net), days }) : t("costs.wastes", { usd: money(-value.net), days })}</p>
     <${Table} caption=${t("costs.longer")} rows=${value.models} rowKey=${(one) => one.model} columns=${[
-      { key: "model", title: t("costs.by.model") },
+      { key: "model", title: t("context.model") },
       { key: "missed", title: t("costs.missed"), number: true, cell: (one) => t("costs.missedOf", { n: one.missedCalls, calls: one.calls }) },
       { key: "tokens", title: t("context.tokens"), number: true, cell: (one) => number(one.missedTokens) },
       { key: "saved", title: t("costs.less"), number: true, cell: (one) => html`<${Money} usd=${one.saved} />` },

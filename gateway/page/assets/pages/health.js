@@ -1,17 +1,18 @@
 // Health: channels, queue, what was not sent, the log, what the doctor finds and mends, backups and the version.
 import { Badge, Button, Dialog, Empty, ErrorNotice, Field, html, Loading, Notice, Page, Select, Table, useCall, useEffect, useRef, useState, When } from "../ui.js";
 import { call } from "../api.js";
+import { onLive } from "../live.js";
 import { bytes, moment, t } from "../texts.js";
 
 const STATES = ["starting", "connected", "restarting", "broken", "silent", "waiting", "claimed"];
 const GOOD = ["connected", "running", "up", "live", "ready"];
 
 export default function Health({ role }) {
-  const status = useCall("status", {}, { live: ["health", "channels", "outbox"], every: 10000 });
-  const outbox = useCall("outbox.list", {}, { live: ["outbox", "chat.said"], every: 10000 });
-  const held = useCall("outbox.held", {}, { live: ["outbox"], every: 10000 });
-  const queue = useCall("inbox.list", {}, { live: ["inbox", "chat.said"], every: 10000 });
-  const missed = useCall("inbox.missed", {}, { live: ["inbox"], every: 10000 });
+  const status = useCall("status", {}, { live: ["health", "channels", "outbox"] });
+  const outbox = useCall("outbox.list", {}, { live: ["health", "outbox"] });
+  const held = useCall("outbox.held", {}, { live: ["health", "outbox"] });
+  const queue = useCall("inbox.list", {}, { live: ["health", "inbox"] });
+  const missed = useCall("inbox.missed", {}, { live: ["health", "inbox"] });
   const [failed, fail] = useState(null);
   const [said, say] = useState("");
   const act = async (name, args, told) => {
@@ -24,7 +25,7 @@ export default function Health({ role }) {
     <h2>${t("health.outbox")}</h2><${ErrorNotice} error=${outbox.error} retry=${outbox.reload} />
     ${outbox.value && html`<${Outbox} rows=${outbox.value.outbox} act=${act} owner=${owner} />`}
     ${held.value?.held.length > 0 && html`<h2>${t("health.held")}</h2><${Table} caption=${t("health.held")} rows=${held.value.held} rowKey=${(one) => one.id} columns=${[
-      { key: "text", title: t("health.text") }, { key: "name", title: t("health.from") }, { key: "conversation", title: t("health.to") }, { key: "since", title: t("health.since"), cell: (one) => html`<${When} at=${one.since} />` },
+      { key: "text", title: t("health.text") }, { key: "name", title: t("health.from") }, { key: "conversation", title: t("approvals.to") }, { key: "since", title: t("health.since"), cell: (one) => html`<${When} at=${one.since} />` },
       ...(owner ? [{ key: "do", title: t("health.action"), cell: (one) => html`<${Button} label=${t("health.sendOne", { n: one.id })} onClick=${() => act("outbox.send", { row: one.id }, t("health.queued"))}>${t("health.send")}<//>` }] : []),
     ]} />`}
     <h2>${t("health.queue")}</h2>${queue.value && html`<${Table} caption=${t("health.queue")} empty=${t("health.noQueue")} rows=${queue.value.inbox} rowKey=${(one) => one.id} columns=${heard()} />`}
@@ -43,7 +44,7 @@ function State({ value, act, owner }) {
     <dl class="tiles"><div><dt>${t("health.version")}</dt><dd>Homebody ${value.version}</dd></div>
       <div><dt>${t("health.running")}</dt><dd>${t("health.turns", { turns: value.turns.running, waiting: value.inbox.waiting })}</dd></div>
       ${value.turns.suspended > 0 && html`<div><dt>${t("health.suspended")}</dt><dd><a href="#/approvals">${value.turns.suspended}</a></dd></div>`}
-      <div><dt>${t("health.backup")}</dt><dd>${backup.newest ? html`<${When} at=${backup.newest} /> · ${bytes(backup.bytes)}` : t("health.noBackup")} ${backup.failed && html`<${Badge} kind="bad">${t("health.failed")}<//> <span class="error">${backup.failed}</span>`}</dd></div></dl>
+      <div><dt>${t("health.backup")}</dt><dd>${backup.newest ? html`<${When} at=${backup.newest} /> · ${bytes(backup.bytes)}` : t("health.noBackup")} ${backup.failed && html`<${Badge} kind="bad">${t("chat.failed")}<//> <span class="error">${backup.failed}</span>`}</dd></div></dl>
     <h2>${t("health.channels")}</h2><${Table} caption=${t("health.channels")} empty=${t("health.noChannels")} rows=${channels} rowKey=${(one) => one.name} columns=${[
       { key: "name", title: t("health.channel") },
       { key: "state", title: t("health.state"), cell: (one) => html`<${Badge} kind=${one.trouble ? "bad" : GOOD.includes(one.state) ? "good" : ""}>${stateName(one.state)}<//>${[one.trouble, one.mend, one.sending].filter(Boolean).map((text) => html`<div key=${text} class="error" dir="auto">${text}</div>`)}` },
@@ -55,7 +56,7 @@ function State({ value, act, owner }) {
 function Outbox({ rows, act, owner }) {
   const dead = rows.filter((one) => one.state === "dead");
   const columns = [
-    { key: "text", title: t("health.text") }, { key: "conversation", title: t("health.to") },
+    { key: "text", title: t("health.text") }, { key: "conversation", title: t("approvals.to") },
     { key: "state", title: t("health.state"), cell: (one) => html`<${Badge} kind=${one.state === "dead" ? "bad" : ""}>${t(`health.out.${one.state}`)}<//> ${one.reason || ""}` },
   ];
   if (owner) columns.push({ key: "do", title: t("health.action"), cell: (one) => html`<div class="row">${one.state === "dead" ? html`<${Button} label=${t("health.afterAllOne", { n: one.id })} onClick=${() => act("outbox.retry", { row: one.id }, t("health.queued"))}>${t("health.afterAll")}<//><${Forget} row=${one} act=${act} />` : html`<${Button} label=${t("health.dropOne", { n: one.id })} onClick=${() => act("outbox.drop", { row: one.id }, t("health.dropped"))}>${t("health.drop")}<//>`}</div>` });
@@ -108,27 +109,32 @@ function Log() {
   const box = useRef();
   const wanted = { level, search, session };
   useEffect(() => {
-    let mine = true, timer = 0;
+    let mine = true, wanting = false, reading = false;
     place.current = "";
     const read = async () => {
-      try {
-        const found = document.hidden && place.current ? null : await call("logs.read", { ...wanted, place: place.current });
-        if (!mine) return;
-        if (found) {
+      wanting = true;
+      if (reading) return;
+      reading = true;
+      while (mine && wanting) {
+        wanting = false;
+        try {
           const follows = !place.current;
+          const found = await call("logs.read", { ...wanted, place: place.current });
+          if (!mine) return;
           place.current = found.place;
           change((before) => ({ file: found.file, gap: found.gap, lines: follows ? found.lines : [...before.lines, ...found.lines].slice(-MOST) }));
-        }
-      } catch (error) { if (mine) change((before) => ({ ...before, error })); }
-      if (mine && !paused) timer = setTimeout(read, 3000);
+        } catch (error) { if (mine) change((before) => ({ ...before, error })); }
+      }
+      reading = false;
     };
-    timer = setTimeout(read, 250);
-    return () => { mine = false; clearTimeout(timer); };
+    const first = setTimeout(read, 250);
+    const end = paused ? () => {} : onLive("logs", read);
+    return () => { mine = false; clearTimeout(first); end(); };
   }, [level, search, session, paused]);
   useEffect(() => { if (!paused && box.current) box.current.scrollTop = box.current.scrollHeight; }, [state.lines]);
   return html`<h2>${t("health.log")}</h2><div class="row">
       <${Select} label=${t("health.levelLabel")} value=${level} options=${["debug", "info", "warning", "error"].map((one) => [one, t(`health.level.${one}`)])} onInput=${choose} />
-      <${Field} label=${t("health.search")} type="search" value=${search} onInput=${type} /><${Field} label=${t("health.session")} value=${session} onInput=${within} />
+      <${Field} label=${t("health.search")} type="search" value=${search} onInput=${type} /><${Field} label=${t("context.session")} value=${session} onInput=${within} />
       <${Button} onClick=${() => pause(!paused)} aria-pressed=${paused ? "true" : "false"}>${paused ? t("health.follow") : t("health.pause")}<//></div>
     <${ErrorNotice} error=${state.error} />${state.gap && html`<p class="hint">${t("health.gap")}</p>`}
     ${state.lines.length === 0 ? html`<${Empty}>${t("health.noLines")}<//>` : html`<div class="log" ref=${box} tabindex="0" role="log" aria-live="off" aria-label=${t("health.log")}>${state.lines.map((one, n) => html`<div key=${n} class=${`line ${one.level || ""}`}>${one.text ? one.text : html`<time datetime=${one.at}>${one.at ? moment(one.at) : ""}</time> <b>${one.level}</b> <span dir="auto">${one.event}</span>${Object.entries(one.more || {}).map(([name, text]) => html` <span key=${name} class="soft">${name}=${text}</span>`)}${one.session && html` <span class="soft">[${one.session}]</span>`}${one.exception && html`<pre>${one.exception}</pre>`}`}</div>`)}</div>`}<p class="hint mono wrap">${state.file}</p>`;

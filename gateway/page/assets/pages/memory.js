@@ -11,10 +11,10 @@ export default function Memory({ route, role, agents }) {
   const agent = route.query.agent || agents[0]?.id;
   const place = route.parts[0] || "";
   const path = route.query.path || "";
-  const tabs = [["", t("memory.files")], ["search", t("memory.search")], ["journal", t("memory.journal")]].map(([name, title]) => [name, title, at(name && `/${name}`, { agent })]);
-  return html`<${Page} title=${t("memory.title")}>
-    <${Tabs} label=${t("memory.title")} tabs=${tabs} chosen=${place === "file" || place === "lines" ? "" : place} />
-    ${agents.length > 1 && html`<${Select} label=${t("memory.agent")} value=${agent} options=${agents.map((one) => [one.id, one.name || one.id])}
+  const tabs = [["", t("memory.files")], ["search", t("chat.search")], ["journal", t("memory.journal")]].map(([name, title]) => [name, title, at(name && `/${name}`, { agent })]);
+  return html`<${Page} title=${t("nav.memory")}>
+    <${Tabs} label=${t("nav.memory")} tabs=${tabs} chosen=${place === "file" || place === "lines" ? "" : place} />
+    ${agents.length > 1 && html`<${Select} label=${t("costs.by.agent")} value=${agent} options=${agents.map((one) => [one.id, one.name || one.id])}
       onInput=${(next) => { location.hash = at(place === "file" || !place ? "" : `/${place}`, { agent: next }); }} />`}
     ${place === "file" ? html`<${File} key=${`${agent}:${path}`} agent=${agent} path=${path} role=${role} fresh=${route.query.new === "1"} />`
     : place === "lines" ? html`<${Lines} key=${path} agent=${agent} path=${path} />`
@@ -40,7 +40,7 @@ function Files({ agent, role }) {
     <div class="row bar"><${Field} label=${t("memory.filter")} type="search" value=${wanted} onInput=${filter} />
       ${role === "owner" && html`<${Button} kind="main" onClick=${() => make(true)}>${t("memory.new")}<//>`}</div>
     <${Table} rows=${rows} empty=${t("memory.none")} columns=${[
-      { key: "path", title: t("memory.file"), cell: (one) => html`<a dir="auto" href=${at("/file", { agent, path: one.path })}>${one.path}</a><${Untrusted} sources=${one.untrusted} />${one.trouble && html`<br /><small class="error">${one.trouble}</small>`}` },
+      { key: "path", title: t("approvals.file"), cell: (one) => html`<a dir="auto" href=${at("/file", { agent, path: one.path })}>${one.path}</a><${Untrusted} sources=${one.untrusted} />${one.trouble && html`<br /><small class="error">${one.trouble}</small>`}` },
       { key: "kind", title: t("memory.kind"), cell: (one) => html`${kinds[one.kind]}${one.audience && html` <${Badge}>${one.audience}<//>`}` },
       { key: "size", title: t("memory.size"), cell: (one) => bytes(one.size) },
       { key: "modified", title: t("memory.changed"), cell: (one) => html`<${When} at=${new Date(one.modified).toISOString()} />` },
@@ -51,7 +51,7 @@ function Files({ agent, role }) {
 function NewNote({ agent, close }) {
   const [path, change] = useState(`memory/${today()}.md`);
   const go = (event) => { event.preventDefault(); close(); location.hash = at("/file", { agent, path, new: "1" }); };
-  return html`<${Dialog} title=${t("memory.new")} onClose=${close} actions=${html`<${Button} onClick=${close}>${t("memory.cancel")}<//><${Button} kind="main" onClick=${go}>${t("memory.begin")}<//>`}>
+  return html`<${Dialog} title=${t("memory.new")} onClose=${close} actions=${html`<${Button} onClick=${close}>${t("shell.cancel")}<//><${Button} kind="main" onClick=${go}>${t("memory.begin")}<//>`}>
     <form onSubmit=${go}><${Field} label=${t("memory.path")} hint=${t("memory.pathHelp")} value=${path} onInput=${change} required /></form><//>`;
 }
 
@@ -92,7 +92,8 @@ function File({ agent, path, role, fresh }) {
   const load = useCallback(async (offset = 0) => {
     try {
       const read = await call("memory.read", { agent, path, offset });
-      const draft = read.editable ? drafts.get(agent, path) : null;
+      let draft = read.editable ? drafts.get(agent, path) : null;
+      if (draft?.text === read.text) draft = drafts.put(agent, path, null); // it was saved, and only the answer got lost
       setFile(draft ? { ...read, hash: draft.hash } : read);
       setText(draft ? draft.text : read.text);
       setError(null);
@@ -111,8 +112,8 @@ function File({ agent, path, role, fresh }) {
     if (!open || open.hash === null || !open.editable || gone.current) return;
     const read = await call("memory.read", { agent, path }).catch(() => null);
     if (!read || read.hash === now.current.file.hash) return;
-    if (typed) check(now.current.text, open.hash, read);
-    else { setFile(read); setText(read.text); }
+    if (typed && read.text !== now.current.text) check(now.current.text, open.hash, read);
+    else { drafts.put(agent, path, null); setFile(read); setText(read.text); setConflict(null); setError(null); }
   }), [agent, path]);
 
   function check(mine, hash, read) {
@@ -168,14 +169,14 @@ function File({ agent, path, role, fresh }) {
       <div class="row"><${Button} kind="main" busy=${busy} onClick=${() => save(conflict.present.hash)}>${t("memory.keepMine")}<//>
       <${Button} onClick=${takeTheirs}>${t("memory.takeTheirs")}<//></div><//>`}
     ${file.why && html`<${Notice} kind="info">${t("memory.readOnly", { why: file.why })}<//>`}
-    ${editing ? html`<${Field} label=${t("memory.text")} class="note" rows="18" spellcheck="true" value=${text} onInput=${type}
+    ${editing ? html`<${Field} label=${t("health.text")} class="note" rows="18" spellcheck="true" value=${text} onInput=${type}
           onKeyDown=${(event) => { if ((event.ctrlKey || event.metaKey) && event.key === "s") { event.preventDefault(); if (dirty) save(file.hash); } }} />
       <div class="row"><${Button} kind="main" busy=${busy} disabled=${!dirty && file.hash !== null} onClick=${() => save(file.hash)}>${t("memory.save")}<//>
         ${dirty && html`<${Button} onClick=${() => type(file.text)}>${t("memory.discard")}<//>`}
         ${file.hash && html`<${Button} kind="danger" onClick=${() => remove(true)}>${t("memory.delete")}<//>`}
         <span role="status" class="hint">${said || (dirty ? t("memory.unsaved") : "")}</span></div>`
     : html`<${Pages} file=${file} load=${load} /><pre class="note" dir="auto" tabindex="0" aria-label=${path}>${file.text}</pre><${Pages} file=${file} load=${load} />`}
-    ${removing && html`<${Dialog} title=${t("memory.delete")} onClose=${() => remove(false)} actions=${html`<${Button} onClick=${() => remove(false)}>${t("memory.cancel")}<//><${Button} kind="danger" onClick=${drop}>${t("memory.delete")}<//>`}>
+    ${removing && html`<${Dialog} title=${t("memory.delete")} onClose=${() => remove(false)} actions=${html`<${Button} onClick=${() => remove(false)}>${t("shell.cancel")}<//><${Button} kind="danger" onClick=${drop}>${t("memory.delete")}<//>`}>
       <p>${t("memory.deleteSure", { path })}</p><//>`}`;
 }
 
@@ -272,7 +273,7 @@ function Search({ agent, query, line }) {
   return html`<form class="row bar" role="search" onSubmit=${go}>
       <${Field} label=${t("memory.question")} type="search" value=${typed} onInput=${type} required />
       <${Field} label=${t("memory.missing")} hint=${t("memory.missingHelp")} placeholder="memory/2026-01-31.md:12" value=${place} onInput=${ask} />
-      <${Button} type="submit" kind="main" busy=${busy}>${t("memory.search")}<//></form>
+      <${Button} type="submit" kind="main" busy=${busy}>${t("chat.search")}<//></form>
     ${error && html`<${ErrorNotice} error=${error} />`}
     ${found && html`<div role="status" class="unseen">${t("memory.hits", { n: found.results.length })}</div>
       ${found.line && html`<${Notice} kind=${found.line.found ? "good" : "warn"}><b>${line}</b>: ${found.line.reason}<//>`}

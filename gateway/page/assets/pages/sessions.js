@@ -14,19 +14,19 @@ export default function Sessions({ route, role }) {
 function List({ query, role }) {
   const [everything, all] = useState(false);
   const [typed, type] = useState(query);
-  const { value, error, reload } = useCall("sessions.list", { everything }, { live: ["sessions", "chat.said"], every: 10000 });
+  const { value, error, reload } = useCall("sessions.list", { everything }, { live: "sessions" });
   useEffect(() => type(query), [query]);
   const search = (event) => { event.preventDefault(); location.hash = typed.trim() ? `#/sessions?q=${encodeURIComponent(typed.trim())}` : "#/sessions"; };
   return html`<${Page} title=${t("nav.sessions")}>
-    <form role="search" class="row grow" onSubmit=${search}><${Field} label=${t("sessions.search")} hint=${t("sessions.searchHint")} type="search" value=${typed} onInput=${type} /><${Button} type="submit" kind="main">${t("sessions.find")}<//></form>
+    <form role="search" class="row grow" onSubmit=${search}><${Field} label=${t("sessions.search")} hint=${t("sessions.searchHint")} type="search" value=${typed} onInput=${type} /><${Button} type="submit" kind="main">${t("chat.search")}<//></form>
     ${query ? html`<${Results} key=${query} query=${query} />` : html`
     <${Field} type="checkbox" label=${t("sessions.everything")} value=${everything} onInput=${all} />
     <${ErrorNotice} error=${error} retry=${reload} />
     ${!value ? !error && html`<${Loading} />` : html`<${Table} caption=${t("nav.sessions")} rows=${value.sessions} empty=${t("sessions.none")} rowKey=${(one) => one.sessionId} columns=${[
-      { key: "about", title: t("sessions.about"), cell: (one) => html`<a href=${there(one.sessionId)}>${one.about || one.sessionKey || one.sessionId}</a> ${one.left && html`<${Badge}>${t("sessions.left")}<//>`}<div class="soft mono">${one.sessionKey}</div><div class="row">${!one.left && html`<a href=${`#/context/now?${new URLSearchParams({ agent: one.agent, session: one.sessionKey })}`}>${t("nav.context")}</a>`}${role === "owner" && one.undoUntil && html`<${Undo} row=${one} done=${reload} />`}</div>` },
+      { key: "about", title: t("context.session"), cell: (one) => html`<a href=${there(one.sessionId)}>${one.about || one.sessionKey || one.sessionId}</a> ${one.left && html`<${Badge}>${t("schedule.ended")}<//>`}<div class="soft mono">${one.sessionKey}</div><div class="row">${!one.left && html`<a href=${`#/context/now?${new URLSearchParams({ agent: one.agent, session: one.sessionKey })}`}>${t("nav.context")}</a>`}${role === "owner" && one.undoUntil && html`<${Undo} row=${one} done=${reload} />`}</div>` },
       { key: "at", title: t("sessions.last"), cell: (one) => html`<${When} at=${one.lastInteractionAt || one.writtenAt} />` },
       { key: "turns", title: t("sessions.turns"), number: true, cell: (one) => (one.turns === undefined ? "" : number(one.turns)) },
-      { key: "bytes", title: t("sessions.size"), number: true, cell: (one) => bytes(one.bytes) },
+      { key: "bytes", title: t("memory.size"), number: true, cell: (one) => bytes(one.bytes) },
     ]} />`}`}<//>`;
 }
 
@@ -55,13 +55,13 @@ function Results({ query }) {
     <p role="status">${state.busy ? t("sessions.searching") : t("sessions.found", { n: state.results.length, all: state.searched })} <a href="#/sessions">${t("sessions.all")}</a></p>
     <${ErrorNotice} error=${state.error} />${state.unreadable.map((text) => html`<${Notice} key=${text} kind="warn">${text}<//>`)}
     ${state.results.map((one) => html`<section class="card gap" key=${one.sessionId}><h2><a href=${there(one.sessionId, one.hits[0].number)}>${one.about || one.sessionKey || one.sessionId}</a></h2>
-      <p class="soft"><span class="mono">${one.sessionKey}</span> · ${t("sessions.matches", { n: one.count })} ${one.left && html`<${Badge}>${t("sessions.left")}<//>`}</p>
+      <p class="soft"><span class="mono">${one.sessionKey}</span> · ${t("sessions.matches", { n: one.count })} ${one.left && html`<${Badge}>${t("schedule.ended")}<//>`}</p>
       <ul>${one.hits.map((hit) => html`<li key=${hit.number}><a href=${there(one.sessionId, hit.number)}><${When} at=${hit.at} /></a> <span class="soft">${t(`sessions.who.${hit.role}`)}</span> <span dir="auto">${hit.excerpt}</span></li>`)}</ul></section>`)}
     ${state.more && !state.busy && html`<${Button} onClick=${() => look(state, state.more)}>${t("sessions.further")}<//>`}`;
 }
 
 function Reader({ id, at, role }) {
-  const first = useCall("sessions.read", at === undefined ? { session: id, limit: PAGE, trees: true } : { session: id, offset: Math.floor(at / PAGE) * PAGE, limit: PAGE, trees: true }, { live: ["chat.said"], every: 10000 });
+  const first = useCall("sessions.read", at === undefined ? { session: id, limit: PAGE, trees: true } : { session: id, offset: Math.floor(at / PAGE) * PAGE, limit: PAGE, trees: true }, { live: ["sessions", "chat.said"] });
   const pages = useRef(new Map());
   const asked = useRef(new Set());
   const wanted = useRef(new Set());
@@ -108,7 +108,7 @@ function Reader({ id, at, role }) {
   };
   const actions = html`<a class="button" href="#/sessions">${t("sessions.all")}</a><${Button} busy=${busy === "md"} onClick=${() => save("md")}>${t("sessions.markdown")}<//><${Button} busy=${busy === "jsonl"} onClick=${() => save("jsonl")}>${t("sessions.jsonl")}<//>`;
   return html`<${Page} title=${value?.about || t("nav.sessions")} actions=${actions}><${ErrorNotice} error=${first.error || failed} retry=${first.reload} />
-    ${!value ? !first.error && html`<${Loading} />` : html`<p class="soft"><span class="mono">${value.sessionKey}</span> · ${t("sessions.entries", { n: value.total })} ${value.left && html`<${Badge}>${t("sessions.left")}<//>`}</p>
+    ${!value ? !first.error && html`<${Loading} />` : html`<p class="soft"><span class="mono">${value.sessionKey}</span> · ${t("sessions.entries", { n: value.total })} ${value.left && html`<${Badge}>${t("schedule.ended")}<//>`}</p>
     ${value.total === 0 ? html`<${Empty} />` : html`<div class="reader"><${VirtualList} label=${t("sessions.conversation")} items=${items.current} keyOf=${String} end=${at === undefined} anchor=${at === undefined ? undefined : String(at)} item=${(n) => {
       const entry = pages.current.get(n);
       if (!entry) { wanted.current.delete(Math.floor(n / PAGE)); wanted.current.add(Math.floor(n / PAGE)); return html`<p class="said soft">…</p>`; }
@@ -124,7 +124,7 @@ function Entry({ entry, chosen }) {
   const cut = entry.cut && html`<p class="hint">${t("sessions.cut", { n: entry.cut })}</p>`;
   const text = entry.tree ? html`<${Markdown} tree=${entry.tree} />` : entry.text && html`<div class="text" dir="auto">${entry.text}</div>`;
   return html`<article class=${`said ${entry.kind}${chosen ? " chosen" : ""}`} aria-current=${chosen ? "true" : undefined}><p class="soft"><strong>${who}</strong> ${entry.at && moment(entry.at)} ${entry.model || ""}${" "}
-    ${entry.isError && html`<${Badge} kind="bad">${t("sessions.failed")}<//>`}${entry.taint && html`<${Badge} kind="warn">${t("sessions.untrusted", { from: entry.taint.join(", ") })}<//>`}${entry.pictures > 0 && html`<${Badge}>${t("context.pictures", { n: entry.pictures })}<//>`}${entry.notes && (Array.isArray(entry.notes) ? entry.notes.join(", ") : "")}${entry.before ? `${number(entry.before)} → ${number(entry.after)}` : ""}</p>
+    ${entry.isError && html`<${Badge} kind="bad">${t("chat.failed")}<//>`}${entry.taint && html`<${Badge} kind="warn">${t("context.untrusted", { from: entry.taint.join(", ") })}<//>`}${entry.pictures > 0 && html`<${Badge}>${t("context.pictures", { n: entry.pictures })}<//>`}${entry.notes && (Array.isArray(entry.notes) ? entry.notes.join(", ") : "")}${entry.before ? `${number(entry.before)} → ${number(entry.after)}` : ""}</p>
     ${entry.kind === "assistant" || entry.kind === "user" ? html`${text}${cut}` : entry.text && (said || entry.kind !== "unreadable") && html`<details><summary>${t("sessions.show")}</summary>${text}${cut}</details>`}
     ${entry.calls?.map((one, n) => html`<details key=${n}><summary class="mono">${one.name}</summary><pre class="wrap" tabindex="0">${one.arguments ? JSON.stringify(one.arguments, null, 1) : one.raw}</pre></details>`)}
     ${entry.failure && html`<p class="error" dir="auto">${entry.failure}</p>`}</article>`;

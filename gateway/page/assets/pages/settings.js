@@ -53,12 +53,12 @@ export default function Settings({ route, role }) {
     } catch (one) { show(null); fail(one); } finally { work(false); }
   }
 
-  if (!value) return html`<${Page} title=${t("settings.title")}>${error ? html`<${ErrorNotice} error=${error} retry=${reload} />` : html`<${Loading} />`}<//>`;
+  if (!value) return html`<${Page} title=${t("nav.settings")}>${error ? html`<${ErrorNotice} error=${error} retry=${reload} />` : html`<${Loading} />`}<//>`;
   const all = [...problems, ...value.problems];
   const known = new Set(value.groups.flatMap((group) => group.fields.map((one) => one.key)));
   const elsewhere = all.filter((one) => !known.has(one.key));
   const groups = wanted ? value.groups.map((group) => ({ ...group, fields: group.fields.filter((one) => `${one.key} ${one.doc}`.toLowerCase().includes(wanted.toLowerCase())) })).filter((group) => group.fields.length) : value.groups;
-  return html`<${Page} title=${t("settings.title")}>
+  return html`<${Page} title=${t("nav.settings")}>
     <p class="hint" dir="auto">${t("settings.file", { file: value.file })}</p>
     ${value.complaint && html`<${Notice} kind="error">${value.complaint}<//>`}
     ${value.waiting.length > 0 && html`<${Notice} kind="warn">${t("settings.waiting", { keys: value.waiting.join(", ") })}<//>`}
@@ -76,7 +76,7 @@ export default function Settings({ route, role }) {
     ${role === "owner" && html`<${AnyKey} change=${change} />`}
     ${count > 0 && html`<div class="row sticky" role="region" aria-label=${t("settings.changes")}><span>${t("settings.changed", { n: count })}</span>
       <${Button} onClick=${() => { unwritten = {}; set(unwritten); tell([]); }}>${t("settings.discard")}<//><${Button} kind="main" busy=${busy} onClick=${review}>${t("settings.review")}<//></div>`}
-    ${shown && html`<${Dialog} wide title=${t("settings.review")} onClose=${() => show(null)} actions=${html`<${Button} onClick=${() => show(null)}>${t("settings.cancel")}<//><${Button} kind="main" busy=${busy} onClick=${write}>${t("settings.write")}<//>`}>
+    ${shown && html`<${Dialog} wide title=${t("settings.review")} onClose=${() => show(null)} actions=${html`<${Button} onClick=${() => show(null)}>${t("shell.cancel")}<//><${Button} kind="main" busy=${busy} onClick=${write}>${t("settings.write")}<//>`}>
       ${shown.meanwhile && html`<${Notice} kind="warn">${t("settings.meanwhile")}<//>`}
       ${shown.diff.length ? html`<${Diff} lines=${shown.diff} />` : html`<p>${t("settings.same")}</p>`}
       ${shown.hot.length > 0 && html`<p>${t("settings.hotKeys", { keys: shown.hot.join(", ") })}</p>`}${shown.restart.length > 0 && html`<p>${t("settings.restartKeys", { keys: shown.restart.join(", ") })}</p>`}
@@ -103,10 +103,10 @@ function Key({ one, now, typed, change, problem, role }) {
   const shared = { label: one.name, hint: error ? undefined : help, value, disabled: role !== "owner" };
   const unset = t("settings.unset");
   return html`<div class="key">${one.kind === "choice" || one.kind === "switch"
-      ? html`<${Select} ...${shared} hint=${error || help} aria-invalid=${error ? "true" : undefined} onInput=${put} options=${[["", unset], ...(one.kind === "switch" ? [["true", t("settings.yes")], ["false", t("settings.no")]] : one.choices.map((name) => [name, name]))]} />`
+      ? html`<${Select} ...${shared} hint=${error || help} aria-invalid=${error ? "true" : undefined} onInput=${put} options=${[["", unset], ...(one.kind === "switch" ? [["true", t("approvals.yes")], ["false", t("approvals.no")]] : one.choices.map((name) => [name, name]))]} />`
       : html`<${Field} ...${shared} error=${error} onInput=${put} rows=${one.kind === "values" && value.length > 60 ? 3 : undefined} spellcheck=${one.kind === "secret" ? "false" : undefined} class=${one.kind === "secret" ? "secret" : undefined} autocomplete="off"
           inputmode=${one.kind === "whole" ? "numeric" : one.kind === "number" ? "decimal" : undefined} spellcheck="false" placeholder=${one.hidden ? "••••••••" : one.default} />`}
-    <p class="marks"><${Badge} kind=${one.reload === "hot" ? "good" : ""}>${one.reload === "hot" ? t("settings.now") : t("settings.restart")}<//>${typed && html` <${Badge} kind="warn">${now === null ? t("settings.willUnset") : t("settings.edited")}<//>`}
+    <p class="marks"><${Badge} kind=${one.reload === "hot" ? "good" : ""}>${one.reload === "hot" ? t("settings.now") : t("settings.restart")}<//>${typed && html` <${Badge} kind="warn">${now === null ? t("settings.willUnset") : t("memory.edited")}<//>`}
       ${one.set && !typed && html` <${Badge}>${t("settings.set")}<//>`}
       ${role === "owner" && typed && html` <${Button} kind="bare" onClick=${() => change(undefined)}>${t("settings.undo")}${about(one.key)}<//>`}
       ${role === "owner" && one.set && !typed && html` <${Button} kind="bare" onClick=${() => change(null)}>${t("settings.useDefault")}${about(one.key)}<//>`}</p></div>`;
