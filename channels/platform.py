@@ -111,6 +111,20 @@ class DeviceTools(Protocol):
         """Tell the running gateway whether the emoji of a verification are the same on both devices."""
         ...
 
+    def confirm(self, recovery: str) -> None:
+        """Confirm the device by the account's identity, whose recovery key or security phrase is given. Blocking.
+
+        Raises ChannelError, as ``make_identity`` does.
+        """
+        ...
+
+    def make_identity(self, password: Callable[[], str], show: Callable[[str], None]) -> None:
+        """Give the account an identity and confirm the device by it; ``show`` gets the recovery key before. Blocking.
+
+        ``password`` is asked for the account's password where the server wants it.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupGuide:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import secrets
 import tempfile
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from channels.errors import ChannelBroken, ChannelError
+
+if TYPE_CHECKING:
+    from channels.matrix.cross_signing import CrossSigning
 
 FILE: Final = "device.json"
 IDENTITY: Final = "identity.json"
 """The fingerprint of the device."""
+CONFIRMED: Final = "cross_signed.json"
+"""The device that the account's identity confirmed."""
+SECONDS: Final = 60.0
+"""How long one request of the command line may take."""
 VERIFICATION: Final = "verification.json"
 """The verification that runs or was the last, written by the gateway."""
 ANSWER: Final = "answer.json"
@@ -100,6 +109,7 @@ class DeviceFiles:
             **told,
             "signedIn": bool(device.token),
             "fingerprint": own.get("fingerprint"),
+            "crossSigned": self._read(CONFIRMED).get("device") == device.device,
             "lastVerification": {key: last[key] for key in ("user", "device", "state", "at") if key in last} or None,
         }
 
@@ -117,6 +127,36 @@ class DeviceFiles:
     def answer(self, identity: str, *, same: bool) -> None:
         """See the protocol."""
         write_private(self._folder / ANSWER, {"id": identity, "same": same})
+
+    def confirm(self, recovery: str) -> None:
+        """See the protocol."""
+        self._with_identity(lambda identity: identity.confirm(recovery))
+
+    def make_identity(self, password: Callable[[], str], show: Callable[[str], None]) -> None:
+        """See the protocol."""
+        self._with_identity(lambda identity: identity.make(password, show))
+
+    def _with_identity(self, work: Callable[[CrossSigning], Awaitable[None]]) -> None:
+        facts, device = self.facts(), self._device()
+        if not device.token or not facts["fingerprint"]:
+            raise ChannelError(
+                "the device has no keys yet", hint="start the gateway once, with the extra for encryption: homebody start"
+            )
+        try:
+            from channels.matrix.cross_signing import CrossSigning
+            from channels.matrix.http_api import MatrixHttp
+        except ImportError as error:
+            raise ChannelError("this needs encryption", hint="make extras, or: pip install 'homebody[matrix]'") from error
+
+        async def done() -> None:
+            http = MatrixHttp(device.server, SECONDS, device.token)
+            try:
+                await work(CrossSigning(http, device, facts["fingerprint"]))
+            finally:
+                await http.close()
+
+        asyncio.run(done())
+        write_private(self._folder / CONFIRMED, {"device": device.device})
 
     def _read(self, name: str) -> dict[str, Any]:
         return _object(self._folder / name)

@@ -10,6 +10,7 @@ from channels.matrix.http_api import TROUBLE, MatrixHttp, Refused, path
 
 if TYPE_CHECKING:
     from channels.common.log import Log
+    from channels.matrix.rooms import RoomDirectory
     from channels.matrix.settings import MatrixAccount
     from channels.protocol import Clock, InboundSink
 
@@ -23,12 +24,20 @@ class Invitations:
     """The invitations of one account that wait. The homeserver lists all that are open at each start."""
 
     def __init__(
-        self, settings: MatrixAccount, http: MatrixHttp, sink: InboundSink, *, me: str, clock: Clock, log: Log, account: str
+        self,
+        settings: MatrixAccount,
+        http: MatrixHttp,
+        sink: InboundSink,
+        rooms: RoomDirectory,
+        *,
+        clock: Clock,
+        log: Log,
+        account: str,
     ) -> None:
         self._settings = settings
         self._http = http
         self._sink = sink
-        self._me = me
+        self._rooms = rooms
         self._clock = clock
         self._log = log
         self._account = account
@@ -42,7 +51,7 @@ class Invitations:
         for room, told in rooms.items():
             with self._guard.reading({"kind": "invite", "room": room}):
                 for event in told["invite_state"]["events"]:
-                    mine = event.get("type") == "m.room.member" and event.get("state_key") == self._me
+                    mine = event.get("type") == "m.room.member" and event.get("state_key") == self._rooms.me
                     if mine and event["content"].get("membership") == "invite":
                         self._open[str(room)] = (str(event["sender"]), event["content"].get("is_direct") is True)
         while len(self._open) > MOST:
@@ -55,7 +64,7 @@ class Invitations:
     async def answer(self) -> None:
         """Join the rooms whose invitation is accepted; try again later where the homeserver fails."""
         for room, (inviter, direct) in list(self._open.items()):
-            if not await self._accepts(inviter, direct=direct):
+            if not await self._accepts(room, inviter, direct=direct):
                 if room not in self._told:
                     self._told.add(room)
                     self._log.info("an invitation is left open", room=room, inviter=inviter, account=self._account)
@@ -72,13 +81,13 @@ class Invitations:
                 self._log.info("joined a room", room=room, inviter=inviter, account=self._account)
             self._open.pop(room, None)
 
-    async def _accepts(self, inviter: str, *, direct: bool) -> bool:
+    async def _accepts(self, room: str, inviter: str, *, direct: bool) -> bool:
         match self._settings.auto_join:
             case "off":
                 return False
             case "always":
                 return True
-        if await self._sink.admits(inviter):
+        if self._rooms.awaits(room) or await self._sink.admits(inviter):
             return True
         if not direct or not self._settings.dm.enabled or self._settings.dm.policy != "pairing":
             return False

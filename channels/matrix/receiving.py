@@ -18,6 +18,8 @@ from channels.matrix.event_lookup import EventLookup, Known
 from channels.matrix.http_api import TROUBLE, MatrixHttp, Refused, path
 from channels.matrix.inbound import MESSAGES, answered, edited, inbound, reaction, relation, replaced, thread_of
 from channels.matrix.invitations import Invitations
+from channels.matrix.room_upgrades import RoomUpgrades
+from channels.matrix.rooms import invited_at
 from channels.messages import Cursor, Inbound
 
 if TYPE_CHECKING:
@@ -82,11 +84,17 @@ class Receiver:
         self._guard = EventGuard(log, account)
         self._aside = BackgroundTasks(log, account)
         self._lookup = EventLookup(http, encryption)
-        self._invitations = Invitations(settings, http, sink, me=rooms.me, clock=clock, log=log, account=account)
+        self._invitations = Invitations(settings, http, sink, rooms, clock=clock, log=log, account=account)
+        self._upgrades = RoomUpgrades(settings, http, rooms, sink, log=log, account=account)
         self._plain: set[str] = set()
-        self.trouble = ""
+        self._gap_trouble = ""
         self.on_contact: Callable[[], None] = lambda: None
         """Called whenever the homeserver answered."""
+
+    @property
+    def trouble(self) -> str:
+        """What was missed, and which room could not be followed."""
+        return "; ".join(filter(None, (self._gap_trouble, self._upgrades.trouble)))
 
     async def run(self) -> None:
         """Receive until cancelled. Raises one of ``TROUBLE`` when the connection ends."""
@@ -144,6 +152,7 @@ class Receiver:
         await self._store(messages, fresh)
         self._invitations.hear(parts["invite"])
         await self._invitations.answer()
+        await self._upgrades.follow()
         if self._settings.read_receipts and latest:
             self._aside.begin("a message was not marked as read", self._mark(latest))
         return fresh
@@ -159,12 +168,14 @@ class Receiver:
         assert isinstance(timeline, dict)
         events = [one for one in timeline.get("events") or () if isinstance(one, dict)]
         room = self._rooms.joined(identity, told)
-        begun = _invited_at(events, self._rooms.me)
-        if begun is not None:
+        await self._upgrades.hear(room, told)
+        begun = invited_at(events, self._rooms.me)
+        follows = self._rooms.lineage(room)[0] is not room
+        if begun is not None and not follows:
             await self._added(room, events[begun])
             events = events[begun:]
         elif timeline.get("limited") and isinstance(timeline.get("prev_batch"), str):
-            events = await self._gap(identity, since, timeline["prev_batch"]) + events
+            events = await self._gap(identity, since, timeline["prev_batch"], whole=follows) + events
         return await self._messages(room, events, latest)
 
     async def _added(self, room: Room, joining: Mapping[str, Any]) -> None:
@@ -175,17 +186,21 @@ class Receiver:
             group = room.conversation(self._account, None)
             await self._sink.added(group, key=f"joined:{joining.get('event_id')}", title=room.name, by=by)
 
-    async def _gap(self, room: str, since: str, start: str) -> list[dict[str, Any]]:
-        """Return the events between a position and the oldest event that a sync gave, oldest first."""
+    async def _gap(self, room: str, since: str, start: str, *, whole: bool) -> list[dict[str, Any]]:
+        """Return the events between a position and the oldest event that a sync gave, oldest first.
+
+        Those before we joined are left out, unless the ``whole`` is wanted of a room that takes another's place.
+        """
         events: list[dict[str, Any]] = []
-        query = {"dir": "b", "from": start, "to": since, "limit": str(PAGE), "filter": json.dumps(_LAZY)}
+        query = {"dir": "b", "from": start, "limit": str(PAGE), "filter": json.dumps(_LAZY)}
+        query |= {} if whole else {"to": since}  # the room is older than the news of it
         for _ in range(MOST_PAGES):
             try:
                 page = await self._http.ask("GET", path("rooms", room, "messages"), query=query)
             except Refused as error:
                 if error.passing or signed_out(error):
                     raise
-                self.trouble = f"messages that were missed in {room} cannot be read: {error}"
+                self._gap_trouble = f"messages that were missed in {room} cannot be read: {error}"
                 return events[::-1]
             found = [one for one in page.get("chunk") or () if isinstance(one, dict)]
             for event in page.get("state") or ():
@@ -193,12 +208,12 @@ class Receiver:
                     known = self._rooms.get(room)
                     if known is not None and event["state_key"] not in known.people:
                         known.state(event)
-            begun = _invited_at(found[::-1], self._rooms.me)
+            begun = None if whole else invited_at(found[::-1], self._rooms.me)
             events += found if begun is None else found[: len(found) - begun]
             if begun is not None or not page.get("end") or page["end"] == query["from"]:
                 return events[::-1]
             query["from"] = str(page["end"])
-        self.trouble = f"in {room} more than {PAGE * MOST_PAGES:,} messages were missed; the oldest of them were not read"
+        self._gap_trouble = f"in {room} more than {PAGE * MOST_PAGES:,} messages were missed; the oldest of them were not read"
         self._log.warning("a gap was too long to be read whole", room=room, account=self._account)
         return events[::-1]
 
@@ -319,23 +334,3 @@ def _parts(told: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             str(key): one for key, one in (listed if isinstance(listed, dict) else {}).items() if isinstance(one, dict)
         }
     return found
-
-
-def _invited_at(events: list[dict[str, Any]], me: str) -> int | None:
-    """Return where, in events of a room that we joined meanwhile, what was said to us begins: at the invitation, or the joining.
-
-    A member event that only changes our name or picture is no joining.
-    """
-    joined: int | None = None
-    for number, event in enumerate(events):
-        content = event.get("content")
-        if event.get("type") != "m.room.member" or event.get("state_key") != me or not isinstance(content, dict):
-            continue
-        unsigned = event.get("unsigned")
-        before = unsigned.get("prev_content") if isinstance(unsigned, dict) else None
-        membership = content.get("membership")
-        if membership == "invite" or (
-            membership == "join" and not (isinstance(before, dict) and before.get("membership") == "join") and joined is None
-        ):
-            joined = number
-    return joined

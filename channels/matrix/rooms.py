@@ -1,4 +1,4 @@
-"""The rooms that an account is in, from what the homeserver tells: who is in each, and whether it is a private chat."""
+"""The rooms that an account is in, from what the homeserver tells: who is in each, whether it is a private chat, and what replaced it."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ class Room:
     encrypted: bool = False
     heard: int = 0
     """When somebody last wrote there, in milliseconds."""
+    replaced_by: str = ""
+    """The room that takes its place, as was said in it, and the server of whoever said so."""
+    replaced_on: str = ""
+    replaces: str = ""
+    """The room whose place it takes, as it says itself."""
 
     @property
     def person(self) -> str | None:
@@ -65,6 +70,12 @@ class Room:
                 self.name = str(content.get("name") or "")[:200]
             case "m.room.encryption":
                 self.encrypted = True
+            case "m.room.tombstone":
+                self.replaced_by = str(content.get("replacement_room") or "")
+                self.replaced_on = str(event.get("sender") or "").partition(":")[2]
+            case "m.room.create":
+                former = content.get("predecessor")
+                self.replaces = str(former.get("room_id") or "") if isinstance(former, dict) else ""
 
 
 class RoomDirectory:
@@ -84,6 +95,27 @@ class RoomDirectory:
     def get(self, room: str) -> Room | None:
         """Return a room that we are in."""
         return self._rooms.get(room)
+
+    def awaits(self, identity: str) -> bool:
+        """Return whether a room takes the place of one that we are in."""
+        return any(room.replaced_by == identity for room in self._rooms.values())
+
+    def _successor(self, room: Room) -> Room | None:
+        fresh = self._rooms.get(room.replaced_by)
+        return fresh if fresh is not None and fresh.replaces == room.id else None
+
+    def lineage(self, room: Room) -> list[Room]:
+        """Return the rooms that took each other's place, oldest first, of which this is one."""
+        former = self._rooms.get(room.replaces)
+        seen = {room.id}
+        while former is not None and self._successor(former) is room and former.id not in seen:
+            room = former
+            seen.add(room.id)
+            former = self._rooms.get(room.replaces)
+        found = [room]
+        while (fresh := self._successor(found[-1])) is not None and fresh not in found:
+            found.append(fresh)
+        return found
 
     def joined(self, identity: str, told: Mapping[str, Any]) -> Room:
         """Take in what a sync tells of a room: its state before the timeline, and how many are in it."""
@@ -126,7 +158,7 @@ class RoomDirectory:
 
     def private(self, person: str) -> Room | None:
         """Return the private chat with a person: of several, the one in which something was written last."""
-        found = [room for room in self._rooms.values() if room.person == person]
+        found = [room for room in self._rooms.values() if room.person == person and self._successor(room) is None]
         return max(found, key=lambda room: room.heard, default=None)
 
 
@@ -135,3 +167,23 @@ def _events(part: object) -> Iterator[Mapping[str, Any]]:
     for event in listed if isinstance(listed, list) else []:
         if isinstance(event, dict) and isinstance(event.get("state_key"), str):
             yield event
+
+
+def invited_at(events: list[dict[str, Any]], me: str) -> int | None:
+    """Return where, in events of a room that we joined meanwhile, what was said to us begins: at the invitation, or the joining.
+
+    A member event that only changes our name or picture is no joining.
+    """
+    joined: int | None = None
+    for number, event in enumerate(events):
+        content = event.get("content")
+        if event.get("type") != "m.room.member" or event.get("state_key") != me or not isinstance(content, dict):
+            continue
+        unsigned = event.get("unsigned")
+        before = unsigned.get("prev_content") if isinstance(unsigned, dict) else None
+        membership = content.get("membership")
+        if membership == "invite" or (
+            membership == "join" and not (isinstance(before, dict) and before.get("membership") == "join") and joined is None
+        ):
+            joined = number
+    return joined

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -51,12 +52,30 @@ def sign_in(invocation: Invocation, *, account: str, as_json: bool) -> None:
 
 @matrix.command()
 @_ACCOUNT
+@click.option(
+    "--recovery-key", is_flag=True, help="Confirm the device by the account's identity: asks for the account's recovery key."
+)
+@click.option("--new-recovery-key", is_flag=True, help="Give the account an identity first, and print its recovery key.")
 @_JSON
 @pass_invocation
-def verify(invocation: Invocation, *, account: str, as_json: bool) -> None:
-    """Compare emoji with another device, which begins. The gateway must be running. With --json: show the verification that runs."""
+def verify(invocation: Invocation, *, account: str, recovery_key: bool, new_recovery_key: bool, as_json: bool) -> None:
+    """Compare emoji with another device, which begins. The gateway must be running. With --json: show the verification that runs.
+
+    With a recovery key of the account, apps show the device as one that its owner confirmed; no other device is needed then. The key is
+    asked for without showing it, or read from a line of standard input; it is not kept.
+    """
     tools = _tools(invocation, account)
     facts = tools.facts()
+    if recovery_key or new_recovery_key:
+        if recovery_key and new_recovery_key:
+            raise click.UsageError("give --recovery-key or --new-recovery-key, not both.")
+        if recovery_key:
+            tools.confirm(_secret(f"Recovery key (or security phrase) of {facts['user']}"))
+        else:
+            tools.make_identity(lambda: _secret(f"Password of {facts['user']}"), _show)
+        done = f"Confirmed: the identity of {facts['user']} signed the device {facts['device']}."
+        tell({**tools.facts()}, done, as_json=as_json)
+        return
     if as_json:
         tell(tools.verification(), "", as_json=True)
         return
@@ -85,6 +104,20 @@ def verify(invocation: Invocation, *, account: str, as_json: bool) -> None:
     raise HomebodyError("no other device asked for a verification", hint="homebody status says whether the gateway runs")
 
 
+def _show(key: str) -> None:
+    """Print a recovery key on standard error, so that nothing that reads the output keeps it."""
+    click.echo(f"Recovery key of the account, shown this once: keep it where you keep passwords.\n\n    {key}\n", err=True)
+
+
+def _secret(label: str) -> str:
+    if sys.stdin.isatty():
+        return str(click.prompt(label, hide_input=True, err=True))
+    line = sys.stdin.readline().rstrip("\r\n")
+    if not line:
+        raise HomebodyError(f"nothing was given: {label}", hint="write it as a line into standard input, or use a terminal")
+    return line
+
+
 def _tools(invocation: Invocation, account: str) -> DeviceTools:
     from channels.built_in import BUILT_IN
     from gateway.supervision.platforms import state_of
@@ -103,6 +136,10 @@ def _as_text(facts: dict[str, Any]) -> str:
         lines.append(f"fingerprint  {facts['fingerprint']}")
     else:
         lines.append("fingerprint  none yet: it has keys once the gateway ran with encryption on")
+    if facts["fingerprint"] and not facts["crossSigned"]:
+        lines.append("identity     not confirmed: homebody matrix verify --recovery-key (or --new-recovery-key)")
+    elif facts["crossSigned"]:
+        lines.append("identity     confirmed by the account's recovery key")
     if last := facts["lastVerification"]:
         lines.append(f"verification {last['state']}: {last['user']}, device {last['device']}, at {last['at']}")
     return "\n".join(lines)

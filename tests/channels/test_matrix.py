@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,16 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.errors import ChannelBroken, NotSent
-from channels.matrix.channel import MatrixChannel
 from channels.matrix.device_files import DeviceFiles, stored
 from channels.matrix.markup import EVENT_BYTES, chunks, html, said, text_content
 from channels.matrix.private_chats import AGAIN_AFTER
 from channels.matrix.sending import KEPT_SECONDS
-from channels.matrix.settings import MatrixSettings
-from channels.messages import ChatAddress, Outbound
-from channels.testing import RecordingSink
+from tests.channels.matrix_house import DIRECT, House
 from tests.channels.matrix_stage import ANNA, BEN
-from tests.peers.hasty import FastClock
 from tests.peers.matrix import TOKEN, MatrixPeer
 from tests.peers.matrix_html import check_html
 from tests.peers.matrix_state import BOT, PASSWORD, SERVER
@@ -31,49 +26,6 @@ from tests.peers.mood import CALM
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
-
-DIRECT = ChatAddress(channel="matrix", kind="direct", id=ANNA)
-
-
-class House:
-    """A channel with its folder, and what its sink was given."""
-
-    def __init__(self, peer: MatrixPeer, folder: Path, **settings: Any) -> None:
-        self.peer = peer
-        self.folder = folder / "matrix"
-        self.given = {"homeserver": peer.root, "accessToken": TOKEN, "encryption": False, "syncSeconds": 20, **settings}
-        self.sink = RecordingSink()
-        self.clock = FastClock()
-        self.channel = self.made()
-
-    def made(self) -> MatrixChannel:
-        settings = MatrixSettings.model_validate(self.given)
-        return MatrixChannel(settings, "default", clock=self.clock, random=lambda: 1.0, state=self.folder)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        self.sink.is_ready.clear()
-        task = asyncio.ensure_future(self.channel.run(self.sink))
-        ready = asyncio.ensure_future(self.sink.is_ready.wait())
-        try:
-            await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                task.result()
-            yield
-        finally:
-            ready.cancel()
-            task.cancel()
-            await asyncio.gather(task, ready, return_exceptions=True)
-
-    async def send(self, text: str, **more: Any) -> str:
-        self.recorded: list[str] = getattr(self, "recorded", [])
-
-        async def record(noted: str) -> None:
-            self.recorded.append(noted)
-
-        return (
-            await self.channel.send(Outbound(**{"key": "k1", "conversation": DIRECT, "text": text, **more}), record)
-        ).platform_id
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ class RealStage:
         task = asyncio.ensure_future(channel.run(sink))
         try:
             async with asyncio.timeout(self.patience):
-                while not all(self._joined(room) for room in (self.private, self.group)):
+                while not all(self.is_in(room) for room in (self.private, self.group)):
                     await asyncio.sleep(0.1)
                     if task.done():
                         task.result()
@@ -99,7 +99,7 @@ class RealStage:
             await person.upkeep()
         self.root = await self.cast.ben.say(self.group, "it begins")
 
-    def _joined(self, room: str) -> bool:
+    def is_in(self, room: str) -> bool:
         found = self.cast.anna.ask("GET", f"{V3}/rooms/{quote(room)}/joined_members")
         return self.cast.bot in found["joined"]
 

@@ -153,6 +153,7 @@ class MatrixPeer:
             f"GET {_V3}/sync": lambda: self._sync(request),
             f"POST {_V3}/createRoom": lambda: self._create(request),
             "POST /_matrix/media/v3/upload": lambda: self._upload(request),
+            f"POST {_V3}/join/{names[-1]}": lambda: _ready(self._join(names[-1])),
             f"POST {_V3}/logout": lambda: self._logout(request),
         }
         found = simple.get(f"{request.method} {where}")
@@ -209,9 +210,10 @@ class MatrixPeer:
 
     def _join(self, identity: str) -> dict[str, Any]:
         room = self.home.rooms.get(identity)
-        if room is None or room.membership(BOT) not in {"invite", "join"}:
+        rule = {} if room is None else room.state().get(("m.room.join_rules", ""), {}).get("content", {})
+        if room is None or (room.membership(BOT) not in {"invite", "join"} and rule.get("join_rule") != "public"):
             raise Refused(403, "M_FORBIDDEN", "You are not invited to this room.")
-        if room.membership(BOT) == "invite":
+        if room.membership(BOT) != "join":
             self.home.member(room, BOT, "join")
         return {"room_id": identity}
 

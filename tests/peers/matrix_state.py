@@ -96,6 +96,19 @@ class Homeserver:
             self.member(room, BOT, "join")
         return room
 
+    def upgraded(self, room: Room, *people: str, public: bool = False) -> Room:
+        """Replace a room by a new one, as its first member asks for: its people are in the new one, and we are not."""
+        fresh = Room(f"!room{self.number()}:{SERVER}", direct=room.direct)
+        self.rooms[fresh.id] = fresh
+        content = {"room_version": "12", "predecessor": {"room_id": room.id}}
+        self.add(fresh, people[0], "m.room.create", content, state_key="")
+        for person in people:
+            self.member(fresh, person, "join")
+        self.add(fresh, people[0], "m.room.join_rules", {"join_rule": "public" if public else "invite"}, state_key="")
+        told = {"body": "This room has been replaced", "replacement_room": fresh.id}
+        self.add(room, people[0], "m.room.tombstone", told, state_key="")
+        return fresh
+
     def created(self, asked: dict[str, Any]) -> Room:
         """Make the room that the account under test asks for; its people are invited."""
         invited, state = asked.get("invite"), asked.get("initial_state", [])
