@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat setup install extras meaning test thorough lint fire story page live matrix engines typed pythons bench bench-all bench-memory bench-cost bench-heartbeat docs channel-rules site pictures page-pictures lock clean help again
+.PHONY: chat setup install extras meaning test thorough lint fire story page live matrix matrix-kills engines typed pythons bench bench-all bench-memory bench-cost bench-heartbeat docs channel-rules site pictures page-pictures lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -89,6 +89,10 @@ pythons: $(TESTS) $(LINT) ## try the built wheel on Python 3.11 to 3.14, and wit
 matrix: $(RUNTIME) $(TESTS) ## run the Matrix channel against Synapse, a real homeserver (240 MB, installed once)
 	@PYTHON="$(CURDIR)/$(BIN)/python" sh tests/matrix/install
 	HOMEBODY_SYNAPSE=1 $(BIN)/pytest -n 0 tests/matrix $(ARGS)
+
+matrix-kills: $(RUNTIME) $(TESTS) ## kill the gateway while it talks on Synapse, and print a table (ARGS="--kills 240")
+	@PYTHON="$(CURDIR)/$(BIN)/python" sh tests/matrix/install
+	@exec $(BIN)/python tests/matrix/kill_loop.py $(ARGS)
 
 engines: $(RUNTIME) $(TESTS) $(ENGINES)/.made ## run the local embedders on real models (builds llama.cpp once; needs a C++ compiler)
 	HOMEBODY_REQUIRE_GGUF=1 HOMEBODY_REQUIRE_ONNX=1 HOMEBODY_REQUIRE_MEANING=1 PYTHONPATH=$(ENGINES) \

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 QUIET_SECONDS = 120.0
 STOP_SECONDS = 60.0
 """More than a house takes at most to end in order."""
+TRACER_SECONDS = 30.0
+"""How long strace may go on after the gateway that it traces."""
 STATE = Path("state/state")
 _QUESTION = re.compile(r"/approve (\S+) once")
 
@@ -163,7 +165,7 @@ class Life:
     async def wait(self) -> None:
         await self._ended.wait()
         if self.strace is not None:
-            await self.strace.communicate()
+            await _over(self.strace, self.pid)
 
     async def until_over(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
@@ -431,6 +433,32 @@ async def _attached(pid: int, log: Path, what: str, options: Sequence[str]) -> a
     if b"attached" not in line and Path(f"/proc/{pid}").exists():  # noqa: ASYNC240 (not a disk)
         raise OSError(f"strace could not attach: {line.decode(errors='replace')}")
     return process
+
+
+async def _over(strace: asyncio.subprocess.Process, gateway: int) -> None:
+    """Wait for the end of what traced a gateway that ended. Raises Stuck, with what it still traces, where it does not end."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(strace.communicate(), TRACER_SECONDS)
+        return
+    traced = await asyncio.to_thread(_traced_by, strace.pid)
+    for pid in (strace.pid, *traced):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    await strace.wait()
+    what = "; ".join(traced.values()) or "nothing"
+    raise Stuck(f"strace did not end within {TRACER_SECONDS:.0f} s of the gateway {gateway}; it traced {what}")
+
+
+def _traced_by(tracer: int) -> dict[int, str]:
+    """Return what a process traces, in words, by its id."""
+    found: dict[int, str] = {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):
+            facts = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+            if facts.get("TracerPid") == str(tracer):
+                command = (status.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                found[int(facts["Pid"])] = f"{facts['Pid']} of {facts['PPid']} ({facts['State']}) {command[:120]}"
+    return found
 
 
 def missing_tools() -> Sequence[str]:
