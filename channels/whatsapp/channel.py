@@ -214,8 +214,8 @@ class WhatsAppChannel:
     def remarks(self) -> Sequence[str]:
         """Return what the owner should know; see ``channels.protocol.Remarks``."""
         told = list(self._concerns)
-        if self._receiver is not None and not self._called:
-            told.append(f"Meta has not called since the start. {self.instructions()[0]}")
+        if self._receiver is not None and not self._called and not self._memory.windows.any:
+            told.append("Meta has never called here: `homebody setup whatsapp` shows the address and the token to enter there.")
         if self._outgoing is not None and self._outgoing.template_error:
             told.append(f"The template cannot be sent: {self._outgoing.template_error}")
         return told

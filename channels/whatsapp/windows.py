@@ -36,6 +36,11 @@ class Windows:
             if value.removesuffix(_ASKED).isdecimal() and place not in self._wrote:
                 self._wrote[place], self._slack[place] = float(value.removesuffix(_ASKED)), COARSE_SECONDS
 
+    @property
+    def any(self) -> bool:
+        """Whether it is known that anybody ever wrote."""
+        return bool(self._wrote)
+
     def heard(self, place: str, at: float) -> bool:
         """Note that somebody wrote at this time. Returns whether that has to be stored, with ``cursor``."""
         if at > self._wrote.get(place, 0.0):

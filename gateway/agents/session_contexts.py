@@ -147,7 +147,7 @@ class SessionContexts:
         model = automation.model if automation is not None and automation.model else model
         light = automation is not None and automation.light
         usual = record if not light else self.store.get(main_key(self.profile.id)) or record
-        wanted = self.models.names(self.profile.settings).resolve(model) if model else self._model_name(usual)
+        wanted = self.models.names(self.profile.settings).resolve(model) if model else self.model_name(usual)
         chosen = await self._model(wanted, record.key)
         audience = audience_of(record, audience)
         conversation = self._open.get(record.session)
@@ -246,7 +246,7 @@ class SessionContexts:
             return [ToolRules(deny=("*",))]
         return self._narrowed(record)
 
-    def _model_name(self, record: SessionRecord) -> str | None:
+    def model_name(self, record: SessionRecord) -> str | None:
         """Return the model of a session: the one chosen with ``/model``, else its group's; None for the agent's own."""
         return record.model or self._choices(record).model or None
 
@@ -257,7 +257,7 @@ class SessionContexts:
     async def of(self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None) -> SessionContext:
         """Read a session, current or ended, without keeping it open."""
         audience = audience_of(record, audience)
-        model = model or await self._model(self._model_name(record), record.key)
+        model = model or await self._model(self.model_name(record), record.key)
         return SessionContext(
             agent=self.profile.id,
             session=session,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from channels.platform import Policy
 
 LOCAL = "terminal:default"
-API_ACCOUNT = "api:default"
-"""The channel of programs, which no section of the settings makes (docs/api.md)."""
+WITHOUT_SETTINGS = ("api:default", "web:default")
+"""Channels that no section of the settings makes: that of programs (docs/api.md), and the page in the browser."""
 _WELL = {"connected", "not running"}
 
 
@@ -111,8 +111,7 @@ async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
     for channel, policy in found:
         name = f"{channel.name}:{channel.account}"
         told[name] = {**_policy(name, policy), **((running or {}).get(name) or {"state": "not running", "heard": None})}
-    if API_ACCOUNT in (running or {}):
-        told[API_ACCOUNT] = (running or {})[API_ACCOUNT]
+    told |= {name: facts for name in WITHOUT_SETTINGS if (facts := (running or {}).get(name)) is not None}
     for name in (running or {}).keys() - told.keys() - {LOCAL}:
         told[name] = {**(running or {})[name], "trouble": "no longer in the settings; restart the gateway to remove it"}
     if probe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 
 from agent.context.context_budget import report, short
@@ -35,7 +36,8 @@ class ModelCommands:
         if wanted.casefold() == "list":
             return await self.models("")
         ref = None if wanted.casefold() == DEFAULT else await self._resolved(wanted)
-        model = await self._agent.models.get(ref, self._agent.profile.settings)
+        usual = ref or self._agent.conversations.model_name(replace(self._record, model=None))
+        model = await self._agent.models.get(usual, self._agent.profile.settings)
         made_fit = await self._fit(model)
         record = await self._agent.store.change(self._record.key, model=ref)
         await self._agent.conversations.open(record, self._audience)  # so that /status tells of it before the next turn
@@ -107,7 +109,7 @@ class ModelCommands:
     async def _name(self) -> str:
         try:
             settings = self._agent.profile.settings
-            return (await self._agent.models.get(self._record.model, settings)).name
+            return (await self._agent.models.get(self._agent.conversations.model_name(self._record), settings)).name
         except AgentError:  # a model that cannot be used does not keep the others from being listed
             return ""
 

@@ -66,9 +66,12 @@ def _of(
         yield ok(f"{name} {said}{heard}" + ("" if running else "; no gateway runs"))
     if state.get("sending"):
         yield Finding(level="warning", what=str(state["sending"]), where=name, mend="homebody outbox list")
-    for concern in (*concerns(name, policy), *state.get("remarks", ())):
+    for concern in concerns(name, policy):
         what = str(concern).removeprefix(f"{name}: ")
         yield Finding(level="warning", what=what, where=name, mend="Who may write: homebody route explain")
+    for remark in state.get("remarks", ()):
+        what = str(remark).removeprefix(f"{name}: ")
+        yield Finding(level="warning", what=what, where=name, mend=f"See docs/{name.partition(':')[0]}.md.")
 
 
 CHANNELS = Check(name="channels", look=_look, seconds=40.0)

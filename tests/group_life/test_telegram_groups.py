@@ -130,6 +130,10 @@ async def test_a_group_has_a_model_and_a_language_of_its_own_and_others_have_not
         await home.says(3, FAMILY)
         await home.peer.say(ANNA, f"{BOT} hello", name="Anna", chat=FAMILY)
         assert (await home.says(4, FAMILY))[3] == "re: hello"
+        await home.peer.say(ANNA, f"/model{BOT} default", name="Anna", chat=FAMILY)
+        assert (await home.says(5, FAMILY))[4].startswith("This conversation now uses scripted/small.")
+        await home.peer.say(ANNA, f"{BOT} hello", name="Anna", chat=FAMILY)
+        assert (await home.says(6, FAMILY))[5] == "kurz"
     assert (
         "Write in this language here, whatever the messages are in, unless you are asked for a translation: German."
         in systems[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import time
 from typing import TYPE_CHECKING
 
@@ -106,6 +108,27 @@ async def test_a_forged_call_changes_nothing_and_a_replay_is_taken_once() -> Non
         assert s.door.texts == ["hello", "again"], "Meta repeats a call for seven days"
 
 
+async def test_a_signed_body_that_cannot_be_read_is_taken_so_that_nobody_repeats_it() -> None:
+    async with calm() as peer, line(peer) as s:
+        for body in (b"{", b"", b"\xff", b"[" * 50_000, b'{"object":' * 50_000):
+            signature = hmac.new(APP_SECRET.encode(), body, hashlib.sha256).hexdigest()
+            head = {"x-hub-signature-256": f"sha256={signature}"}
+            assert (await s.channel.hear(HookRequest(method="POST", query="", headers=head, body=body))).status == 200
+        assert s.door.texts == []
+
+
+async def test_that_meta_never_called_is_told_until_somebody_wrote_and_not_after_a_restart() -> None:
+    async with calm() as peer, line(peer) as s:
+        assert s.channel.remarks()[-1].startswith("Meta has never called here")
+        assert s.channel.instructions()[0].split("verify token ")[1].split(",")[0] not in s.channel.remarks()[-1]
+        await peer.say(ANNA, "hello")
+        await s.heard("hello")
+        assert s.channel.remarks() == []
+        door = s.door
+    async with calm() as peer, line(peer, door) as s:
+        assert s.channel.remarks() == []
+
+
 async def test_what_cannot_be_stored_is_not_acknowledged_and_no_other_number_is_taken() -> None:
     async with calm() as peer, line(peer) as s:
         s.door.refuse = OSError("the disk is full")
@@ -134,7 +157,7 @@ async def test_the_webhook_is_set_where_meta_calls_another_address_and_the_app_i
         async with line(peer, **where):
             assert peer.count("webhook") == before, "it is right already"
         async with line(peer, **where, verifyToken="another") as s:
-            assert s.channel.remarks()[-1].startswith("Meta has not called since the start.")
+            assert s.channel.remarks()[-1].startswith("Meta has never called here")
 
 
 def test_the_verify_token_is_derived_from_the_secret_and_never_is_it() -> None:
