@@ -245,6 +245,16 @@ class CacheSettings(_Section):
     """Maximum number of vectors kept of texts that are no longer in the notes; the least recently used are deleted first."""
 
 
+class TidySettings(_Section):
+    """``tidy``: proposals of a model for tidying the notes, which the owner decides on by `homebody memory tidy`."""
+
+    monthly: bool = False
+    """Ask the model once a month, and tell the owner in the chat if it proposes anything."""
+
+    limit_usd: Annotated[float, Field(ge=0)] = 0.5
+    """Most that it may cost in a day, in USD."""
+
+
 class MemorySettings(EmbeddingSettings):
     """``agents.defaults.memorySearch``, which every agent may override."""
 
@@ -274,6 +284,9 @@ class MemorySettings(EmbeddingSettings):
 
     cache: CacheSettings = CacheSettings.model_construct()
     """The embedding cache."""
+
+    tidy: TidySettings = TidySettings.model_construct()
+    """Proposals for tidying the notes."""
 
     @property
     def searches_sessions(self) -> bool:

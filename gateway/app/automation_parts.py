@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from agent.tools.cron_tool import Cron
 from agent.tools.protocol import Tool
@@ -12,6 +13,7 @@ from channels.terminal.channel import LOCAL
 from gateway.agents.memory_stores import machine_zone
 from gateway.agents.running_agent import RunningAgent
 from gateway.api.handlers.job_requests import JobHandlers
+from gateway.api.handlers.late_calls import on_first_use
 from gateway.app.calendar_parts import CalendarParts
 from gateway.app.chat_readers import ChatReaders
 from gateway.app.dependencies import Dependencies
@@ -26,6 +28,7 @@ from gateway.jobs.heartbeat_status import status_line
 from gateway.jobs.heartbeats import Heartbeats
 from gateway.jobs.job_service import JobService
 from gateway.jobs.jobs_command import JobsCommand
+from gateway.jobs.monthly_tidying import MonthlyTidying
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Arrival
 from gateway.outbound.owner_notifications import OwnerNotifications
@@ -34,6 +37,11 @@ from gateway.queue.lanes import Lanes
 from gateway.routing.router import agent_of
 from gateway.settings.root import SettingsStore
 from gateway.turns.ending import EndedTurn
+
+if TYPE_CHECKING:
+    from gateway.agents.note_tidying import NoteTidying
+
+TIDYING: Final = ("memory.tidy", "memory.tidyDecide")
 
 
 class AutomationParts:
@@ -81,6 +89,8 @@ class AutomationParts:
         self.hooks = HookParts(deps, settings, ledger, agents=agents, inbox=inbox, owner=owner, readers=readers)
         targets = GatewayJobTargets(agents, owner, readers, accounts if deps.serving else None, client)
         self.jobs = JobService(ledger.jobs, deps.clock, targets, hand_out=inbox.hand_out, tell=owner.tell)
+        self._tidying: NoteTidying | None = None
+        self.monthly_tidying = MonthlyTidying(agents, self._note_tidying, deps.clock, tell=partial(owner.say, waits=True))
         self.calendar = CalendarParts(settings, deps.fetcher, deps.clock, self.jobs)
 
     def tools(self, agent: str) -> Sequence[Tool]:
@@ -94,7 +104,8 @@ class AutomationParts:
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
         """Return the calls of the command line, by name. Only a gateway that serves offers them."""
         jobs = JobHandlers(self.jobs, self._deps.clock, settings=lambda: self._settings.current)
-        return {**self.hooks.calls(), **jobs.calls(), **self._subagents.tree.calls()}
+        tidying = on_first_use(TIDYING, lambda: self._note_tidying().calls())
+        return {**self.hooks.calls(), **jobs.calls(), **self._subagents.tree.calls(), **tidying}
 
     def commands(self) -> dict[str, FurtherCommand]:
         """Return slash commands that do not wait, by name. They are in ``gateway.commands.table``."""
@@ -119,10 +130,20 @@ class AutomationParts:
         await self.heartbeats.tick()
         await self._subagents.service.tick()
         await self.calendar.tick()
+        await self.monthly_tidying.tick()
 
     async def close(self) -> None:
         """End what runs in the background."""
+        await self.monthly_tidying.close()
         await self.calendar.close()
+
+    def _note_tidying(self) -> NoteTidying:
+        """Return what asks a model about the notes; its code is loaded on first use."""
+        if self._tidying is None:
+            from gateway.agents.note_tidying import NoteTidying
+
+            self._tidying = NoteTidying(self._agents, self._deps.paths.agent, self._deps.clock)
+        return self._tidying
 
     def _place(self, session: str) -> ChatAddress | None:
         """Return the conversation in which a session was last spoken."""

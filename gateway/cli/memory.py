@@ -14,6 +14,7 @@ import click
 from gateway.base.errors import UsageError
 from gateway.base.installation import how_to_add
 from gateway.cli.invocation import Invocation, pass_invocation, tell
+from gateway.cli.memory_tidy import tidy
 from gateway.cli.notes import Bar, as_json, opened
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ _ADD_AN_EMBEDDER = [
 @click.group()
 def memory() -> None:
     """Search and index the agent's notes."""
+
+
+memory.add_command(tidy)
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ from memory.audience import Audience
 from memory.errors import MemoryTrouble, MemoryUnreadable
 from memory.notes.note_reader import read_note
 from memory.notes.sources import NoteSources, Stamp
+from memory.notes.tidying import Proposal, applied
 from memory.notes.version_store import BY_OWNER, Version, VersionStore
 from memory.protocol import Author, Clock
 
@@ -66,6 +67,35 @@ class NoteHistory:
         versions = await asyncio.to_thread(self.versions.versions, path)
         return [v for v in versions if audience.may_see(PurePosixPath(v.path)) and (key is None or audience_of(v.path) == key)]
 
+    async def accept(self, proposal: Proposal, *, by: Author) -> list[Version]:
+        """Carry out a proposal, and return a version for each note that it changes.
+
+        Raises:
+            MemoryTrouble: one of its lines was changed meanwhile, or a note cannot be written. Nothing is changed then.
+        """
+
+        def work() -> list[Version]:
+            with self.versions.exclusively():
+                return self._accept(proposal, by)
+
+        return await asyncio.to_thread(work)
+
+    def _accept(self, proposal: Proposal, by: Author) -> list[Version]:
+        paths = dict.fromkeys(edit.path for edit in proposal.edits)
+        for path in paths:
+            self._record(path, BY_OWNER)
+        before = {path: self._text(path) for path in paths}
+        written: list[str] = []
+        try:
+            for path, text in applied(proposal, before).items():
+                self._write(path, text)
+                written.append(path)
+        except MemoryTrouble:
+            for path in written:
+                self._write(path, before[path])
+            raise
+        return [version for path in paths if (version := self._record(path, by)) is not None]
+
     async def undo(self, name: int | str) -> Version:
         """Undo one change (named as in ``VersionStore.version``), keep later changes, and return the version of the undo.
 
@@ -87,16 +117,19 @@ class NoteHistory:
             raise MemoryTrouble(
                 f"version {version.name} of {version.path} is already undone", hint=f"homebody memory log {version.path}"
             )
-        placed = self._of(version.path).place(version.path)
-        if placed is None:
-            raise MemoryUnreadable(f"{version.path} is no longer a note of this memory", hint="homebody memory status")
-        try:
-            _put(placed[0] / placed[1], wanted)
-        except OSError as error:
-            raise MemoryTrouble(f"{version.path} cannot be written: {error.strerror}", hint=f"ls -l {version.path}") from error
+        self._write(version.path, wanted)
         made = self._record(version.path, Author("owner", f"undo of {version.name}"))
         assert made is not None
         return made
+
+    def _write(self, path: str, text: str | None) -> None:
+        placed = self._of(path).place(path)
+        if placed is None:
+            raise MemoryUnreadable(f"{path} is no longer a note of this memory", hint="homebody memory status")
+        try:
+            _put(placed[0] / placed[1], text)
+        except OSError as error:
+            raise MemoryTrouble(f"{path} cannot be written: {error.strerror}", hint=f"ls -l {path}") from error
 
     def _record(self, path: str, by: Author) -> Version | None:
         with self.versions.exclusively():  # another process must not record a newer text between reading and recording

@@ -1,0 +1,251 @@
+"""Tidying of notes: lines as a model is shown them, the changes that it proposes, and carrying out those that the owner accepted.
+
+A proposal changes lines that were shown, and nothing else: each of its edits names a line by its text and its neighbours, and is refused
+if that line is gone, was changed or is one of several like it. Applying it is one version of each note, which can be undone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal, get_args
+
+from memory.errors import MemoryTrouble, MemoryUnreadable
+from memory.notes.note_reader import read_note
+from memory.notes.sources import FOLDER, LONG_TERM, NoteSources, audience_of
+
+Trusted = Callable[[str, str], Collection[str]]
+"""Takes the path and the text of a note, and returns the lines of it that hold nothing untrusted."""
+Kind = Literal["merge", "contradiction", "stale", "promote"]
+
+_KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+LONGEST_LINE: Final = 600
+_MOST_LINES: Final = 12
+"""Lines that one proposal may concern."""
+_EDGE: Final = "\n"
+"""What stands for the line before the first one, and after the last one."""
+_TITLE: Final = "# Memory\n\n"
+_TARGET: Final = LONG_TERM[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLine:
+    """A line of a note: its number, its text without the line end, and the lines beside it."""
+
+    path: str
+    number: int
+    text: str
+    before: str
+    after: str
+
+    @property
+    def name(self) -> str:
+        """How the model names it."""
+        return f"{self.path}:{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The change of one line; ``new`` None removes it. With ``line`` None, ``new`` is added to the end of the note."""
+
+    path: str
+    line: ShownLine | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What the owner may accept or reject as a whole. ``id`` follows from what it does, wherever the lines stand."""
+
+    kind: Kind
+    why: str
+    edits: tuple[Edit, ...]
+    id: str = field(default="")
+
+    def __post_init__(self) -> None:
+        """Set the id."""
+        if not self.id:
+            said = json.dumps([(edit.path, edit.line.text if edit.line else None, edit.new) for edit in self.edits])
+            object.__setattr__(self, "id", hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:8])
+
+    def diff(self) -> str:
+        """Return it as the lines of a diff, by note."""
+        rows: list[str] = []
+        for path in dict.fromkeys(edit.path for edit in self.edits):
+            rows.append(f"@@ {path} @@")
+            for edit in self.edits:
+                if edit.path == path:
+                    rows += [f"-{edit.line.text}"] if edit.line is not None else []
+                    rows += [f"+{edit.new}"] if edit.new is not None else []
+        return "\n".join(rows)
+
+
+def shown_lines(sources: NoteSources, trusted: Trusted, *, most_chars: int) -> tuple[list[ShownLine], int]:
+    """Return the lines of the owner's own notes that a model may be shown, and how many notes did not fit.
+
+    MEMORY.md comes first, then the newest daily notes. Left out are notes of groups and guests, files outside of the workspace, lines that
+    ``trusted`` does not return, and notes that are not plain UTF-8, which would not be written back as they are.
+    """
+    paths = [one.path for one in sources.walk() if not one.trouble and _is_own(one.path)]
+    long_term = [path for path in paths if path in LONG_TERM]
+    rest = sorted((path for path in paths if path not in LONG_TERM), reverse=True)
+    found: list[ShownLine] = []
+    used = left_out = 0
+    for path in (*long_term, *rest):
+        lines = _lines_of(sources, path, trusted)
+        size = sum(len(line.name) + len(line.text) + 2 for line in lines)
+        if used + size > most_chars:
+            left_out += 1
+            continue
+        used += size
+        found += lines
+    return found, left_out
+
+
+def proposals_of(answer: str, shown: Iterable[ShownLine]) -> list[Proposal]:
+    """Read a model's answer; what is not well formed, or concerns a line that was not shown, is left out.
+
+    Raises:
+        MemoryTrouble: there is no list in it.
+    """
+    known = {line.name: line for line in shown}
+    start, end = answer.find("["), answer.rfind("]")
+    try:
+        raw = json.loads(answer[start : end + 1])
+    except ValueError as error:
+        raise MemoryTrouble("the model's answer is not a list of proposals", hint="homebody memory tidy --again") from error
+    made: dict[str, Proposal] = {}
+    taken: set[str] = set()
+    for one in raw if isinstance(raw, list) else ():
+        proposal = _proposal(one, known) if isinstance(one, dict) else None
+        names = {edit.line.name for edit in proposal.edits if edit.line} if proposal else set()
+        if proposal is not None and not names & taken:  # two changes of one line: the first stands
+            made[proposal.id] = proposal
+            taken |= names
+    return list(made.values())
+
+
+def applied(proposal: Proposal, texts: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the new text of each note that a proposal changes. ``texts`` are the present ones, None where there is no note.
+
+    Raises:
+        MemoryTrouble: a line was changed meanwhile; nothing is to be written then.
+    """
+    changed: dict[str, str] = {}
+    for path in dict.fromkeys(edit.path for edit in proposal.edits):
+        text = texts.get(path)
+        rows = (text or "").split("\n")
+        edits = [edit for edit in proposal.edits if edit.path == path]
+        places = {_place(edit.line, rows): edit for edit in edits if edit.line is not None}
+        if len(places) < sum(edit.line is not None for edit in edits):
+            raise MemoryTrouble(f"lines of {path} are gone, so this is not applied", hint="homebody memory tidy --again")
+        for number, edit in sorted(places.items(), reverse=True):
+            end = "\r" * rows[number].endswith("\r")
+            rows[number : number + 1] = [] if edit.new is None else [edit.new + end]
+        new = "\n".join(rows)
+        for edit in edits:
+            if edit.line is None and edit.new is not None:
+                new = _with_line(new if text is not None else _TITLE, edit.new)
+        changed[path] = new
+    return changed
+
+
+def as_json(proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
+    """Return proposals as JSON values."""
+    return [asdict(one) for one in proposals]
+
+
+def from_json(raw: Iterable[dict[str, Any]]) -> list[Proposal]:
+    """Read what ``as_json`` made."""
+    return [
+        Proposal(
+            kind=one["kind"],
+            why=one["why"],
+            edits=tuple(
+                Edit(edit["path"], ShownLine(**edit["line"]) if edit["line"] else None, edit["new"]) for edit in one["edits"]
+            ),
+        )
+        for one in raw
+    ]
+
+
+def _is_own(path: str) -> bool:
+    return not audience_of(path) and (path in LONG_TERM or path.startswith(f"{FOLDER}/"))
+
+
+def _lines_of(sources: NoteSources, path: str, trusted: Trusted) -> list[ShownLine]:
+    try:
+        content = read_note(sources, path)
+    except MemoryUnreadable:
+        return []
+    if hashlib.sha256(content.text.encode("utf-8", "surrogatepass")).digest() != content.digest:
+        return []
+    rows = [row.removesuffix("\r") for row in content.text.split("\n")]
+    beside, own = [_EDGE, *rows, _EDGE], trusted(path, content.text)
+    return [
+        ShownLine(path, number, row, beside[number - 1], beside[number + 1])
+        for number, row in enumerate(rows, 1)
+        if row.strip() and not row.lstrip().startswith("#") and len(row) <= LONGEST_LINE and row in own
+    ]
+
+
+def _proposal(raw: dict[str, Any], known: Mapping[str, ShownLine]) -> Proposal | None:
+    kind = next((one for one in _KINDS if one == raw.get("kind")), None)
+    names, text = raw.get("lines"), raw.get("text") or ""
+    if kind is None or not isinstance(names, list) or not isinstance(text, str):
+        return None
+    lines = [known[name] for name in dict.fromkeys(map(str, names)) if name in known]
+    text = text.strip()
+    if not lines or len(lines) != len(set(map(str, names))) or len(lines) > _MOST_LINES or not _is_line(text):
+        return None
+    why = " ".join(str(raw.get("why") or "").split())[:LONGEST_LINE]
+    edits = _edits(kind, lines, text)
+    return Proposal(kind=kind, why=why, edits=tuple(edits)) if edits else None
+
+
+def _edits(kind: Kind, lines: Sequence[ShownLine], text: str) -> list[Edit]:
+    """Return the edits: a promotion adds to MEMORY.md and leaves the daily notes as they are, the others change the lines."""
+    if kind == "promote":
+        daily = all(line.path not in LONG_TERM for line in lines)
+        return [Edit(_TARGET, None, _as_item(text))] if text and daily else []
+    if kind != "stale" and (len(lines) < 2 or not text):  # noqa: PLR2004 - there is nothing to merge
+        return []
+    kept = next((line for line in lines if line.path in LONG_TERM), lines[0])
+    indent = kept.text[: len(kept.text) - len(kept.text.lstrip())]
+    edits = [Edit(line.path, line, None) for line in lines if line is not kept or not text]
+    new = indent + (_as_item(text) if kept.text.lstrip().startswith(("- ", "* ")) else text)
+    if text and new != kept.text:
+        edits.insert(0, Edit(kept.path, kept, new))
+    return edits
+
+
+def _as_item(text: str) -> str:
+    return text if text.startswith(("- ", "* ")) else f"- {text}"
+
+
+def _is_line(text: str) -> bool:
+    return len(text) <= LONGEST_LINE and text.isprintable() and not text.startswith("#")
+
+
+def _with_line(text: str, line: str) -> str:
+    """Return a text with a line at its end."""
+    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{line}\n"
+
+
+def _place(line: ShownLine, rows: Sequence[str]) -> int:
+    """Return where a line is now, which may be elsewhere after other changes.
+
+    Raises:
+        MemoryTrouble: it was changed or removed, or it cannot be told from others like it.
+    """
+    plain = [row.removesuffix("\r") for row in rows]
+    found = [number for number, row in enumerate(plain) if row == line.text]
+    beside = [_EDGE, *plain, _EDGE]
+    exact = [number for number in found if (beside[number], beside[number + 2]) == (line.before, line.after)]
+    chosen = found if len(found) == 1 else [line.number - 1] if line.number - 1 in exact else exact
+    if len(chosen) != 1:
+        reason = "was changed meanwhile" if not found else "occurs several times, and what stands beside it has changed"
+        raise MemoryTrouble(f"{line.name} {reason}, so this is not applied", hint="homebody memory tidy --again")
+    return chosen[0]

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.base.clock import ManualClock
+from memory.errors import MemoryTrouble
+from memory.notes.note_history import NoteHistory
+from memory.notes.sources import NoteSources
+from memory.notes.tidying import ShownLine, applied, as_json, from_json, proposals_of, shown_lines
+from memory.notes.version_store import VersionStore
+from memory.protocol import Author
+from tests.properties import examples
+
+NOTE = "memory/2026-01-05.md"
+NOTES = {
+    "MEMORY.md": "# Memory\n\n- Alice drinks tea\n- Alice likes tea best\n- The dentist is on 3 January\n",
+    NOTE: "# 2026-01-05\n\n- Bob moved to Kiel\n- it rained\r\n",
+    "memory/groups/g1/2026-01-05.md": "- the group's secret\n",
+    "memory/peers/p1/note.md": "- a guest's words\n",
+}
+
+
+def laid(folder: Path, notes: dict[str, str] = NOTES) -> NoteSources:
+    for path, text in notes.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(text.encode())
+    return NoteSources(folder)
+
+
+def everything(_: str, text: str) -> list[str]:
+    return text.splitlines()
+
+
+def lines_of(sources: NoteSources) -> list[ShownLine]:
+    return shown_lines(sources, everything, most_chars=10_000)[0]
+
+
+def answer(*proposals: dict[str, object]) -> str:
+    return f"Here you are:\n```json\n{json.dumps(proposals)}\n```"
+
+
+def test_only_trusted_lines_of_the_owners_own_notes_are_shown_long_term_ones_first(tmp_path: Path) -> None:
+    sources = laid(tmp_path)
+    (tmp_path / "memory/latin.md").write_bytes("- K\xe4se".encode("latin-1"))
+    shown, left_out = shown_lines(
+        sources, lambda _, text: [one for one in text.splitlines() if "rained" not in one], most_chars=10_000
+    )
+    assert [line.name for line in shown] == ["MEMORY.md:3", "MEMORY.md:4", "MEMORY.md:5", f"{NOTE}:3"]
+    assert left_out == 0
+    assert shown_lines(sources, everything, most_chars=120)[1] == 1
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"kind": "stale", "lines": ["memory/groups/g1/2026-01-05.md:1"], "text": ""},
+        {"kind": "promote", "lines": ["memory/peers/p1/note.md:1"], "text": "- a guest's words"},
+        {"kind": "merge", "lines": ["MEMORY.md:3", "MEMORY.md:99"], "text": "- tea"},
+        {"kind": "merge", "lines": ["MEMORY.md:3"], "text": "- tea"},
+        {"kind": "promote", "lines": ["MEMORY.md:3"], "text": "- tea"},
+        {"kind": "merge", "lines": ["MEMORY.md:3", "MEMORY.md:4"], "text": "- tea\n- and a second line"},
+        {"kind": "erase", "lines": ["MEMORY.md:3"], "text": ""},
+        {"kind": "merge", "lines": "MEMORY.md:3", "text": 7},
+    ],
+)
+def test_what_concerns_a_line_that_was_not_shown_or_is_not_well_formed_is_left_out(
+    tmp_path: Path, raw: dict[str, object]
+) -> None:
+    assert proposals_of(answer(raw), lines_of(laid(tmp_path))) == []
+
+
+def test_an_answer_without_a_list_is_told(tmp_path: Path) -> None:
+    with pytest.raises(MemoryTrouble, match="not a list"):
+        proposals_of("I would rather not.", lines_of(laid(tmp_path)))
+
+
+async def test_proposals_are_carried_out_one_by_one_and_each_is_undone_by_the_history(tmp_path: Path) -> None:
+    sources = laid(tmp_path)
+    proposals = proposals_of(
+        answer(
+            {"kind": "merge", "lines": ["MEMORY.md:3", "MEMORY.md:4"], "text": "- Alice likes tea best, and drinks it"},
+            {"kind": "stale", "lines": ["MEMORY.md:4"], "text": ""},
+            {"kind": "stale", "lines": ["MEMORY.md:5"], "text": "", "why": "it has passed"},
+            {"kind": "promote", "lines": [f"{NOTE}:3"], "text": "Bob lives in Kiel"},
+        ),
+        lines_of(sources),
+    )
+    assert [one.kind for one in proposals] == ["merge", "stale", "promote"]  # of two for one line, the first
+    assert from_json(json.loads(json.dumps(as_json(proposals)))) == proposals
+    history = NoteHistory(VersionStore(tmp_path / ".history"), sources, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)))
+    versions = [await history.accept(one, by=Author("owner", "tidy")) for one in proposals]
+    text = "# Memory\n\n- Alice likes tea best, and drinks it\n- Bob lives in Kiel\n"
+    assert (tmp_path / "MEMORY.md").read_text() == text
+    assert (tmp_path / NOTE).read_bytes() == NOTES[NOTE].encode()
+    [merged] = versions[0]
+    await history.undo(merged.name)
+    assert (tmp_path / "MEMORY.md").read_text() == text.replace(
+        "- Alice likes tea best, and drinks it\n", "- Alice drinks tea\n- Alice likes tea best\n"
+    )
+    with pytest.raises(MemoryTrouble, match="changed meanwhile"):
+        await history.accept(proposals[1], by=Author("owner", "tidy"))
+
+
+async def test_of_a_proposal_for_two_notes_nothing_is_written_if_one_has_changed(tmp_path: Path) -> None:
+    sources = laid(tmp_path)
+    [merge] = proposals_of(
+        answer({"kind": "contradiction", "lines": ["MEMORY.md:3", f"{NOTE}:3"], "text": "- tea"}), lines_of(sources)
+    )
+    (tmp_path / NOTE).write_text("- something else\n")
+    history = NoteHistory(VersionStore(tmp_path / ".history"), sources, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)))
+    with pytest.raises(MemoryTrouble):
+        await history.accept(merge, by=Author("owner", "tidy"))
+    assert (tmp_path / "MEMORY.md").read_text() == NOTES["MEMORY.md"]
+
+
+_LINES = st.lists(st.sampled_from(["- a", "- b", "- c", "- d", "", "# h", "  - e\r", "f g"]), min_size=1, max_size=12)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(_LINES, st.data())
+def test_what_is_accepted_changes_its_lines_alone_and_is_refused_where_it_cannot_tell_them(
+    rows: list[str], data: st.DataObject
+) -> None:
+    with TemporaryDirectory() as folder:
+        shown = lines_of(laid(Path(folder), {"MEMORY.md": "\n".join(rows)}))
+    if not shown:
+        return
+    names = data.draw(st.lists(st.sampled_from([line.name for line in shown]), min_size=1, max_size=3, unique=True))
+    text = data.draw(st.sampled_from(["", "new"]))
+    kind = "merge" if text and len(names) > 1 else "stale"
+    [proposal] = proposals_of(answer({"kind": kind, "lines": names, "text": text}), shown) or [None]
+    if proposal is None:
+        return
+    now = list(rows)
+    for _ in range(data.draw(st.integers(0, 2))):  # somebody else edits meanwhile
+        at = data.draw(st.integers(0, len(now)))
+        now[at : at + data.draw(st.integers(0, 1))] = data.draw(st.lists(st.sampled_from(["- a", "x"]), max_size=1))
+    edited = [edit for edit in proposal.edits if edit.line is not None]
+    try:
+        result = applied(proposal, {"MEMORY.md": "\n".join(now)})["MEMORY.md"].split("\n")
+    except MemoryTrouble:
+        assert now != rows
+        return
+    removed = sorted(edit.line.text for edit in edited if edit.line)
+    added = sorted(edit.new for edit in edited if edit.new is not None)
+    plain = [row.removesuffix("\r") for row in now]
+    left = [row.removesuffix("\r") for row in result]
+    if result == [""] and len(removed) == len(plain):
+        left = []
+    assert sorted([*left, *removed]) == sorted([*plain, *added])
+    others = iter(left)
+    assert all(row in others for row in plain if row not in removed)
