@@ -13,14 +13,16 @@ from gateway.routing.access import Actor
 
 Who = Literal["owner", "members"]
 
-CHANGING: Final = frozenset({"new", "reset", "undo", "compact", "unpin", "reasoning", "verbose", "voice", "missed"})
-"""Commands that change a conversation for everybody in it."""
 ASKING: Final = frozenset({"pin", "model", "think", "queue", "jobs"})
 """Commands that show a value without an argument and change it with one."""
 COSTLY: Final = frozenset({"model", "think"})
 """Commands that affect the owner's cost; guests may not use them in private either."""
 OWNERS: Final = frozenset({"agents", "approve", "mcp", "resume", "skills", "usage", "budget"})
 """Commands for the owner only; they reject others themselves."""
+OPEN: Final = frozenset(
+    {"help", "status", "stop", "activation", "memory", "todo", "why", "context", "models", "tools", "whoami"}
+)
+"""Commands for everybody: they show something, or judge by themselves who may change what. A command in no list changes a conversation."""
 DECIDING: Final = frozenset({"approve", "mcp", "skills"})
 """Commands that decide with an argument what an agent may do. A program that calls the API cannot decide about itself."""
 _ANYWHERE: Final = "*"
@@ -39,10 +41,10 @@ class CommandRights:
             return False
         if actor.owner:
             return True
-        changes = name in CHANGING or (name in ASKING and bool(argument))
+        free = name in OPEN or name in OWNERS or (name in ASKING and not argument)
         if place.kind == "direct":
-            return not (changes and name in COSTLY)
-        return not changes or self._open(place)
+            return free or name not in COSTLY
+        return free or self._open(place)
 
     def may_change(self, command: Command, place: ChatAddress, actor: Actor) -> bool:
         """Whether ``actor`` may use a command with an argument, as its buttons do."""

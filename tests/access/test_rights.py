@@ -10,8 +10,8 @@ import pytest
 
 from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
-from gateway.command_handlers.rights import CommandRights, Who
-from gateway.commands.table import COMMANDS
+from gateway.command_handlers.rights import ASKING, OPEN, OWNERS, CommandRights, Who
+from gateway.commands.table import COMMANDS, Command
 from gateway.ledger.pairing import KEPT_AT_LEAST, PENDING_LIMIT
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Actor
@@ -117,3 +117,10 @@ async def test_strangers_do_not_keep_the_owner_out_for_an_hour(tmp_path: Path) -
     assert await ledger.pairing.approve("telegram", "CODEs0", "peer", "hello") is None
     assert await ledger.pairing.approve("telegram", "CODEowner", "owner", "hello") is not None
     await ledger.close()
+
+
+def test_every_command_is_known_to_the_rights_and_one_that_is_not_is_the_owners_in_a_group() -> None:
+    changing = {"new", "reset", "undo", "compact", "unpin", "reasoning", "verbose", "voice", "missed"}
+    assert set(COMMANDS) == OPEN | OWNERS | ASKING | changing
+    assert not rights().may(Command("selfdestruct", "end everything"), "", HALL, MEMBER)
+    assert rights(all="members").may(Command("selfdestruct", "end everything"), "", HALL, MEMBER)
