@@ -16,10 +16,12 @@ from channels.messages import Inbound
 from channels.protocol import Clock
 from channels.slack.api_errors import TROUBLE, code_of, passing, waiting
 from channels.slack.inbound import Identity, inbound, newer, order, stamped
-from channels.slack.user_actions import changed
+from channels.slack.user_actions import changed, reactions_to
 
 if TYPE_CHECKING:
     from slack_sdk.web.async_client import AsyncWebClient
+
+    from channels.common.shared_settings import Reactions
 
     Found = list[tuple[dict[str, Any], Inbound | None]]
 
@@ -31,6 +33,8 @@ THREADS_FOR = 2 * 24 * 3600.0
 """Seconds for which a thread is read on after its last message; a channel is read on however old its last one is."""
 MOST_THREADS = 50
 """Threads that are read on at once, for each takes a call, and Slack grants some fifty a minute."""
+REACTIONS_FOR = 2 * 24 * 3600.0
+"""Seconds after a message for which reactions to it are looked for, among the messages that are read anyway."""
 LOOK_BACK = 15
 """Messages before a mark that are looked at again: one call a channel."""
 MOST_LOOKED_BACK = 20
@@ -152,10 +156,13 @@ class CatchUp:
         backoff: Backoff,
         take: Callable[[Found], Awaitable[bool]],
         *,
+        reactions: Reactions,
         clock: Clock,
         log: Log,
     ) -> None:
         self.in_order = asyncio.Lock()
+        self._reactions = reactions
+        self._clock = clock
         self.reading = HistoryReader(web, clock, log, self._held_up)
         self._who = who
         self._guard = guard
@@ -237,7 +244,17 @@ class CatchUp:
         once = {one["ts"]: one for one in found}  # a thread is read with the message that it began with
         about = {"kind": "message", "channel": place}
         changes = [(one, self._guard.read(about, changed, one, mark, self._who)) for one in before]
+        changes += [(one, each) for one in (*before, *once.values()) for each in self._reacted(about, one)]
         return changes + [(one, self._guard.read(about, inbound, one, self._who)) for _, one in sorted(once.items(), key=_when)]
+
+    def _reacted(self, about: dict[str, Any], message: dict[str, Any]) -> list[Inbound]:
+        """Return the reactions to a message that is not old; those that were told before are known to the gateway by their alias."""
+        own = message.get("user") == self._who.user
+        if self._reactions == "off" or (self._reactions == "own" and not own):
+            return []
+        if not newer(message["ts"], str(self._clock.now().timestamp() - REACTIONS_FOR)):
+            return []
+        return self._guard.read(about, reactions_to, message, self._who) or []
 
 
 def _when(stamped: tuple[str, dict[str, Any]]) -> Any:

@@ -62,7 +62,7 @@ def reaction(event: dict[str, Any], who: Identity, thread: str | None, *, event_
     if item.get("type") != "message" or not (channel and target and sender and name) or sender == who.user:
         return None
     when = str(event.get("event_ts") or target)
-    alias = f"r:{who.team}:{channel}:{target}:{sender}:{name}:{when}"
+    alias = f"r:{who.team}:{channel}:{target}:{sender}:{name}"  # the history does not say when
     return Inbound(
         conversation=who.place(channel, sender, thread),
         sender=Sender(id=sender),
@@ -75,6 +75,17 @@ def reaction(event: dict[str, Any], who: Identity, thread: str | None, *, event_
         event="reaction",
         target=target,
     )
+
+
+def reactions_to(message: dict[str, Any], who: Identity) -> list[Inbound]:
+    """Return the reactions that a message of the history has, each under the alias that Slack's own event gets."""
+    stamp, thread, found = str(message["ts"]), str(message.get("thread_ts") or ""), []
+    for one in message.get("reactions") or ():
+        for user in one.get("users") or ():
+            item = {"type": "message", "channel": message["channel"], "ts": stamp}
+            event = {"item": item, "user": user, "reaction": one.get("name"), "item_user": message.get("user")}
+            found.append(reaction(event, who, thread if thread != stamp else None))
+    return [one for one in found if one is not None]
 
 
 def press(payload: dict[str, Any], who: Identity) -> Inbound | None:

@@ -115,3 +115,27 @@ async def test_a_message_taken_while_an_older_one_cannot_be_read_does_not_hide_i
     third = Line(peer, cursors=second.door.cursors, channels={ROOM: {}})
     async with third.running():
         assert "in between" in third.door.texts
+
+
+async def test_a_reaction_made_during_an_outage_is_told_under_the_alias_that_its_event_has(peer: SlackPeer) -> None:
+    first = Line(peer)
+    async with first.running():
+        await peer.say(ANNA, "before")
+        await first.heard(lambda: "before" in first.door.texts)
+        answer = await first.send("the answer")
+        await peer.react(ANNA, answer, "eyes")
+        await first.heard(lambda: "👀" in first.door.texts)
+    await peer.react(ANNA, answer, "+1", told=False)
+    await peer.react(ANNA, peer.messages[peer.dm(ANNA)][0]["ts"], "tada", told=False)
+    peer.waiting.clear()
+    second = Line(peer, cursors=first.door.cursors)
+    async with second.running():
+        await second.quiet()
+    told = [(one.text, one.target) for one in second.door.messages if one.event == "reaction"]
+    assert sorted(told) == sorted([("👀", answer), ("👍", answer)]), "to the app's own messages alone"
+    [live] = [one.alias for one in first.door.messages if one.event == "reaction"]
+    assert live in {one.alias for one in second.door.messages}, "what was told before is known by it"
+    silent = Line(peer, cursors=first.door.cursors, reactionNotifications="off")
+    async with silent.running():
+        await silent.quiet()
+    assert [one for one in silent.door.messages if one.event == "reaction"] == []

@@ -225,6 +225,7 @@ def _page(found: list[dict[str, Any]], given: dict[str, Any], first: Events | No
     page = found[start : start + limit]
     if not said(given, "include_all_metadata"):
         page = [{key: value for key, value in one.items() if key != "metadata"} for one in page]
+    page = [{**one, "reactions": _listed(one["reactions"])} if "reactions" in one else one for one in page]
     more = start + limit < len(found)
     return {"messages": page, "has_more": more, "response_metadata": {"next_cursor": str(start + limit) if more else ""}}
 
@@ -263,9 +264,11 @@ def remove_reaction(home: Workspace, given: dict[str, Any], _: Events) -> dict[s
 
 def get_reactions(home: Workspace, given: dict[str, Any], _: Events) -> dict[str, Any]:
     home.need("reactions:read")
-    found = home.message(given, "timestamp").get("reactions", {})
-    listed = [{"name": name, "users": users, "count": len(users)} for name, users in found.items() if users]
-    return {"type": "message", "message": {"reactions": listed}}
+    return {"type": "message", "message": {"reactions": _listed(home.message(given, "timestamp").get("reactions", {}))}}
+
+
+def _listed(found: dict[str, list[str]]) -> list[dict[str, Any]]:
+    return [{"name": name, "users": users, "count": len(users)} for name, users in found.items() if users]
 
 
 def file_info(home: Workspace, given: dict[str, Any], _: Events) -> dict[str, Any]:

@@ -56,10 +56,13 @@ class SlackPeople:
         now = dict(message)
         await self.emit({**event, "message": now, "previous_message": before, "ts": when, "event_ts": when})
 
-    async def react(self, user: str, stamp: str, name: str, *, channel: str = "") -> None:
-        """Let somebody put an emoji under a message."""
+    async def react(self, user: str, stamp: str, name: str, *, channel: str = "", told: bool = True) -> None:
+        """Let somebody put an emoji under a message. Not ``told``: the event is lost in an outage."""
         place = channel or self.dm(user)
         message = self.home.message({"channel": place, "ts": stamp})
+        message.setdefault("reactions", {}).setdefault(name, []).append(user)
+        if not told:
+            return
         item = {"type": "message", "channel": place, "ts": stamp}
         when = self.home.note("nowhere", {})["ts"]
         await self.emit(
