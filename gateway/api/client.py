@@ -23,12 +23,12 @@ EVENT_BYTES = 64 * 1024 * 1024
 """The longest event that is taken: replies are not cut for a terminal."""
 CLOSING_SECONDS = 5.0
 """Given to confirmations of replies that are still under way when the conversation ends."""
-_START = "homebody gateway"
+_START = "homebody start"
 _OK, _NOT_FOUND, _GONE, _NOT_NOW = 200, 404, 410, 503
 _DATA = b"data: "
 
 OTHER_VERSION = "the gateway that runs is of another version than this command, and does not understand it"
-RESTART = "Stop the gateway and start it again: homebody gateway"
+RESTART = "Start it again: homebody restart"
 _KINDS = {kind.exit_code: kind for kind in (UsageError, NoModel, AlreadyRunning, StorageFailed)}
 
 
@@ -43,7 +43,7 @@ async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
         try:
             answer = await client.post(f"/admin/{call}", content=json.dumps(arguments).encode())
         except httpx.ConnectError as error:
-            hint = "Start it again: homebody gateway"
+            hint = "Start it again: homebody start"
             raise GatewayNotResponding("the gateway does not answer", where=str(state), hint=hint) from error
         except httpx.TransportError as error:
             if await is_other_version(state / unix_socket.SOCKET):

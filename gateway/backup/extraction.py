@@ -186,7 +186,7 @@ def _refuse_later(head: Head, where: str) -> None:
     known = state_versions()
     for kind, number in head.state.items():
         if number > known.get(kind, -1):
-            what = f"its {kind} are of version {number}, and this homebody knows {known.get(kind, 'none')}"
+            what = f"its {kind} are of version {number}, and this Homebody knows {known.get(kind, 'none')}"
             raise later_version(what, {"homebody": head.homebody}, where)
 
 

@@ -86,7 +86,7 @@ def read_head(data: bytes, where: str) -> Head:
     """Read the first file. Raises BackupUnusable, also for a backup of a later version."""
     raw = _raw(data, where)
     if raw["format"] > FORMAT:
-        raise later_version(f"it is of format {raw['format']}, and this homebody knows {FORMAT} at most", raw, where)
+        raise later_version(f"it is of format {raw['format']}, and this Homebody knows {FORMAT} at most", raw, where)
     try:
         head = Head(**{name: raw[name] for name in Head.__dataclass_fields__})
         return replace(head, state={str(kind): int(number) for kind, number in head.state.items()})
@@ -96,7 +96,7 @@ def read_head(data: bytes, where: str) -> Head:
 
 def later_version(what: str, head: Mapping[str, Any], where: str) -> BackupUnusable:
     """Return the error for a backup of a later Homebody."""
-    hint = f"Use homebody {head.get('homebody', '')} or later, which made it."
+    hint = f"Use Homebody {head.get('homebody', '')} or later, which made it."
     return BackupUnusable(f"this backup is of a later version: {what}", where=where, hint=hint)
 
 

@@ -85,9 +85,9 @@ def refuse_later(home: Path) -> None:
     for found in (*_small_files(home), *_transcripts(home, latest=True)):
         if found.newer:
             raise StorageFailed(
-                f"this file ({found.kind}) is of version {found.found}, and this homebody knows {found.known} at most",
+                f"this file ({found.kind}) is of version {found.found}, and this Homebody knows {found.known} at most",
                 where=str(found.path),
-                hint="Start the newer homebody that wrote it (homebody update), or restore a backup from before: homebody backup list",
+                hint="Start the newer Homebody that wrote it (homebody update), or restore a backup from before: homebody backup list",
             )
 
 

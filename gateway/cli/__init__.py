@@ -59,7 +59,7 @@ COMMANDS = {
     "skills": ("gateway.cli.skills:skills", "Show, check, install and approve skills of an agent."),
     "sessions": ("gateway.cli.sessions:sessions", "List, show and export conversations."),
     "backup": ("gateway.cli.backup:backup", "Make, check, restore and try out backups of everything."),
-    "upgrade": ("gateway.cli.upgrade:upgrade", "Show whether your state can be read; rehearse on a copy."),
+    "upgrade": ("gateway.cli.upgrade:upgrade", "Check that your state can be read (updates nothing)."),
     "usage": ("gateway.cli.status:usage", "Show model usage and cost."),
     "context": ("gateway.cli.context:context", "Show what fills the model's context window."),
     "sandbox": ("gateway.cli.sandbox:sandbox", "Show and check what commands of an agent can reach."),
@@ -69,7 +69,7 @@ COMMANDS = {
     "migrate": ("gateway.cli.migrate:migrate", "Take over the state of Clawdbot or OpenClaw."),
     "memory": ("gateway.cli.memory:memory", "Search and index the agent's notes."),
     "completion": ("gateway.cli.completion:completion", "Let your shell complete commands (bash, zsh, fish)."),
-    "update": ("gateway.cli.update:update", "Update Homebody and restart the gateway."),
+    "update": ("gateway.cli.update:update", "Get a newer Homebody and restart the gateway."),
     "uninstall": ("gateway.cli.service:uninstall", "Remove the service and the command; notes stay."),
 }
 

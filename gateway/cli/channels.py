@@ -52,7 +52,7 @@ def restart(invocation: Invocation, name: str) -> int:
     The channel reads its token file and signs in again. Replies that wait to be sent there are kept and sent afterwards.
     """
     if asyncio.run(_running(invocation)) is None:
-        raise errors.UsageError("no gateway is running", hint="Start it with: homebody gateway")
+        raise errors.UsageError("no gateway is running", hint="Start it with: homebody start")
     from gateway.api import client
 
     told = asyncio.run(client.ask(invocation.paths.state, "channels.restart", name=name))
@@ -164,7 +164,7 @@ def _group_settings(policy: Policy) -> dict[str, str]:
 def _channels_text(facts: dict[str, Any], local: Callable[[str], str], *, probed: bool) -> str:
     if not facts["channels"]:
         return "No chat platform is set up. Set up Telegram with: homebody config set channels.telegram.botToken TOKEN"
-    lines = [] if facts["running"] else ["No gateway is running. Start it with: homebody gateway"]
+    lines = [] if facts["running"] else ["No gateway is running. Start it with: homebody start"]
     for name, one in facts["channels"].items():
         heard = f", last contact {local(one['heard'])}" if one.get("heard") else ""
         who = f", private: {one['dmPolicy']}, groups: {one['groups']}" if "dmPolicy" in one else ""

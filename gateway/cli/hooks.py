@@ -168,7 +168,7 @@ def show(invocation: Invocation, name: str, as_json: bool) -> None:
 def test(invocation: Invocation, name: str, data: str | None, wait: float, as_json: bool) -> None:
     """Send a sample to the webhook NAME through its real address, and tell what becomes of it."""
     if describe(invocation.paths.state / "gateway.lock") is None:
-        raise HomebodyError("no gateway is running", hint="A test goes through a running one. Start it: homebody gateway")
+        raise HomebodyError("no gateway is running", hint="A test goes through a running one. Start it: homebody start")
     trial = _call(invocation, "hooks.trial", name=name, body=data)
     facts = asyncio.run(_tried(invocation, name, trial, wait))
     lines = [f"Sent to {facts['url']}: {trial['body']}", f"It was taken ({facts['status']}). {became(facts)}"]

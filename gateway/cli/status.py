@@ -59,14 +59,14 @@ def _checked(invocation: Invocation) -> tuple[list[dict[str, Any]], list[str]]:
 
 def _status_text(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     if not facts["running"]:
-        return f"No gateway is running for {facts['home']}.\nStart it with: homebody gateway"
+        return f"No gateway is running for {facts['home']}.\nStart it with: homebody start"
     if "agents" not in facts:
         return f"Another command is using {facts['home']}; no gateway is running."
     port = f", http://127.0.0.1:{facts['httpPort']}" if facts.get("httpPort") else ""
     lines = [f"The gateway {facts['version']} has been running since {local(facts['started'])} (process {facts['pid']}{port})."]
     if facts.get("conversation"):
         lines = [f"A conversation in a terminal is open since {local(facts['started'])} (process {facts['pid']})."]
-        lines += ["No chat platform is connected: leave it (Ctrl-D), then run: homebody gateway"]
+        lines += ["No chat platform is connected: leave it (Ctrl-D), then run: homebody start"]
     for name, agent in facts["agents"].items():
         lines.append(f"  agent {name}: {agent['sessions']} sessions, workspace {agent['workspace']}")
         lines += confinement_lines(facts["commands"].get(name))

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
 def update(invocation: Invocation, dry_run: bool, as_json: bool) -> None:
-    """Update Homebody and restart the gateway.
+    """Get a newer Homebody and restart the gateway.
+
+    Whether it can read your state is shown by homebody upgrade, which updates nothing.
 
     In a clone this runs `git pull` and installs what the new version needs. Installed by pipx, uv, pip or as a container, the
     program is updated by that tool: its command is printed.

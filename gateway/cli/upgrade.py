@@ -28,7 +28,9 @@ _BECOMES = {
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
 def upgrade(invocation: Invocation, *, check: bool, rehearse: bool, as_json: bool) -> int:
-    """Show whether this Homebody can read your state, before you start it. To get a newer one: homebody update.
+    """Check that this Homebody can read your state, before you start it.
+
+    This updates nothing. To get a newer Homebody: homebody update.
 
     Exit code 1 if it cannot.
     """

@@ -193,7 +193,7 @@ def _waiting(facts: LedgerFacts, *, running: bool) -> Iterator[Finding]:
             mend="homebody status",
         )
     elif late:
-        yield Finding(level="note", what=f"{len(late)} messages wait for the gateway to be started", mend="homebody gateway")
+        yield Finding(level="note", what=f"{len(late)} messages wait for the gateway to be started", mend="homebody start")
 
 
 def _set_aside(path: Path) -> Iterator[Finding]:

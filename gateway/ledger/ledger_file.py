@@ -88,7 +88,7 @@ def examined(path: Path) -> Condition:
             _check(db, mark.name if mark and _ending(path) == "lost" else None)
             version = int(db.pragma("user_version") or 0)
             if version > len(STEPS):
-                return Condition(f"it is of version {version}, and this homebody knows {len(STEPS)} at most")
+                return Condition(f"it is of version {version}, and this Homebody knows {len(STEPS)} at most")
             if version == len(STEPS):
                 read_through(db)
         finally:

@@ -330,9 +330,9 @@ def migrate(db: apsw.Connection, new_epoch: str, where: str) -> None:
     version = int(db.pragma("user_version") or 0)
     if version > len(STEPS):
         raise StorageFailed(
-            f"this ledger is of version {version}, and this homebody knows {len(STEPS)} at most",
+            f"this ledger is of version {version}, and this Homebody knows {len(STEPS)} at most",
             where=where,
-            hint="Start the newer homebody that wrote it, or move the file away to begin with an empty one.",
+            hint="Start the newer Homebody that wrote it, or move the file away to begin with an empty one.",
         )
     if version == len(STEPS):
         return

@@ -44,7 +44,7 @@ async def test_a_gateway_refuses_a_file_of_a_later_version(name: str, tmp_path: 
     with pytest.raises(StorageFailed, match="of version") as refused:
         await Gateway.open(Dependencies(settings=settings(tmp_path), paths=Paths(tmp_path / "home"), env={}))
     assert refused.value.where == str(file)
-    assert "newer homebody" in refused.value.hint
+    assert "newer Homebody" in refused.value.hint
     assert file.read_text() == FILES[name]
 
 

@@ -167,7 +167,7 @@ class HookHandlers:
     async def trial(self, name: str, body: str | None = None) -> dict[str, Any]:
         """Return what to send for a test: a body, and headers that are good for it once, within a minute."""
         if self._receiver is None:
-            raise HomebodyError("a test goes through a running gateway", hint="Start it: homebody gateway")
+            raise HomebodyError("a test goes through a running gateway", hint="Start it: homebody start")
         hook = await self._found(name)
         body = json.dumps(sample_of(hook.rules)) if body is None else body
         return {"body": body, "headers": self._receiver.trial(hook, body.encode("utf-8", "replace"))}
