@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from agent.messages import AssistantMessage, ToolCall, ToolMessage
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Struct, frozen=True):
     """More of the reply that a person may see. Never contains a part of NO_REPLY."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingDelta:
+class ThinkingDelta(Struct, frozen=True):
     """More of the model's reasoning."""
 
     text: str
@@ -32,22 +32,19 @@ class Restarted:
     wait: float = field(default=0.0, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """Something arrived that is not shown, such as a part of a tool's arguments. ``chars`` is its length."""
 
     chars: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyNote:
+class ReplyNote(Struct, frozen=True):
     """A line that is added to the reply, such as that a model does not take a thinking level."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class FailedOver:
+class FailedOver(Struct, frozen=True):
     """A fallback is asked, because ``instead_of`` failed or is cooling down. ``reason`` is its failure."""
 
     model: str
@@ -55,23 +52,20 @@ class FailedOver:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
+class ToolStarted(Struct, frozen=True):
     """A tool begins to run."""
 
     call: ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOutput:
+class ToolOutput(Struct, frozen=True):
     """The last lines that a running tool has printed. They replace those of the event before."""
 
     call: ToolCall
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFinished:
+class ToolFinished(Struct, frozen=True):
     """A tool is done."""
 
     call: ToolCall
@@ -79,15 +73,13 @@ class ToolFinished:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerFinished:
+class AnswerFinished(Struct, frozen=True):
     """A model's answer is complete and in the transcript."""
 
     message: AssistantMessage
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """Something the owner may want to know (a compaction, a fallback). ``verbose`` ones are shown only on request."""
 
     text: str

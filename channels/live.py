@@ -3,46 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, fields
 
 from channels.errors import ChannelError
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(Struct, frozen=True):
     """More text of the reply being written; ``fresh``: it replaces what was shown so far."""
 
     text: str
     fresh: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(Struct, frozen=True):
     """A running tool, described for a person."""
 
     text: str
     state: Literal["started", "finished", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """A delivered piece of a reply, as Markdown. A key seen before is the same piece again."""
 
     text: str
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """A notice from the gateway. ``key``: the message that it is about, of which only the window that sent it is told."""
 
     text: str
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """The turn that answered the message ``key`` is over.
 
     ``facts`` are those of ``homebody agent --json`` and two more: ``chunks``, how many Reply events belong to the turn
@@ -55,8 +52,7 @@ class Done:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Struct, frozen=True):
     """The message ``key`` gets no turn; ``hint`` says what to do."""
 
     key: str

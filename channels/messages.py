@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, get_args
+
+from msgspec import Struct, field
 
 ChatKind = Literal["direct", "group"]
 AttachmentKind = Literal["image", "voice", "audio", "video", "document"]
@@ -23,8 +24,7 @@ ADDRESS_PARTS: Final = 4
 """Channel, account, kind and id."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatAddress:
+class ChatAddress(Struct, frozen=True, kw_only=True):
     """The address of a conversation: where a message came from and where its answer goes. Ids are the platform's and never change.
 
     ``space`` is the guild or team that a group belongs to, on platforms that have them; it is not part of ``address``.
@@ -67,16 +67,14 @@ class ChatAddress:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sender:
+class Sender(Struct, frozen=True, kw_only=True):
     """Who wrote a message. Only ``id`` authorises: names can be changed and copied."""
 
     id: str
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attachment:
+class Attachment(Struct, frozen=True, kw_only=True):
     """A file that came with a message and is still on the platform. No field may be trusted.
 
     ``handle`` is for the channel's ``fetch``. ``name`` and ``media_type`` are what the sender says (either may be empty),
@@ -92,8 +90,7 @@ class Attachment:
     recorded: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inbound:
+class Inbound(Struct, frozen=True, kw_only=True):
     """One message as a platform delivered it.
 
     ``key`` and ``alias`` identify it in two ways (Telegram: ``u:<update_id>`` and ``m:<bot>:<chat>:<message>:<edit date>``), so that a
@@ -126,24 +123,21 @@ class Inbound:
     hints: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
+class Cursor(Struct, frozen=True, kw_only=True):
     """A read position of a channel, stored in the same transaction as the messages up to that point."""
 
     name: str
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Button:
+class Button(Struct, frozen=True, kw_only=True):
     """A button below a message. ``value`` (at most 60 bytes of UTF-8) is the text of the event when it is pressed."""
 
     label: str
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboundFile:
+class OutboundFile(Struct, frozen=True, kw_only=True):
     """A file to send: the gateway's own copy, which is kept until the message is delivered.
 
     ``album`` are further files that go with it as one message (``channels.protocol.GathersAlbums``); each has its own ``caption``.
@@ -166,8 +160,7 @@ class OutboundFile:
         return "📎 " + ", ".join((self.name, *(one.name for one in self.album)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outbound:
+class Outbound(Struct, frozen=True, kw_only=True):
     """One chunk to send, as Markdown within the channel's limit. With ``enclosure`` the text is the file's caption, and may be empty.
 
     ``key`` (25 characters at most) is the same on every attempt. ``attempt`` starts at 1. ``recorded`` is what an earlier
@@ -189,8 +182,7 @@ class Outbound:
     turn: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class Sent(Struct, frozen=True, kw_only=True):
     """Proof of delivery: the platform's id of the message."""
 
     platform_id: str

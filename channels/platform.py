@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from msgspec import Struct, field
 
 from channels.common.log import Log
 from channels.common.shared_settings import DmPolicy, GroupTools
@@ -21,8 +22,7 @@ ANYBODY: Final = "*"
 """In a list of people or groups: all of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupChoices:
+class GroupChoices(Struct, frozen=True, kw_only=True):
     """What the settings choose for one group; empty where they leave it to the agent. ``welcome`` is a text, or whether there is one."""
 
     model: str = ""
@@ -30,8 +30,7 @@ class GroupChoices:
     welcome: bool | str = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRule:
+class GroupRule(Struct, frozen=True, kw_only=True):
     """Who may speak in one group, and whether they must mention the agent.
 
     ``users`` None means the people in the policy's ``allow_from``. ``tools`` narrow what the agent may use there, and ``tools_key`` is
@@ -47,8 +46,7 @@ class GroupRule:
     threads: Mapping[str, GroupRule] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """Who may speak on one channel account.
 
     ``allow_from`` holds immutable platform ids; the first is the owner, the others are guests. Empty means nobody.
@@ -126,8 +124,7 @@ class DeviceTools(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetupGuide:
+class SetupGuide(Struct, frozen=True, kw_only=True):
     """How a person sets up the bot of a platform: `homebody setup` shows it and asks for the secrets.
 
     ``steps`` are what to do on the platform, one sentence each. ``secrets`` are keys of the platform's section with the words that ask
@@ -145,8 +142,7 @@ class SetupGuide:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
+class Platform(Struct, frozen=True, kw_only=True):
     """A chat platform. A package of its own offers one under the entry point group ``homebody.channels``.
 
     ``make`` is given the platform's whole section and the name of the account; with a package of its own, what

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
 
 from channels.errors import NotSent
 from channels.messages import Attachment, ChatAddress, Cursor, Inbound, Outbound, OutboundFile, Sent
@@ -221,8 +222,7 @@ class Refers(Protocol):
     """Which pieces of an answer in a group carry the answered message in ``Outbound.reply_to``, unless the agent says otherwise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MenuEntry:
+class MenuEntry(Struct, frozen=True, kw_only=True):
     """A command in a platform's menu. ``argument`` describes its argument, such as ``[on|off]``, or is empty."""
 
     name: str
@@ -254,8 +254,7 @@ class Menu(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookRequest:
+class HookRequest(Struct, frozen=True, kw_only=True):
     """An HTTP request from a platform. Header names are in lower case."""
 
     method: str
@@ -264,8 +263,7 @@ class HookRequest:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookAnswer:
+class HookAnswer(Struct, frozen=True, kw_only=True):
     """The HTTP response to the platform."""
 
     status: int

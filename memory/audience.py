@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date
 from pathlib import PurePosixPath
 from typing import Literal
+
+from msgspec import Struct
 
 PRIVATE_FILES = frozenset({"memory.md", "user.md", "todo.md"})
 SHARED = ("shared",)
@@ -16,8 +17,7 @@ INBOX = "inbox"
 _FOLDER_OF = {"group": "groups", "peer": "peers"}
 
 
-@dataclass(frozen=True, slots=True)
-class Audience:
+class Audience(Struct, frozen=True):
     """The people who can read a session: its owner, one group, or one other person.
 
     ``memory/groups/<key>/`` belongs to that group and ``memory/peers/<key>/`` to that person. The owner sees everything;

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from memory.audience import Audience
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(Struct, frozen=True):
     """Who changed a note: ``kind`` "agent" with its session and turn, or "owner" for what was changed by hand."""
 
     kind: str = "owner"
@@ -35,8 +35,7 @@ class Clock(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(Struct, frozen=True, kw_only=True):
     """One search result. Lines are 1-based and inclusive; ``path`` is relative to the workspace."""
 
     path: str
@@ -47,8 +46,7 @@ class Hit:
     source: Literal["memory", "sessions"] = "memory"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchAnswer:
+class SearchAnswer(Struct, frozen=True, kw_only=True):
     """Answer to a search. ``note`` is a remark for the reader, or None (results are stale, keyword only, nothing relevant)."""
 
     hits: tuple[Hit, ...]
@@ -59,8 +57,7 @@ class SearchAnswer:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True, kw_only=True):
     """Lines of a memory file. ``cut`` means that more lines follow."""
 
     path: str

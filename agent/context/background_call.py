@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, Failure, with_distinct_call_ids

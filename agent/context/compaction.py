@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct, structs
 
 from agent.context.context_report import added
 from agent.context.cut_points import Cut, cut_at, find_cut, message_of
@@ -41,8 +43,7 @@ ROOM_AFTER_DROPPING = 0.6
 """Share of the space for history that may be filled after dropping the oldest turns, so that they are not dropped one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionResult:
+class CompactionResult(Struct, frozen=True):
     """The result of a compaction. Sizes are in tokens.
 
     ``summarised`` is False when results were cleared or ``dropped`` messages left out instead, or nothing could be done at all;
@@ -158,7 +159,7 @@ async def _drop_oldest(
     earlier = _dropped_before(context)
     await keep_unseen(context, turn, cuts[best].dropped)
     await context.transcript.append(turn, replace(mark, tokens_before=so_far.before, tokens_after=after))
-    return replace(so_far, after=after, dropped=mark.dropped - earlier, first_drop=earlier == 0)
+    return structs.replace(so_far, after=after, dropped=mark.dropped - earlier, first_drop=earlier == 0)
 
 
 def _dropping(context: SessionContext, cut: Cut, reason: str) -> Compacted:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from msgspec import Struct
+
 from agent.context.prefix import PrefixWatch
 from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, begins_turn
@@ -15,8 +17,7 @@ from agent.transcript.entries import Compacted, Said
 from agent.transcript.history_view import SUMMARY_HEAD
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """One part of the request. ``tokens`` is an estimate; ``cached`` says that it lies before a cache mark."""
 
     name: str
@@ -25,8 +26,7 @@ class Part:
     cached: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextReport:
+class ContextReport(Struct, frozen=True, kw_only=True):
     """The whole request. ``tokens`` is the best figure for its size; the parts are estimates and need not add up to it.
 
     ``turns_left`` is a forecast of how many turns fit before the next memory flush, or None while there is too little to go by.
@@ -135,8 +135,7 @@ def added(one: Usage | None, other: Usage | None) -> Usage | None:
 _NOTE = re.compile(r"^## (\S+\.md)$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenFile:
+class GivenFile(Struct, frozen=True, kw_only=True):
     """A file or note that was in the prompt. ``lines`` is how many of its lines; ``cut`` says that more was left out."""
 
     name: str
@@ -144,8 +143,7 @@ class GivenFile:
     cut: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookedUp:
+class LookedUp(Struct, frozen=True, kw_only=True):
     """Something that the model looked up for its last answer. ``hits`` are (place, score); the score is None for a file read."""
 
     tool: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, Message, ToolMessage, begins_turn
@@ -12,8 +13,7 @@ from agent.transcript.entries import Entry, Said, TurnEnded, Unanswered
 from agent.transcript.history_view import views_of_results
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """``first`` is the first entry that stays; ``dropped`` are those before it that do not.
 
     ``waiting`` are messages before ``first`` that nobody answered yet: they stay as well.

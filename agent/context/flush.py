@@ -13,6 +13,8 @@ from dataclasses import replace
 from datetime import date
 from typing import Literal
 
+from msgspec import structs
+
 from agent import no_reply
 from agent.context.background_call import call_in_background
 from agent.context.cache_retention import SECONDS
@@ -215,7 +217,7 @@ class _SideConversation:
         for _ in range(MAX_ROUNDS):
             request = self._context.request(history=history, extra=said)
             if self._last:  # nothing comes after it that an hour's keeping would be good for
-                request = replace(request, cache_ttl="5m")
+                request = structs.replace(request, cache_ttl="5m")
             answer = await call_in_background(self._context, request, model=self._context.flush_model, learn=not self._last)
             self._count(answer)
             if answer.failure is not None:

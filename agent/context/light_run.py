@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import tzinfo
 from typing import Literal
+
+from msgspec import Struct
 
 from agent.messages import AssistantMessage, Message, UserMessage
 from agent.transcript.entries import Entry, Opened
 from agent.transcript.history_view import turn_of, view
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LightRun:
+class LightRun(Struct, frozen=True, kw_only=True):
     """How the requests of such a turn are made.
 
     ``opened`` is how the shared session began, with the notes in its system text; None where there is no such session yet. ``shared`` is

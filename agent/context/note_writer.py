@@ -17,6 +17,8 @@ from datetime import date
 from pathlib import PurePosixPath
 from typing import Literal
 
+from msgspec import Struct
+
 from agent.characters import without_controls
 from agent.context.must_keep import as_note, kept_statements
 from agent.context.session_context import SessionContext
@@ -29,16 +31,14 @@ MOST_IN_THE_DAYS_NOTE = 3000
 """Characters kept by rule that still go into the note of the day; more goes into a file beside it, which search finds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Struct, frozen=True):
     """The result of adding to a note: ``told`` describes it; ``refused`` is True when it failed."""
 
     told: str
     refused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """Something that a person said on a day. ``taint`` names its sources where it is not to be trusted."""
 
     day: date
@@ -155,8 +155,7 @@ _OWN_LEVEL = 2
 _NOT_NAMES = re.compile(r"[\W\d_]+|\b(?:am|pm|uhr|h|mon|tue|wed|thu|fri|sat|sun)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Heading:
+class _Heading(Struct, frozen=True):
     level: int
     text: str
 
@@ -166,8 +165,7 @@ class _Heading:
         return normal(self.text) if _NOT_NAMES.sub("", self.text) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
+class _Unit(Struct, frozen=True):
     """``block`` numbers the paragraph or list that it is a part of; ``under`` are its headings, the outermost first.
 
     ``bare`` is the heading that it is itself, where nothing stands under one.

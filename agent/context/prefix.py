@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
 from operator import is_
+
+from msgspec import Struct
 
 from agent.messages import MESSAGE, Message
 from agent.models.protocol import Request, Segment
@@ -19,8 +20,7 @@ log = logging.getLogger(__name__)
 _NONE = Segment(name="", text="")
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixChange:
+class PrefixChange(Struct, frozen=True):
     """The first place where a request differs from the one before: the segment's name and the offset in it, in bytes of UTF-8."""
 
     segment: str

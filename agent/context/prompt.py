@@ -7,8 +7,9 @@ time: each message carries its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from agent.context.workspace_files import WorkspaceFile
 from agent.models.protocol import Segment
@@ -53,8 +54,7 @@ Mode = Literal["full", "minimal", "none", "task"]
 """How much of our own instructions a model is given; "task" are those of a sub-agent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptFacts:
+class PromptFacts(Struct, frozen=True, kw_only=True):
     """The facts about a session that its instructions state.
 
     ``tools`` are the names of the tools that are sent; ``writes`` says that notes can be written. ``notes_given`` says that a

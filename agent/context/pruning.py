@@ -8,9 +8,10 @@ the results stay whole, and the model can read or ask for them again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from agent.messages import AssistantMessage, ToolMessage
 from agent.settings import PruningSettings
@@ -39,8 +40,7 @@ def is_cold(entries: Sequence[Entry], now: datetime, ttl: float) -> bool:
     return since is not None and now - since >= timedelta(seconds=ttl)
 
 
-@dataclass(slots=True)
-class _Result:
+class _Result(Struct):
     """A tool result that may be pruned, as it is shown now."""
 
     id: str

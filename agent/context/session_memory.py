@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from agent import no_reply
 from agent.characters import is_blank
@@ -32,8 +33,7 @@ _ORDER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     at: datetime
     who: str
     text: str

@@ -6,7 +6,9 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.context.background_call import call_in_background
 from agent.context.context_report import added
@@ -61,8 +63,7 @@ def longest(context: SessionContext) -> int:
     return int(context.window.reserve * _RESERVE_SHARE)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """A summary (empty when none could be made), what it used, and what went wrong."""
 
     text: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from agent.settings import CompactionSettings
 
@@ -17,8 +17,7 @@ def least_window(fixed: int) -> int:
     return -int(-(fixed + LEAST_TALK) / _USABLE // 100) * 100
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """A context window and what is kept free of it, in tokens.
 
     With the reserve in force R = max(reserveTokens, reserveTokensFloor), at most a quarter of the window, and the soft

@@ -6,10 +6,11 @@ import contextlib
 import importlib.resources
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from agent.errors import WorkspaceFileError, WorkspaceFileNotFound
 from agent.tools.untrusted_files import UntrustedFiles
@@ -29,8 +30,7 @@ _RITUAL_OVER = "done"
 _HINT = "set agents.defaults.workspace to a folder that you may write to"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceFile:
+class WorkspaceFile(Struct, frozen=True):
     """A workspace file as a session is given it. ``text`` is None when it is missing, and says why when it cannot be read."""
 
     name: str

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from agent.messages import ToolCall
 from agent.tools.protocol import Act, ToolContext
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """What the gate decides on one call.
 
     ``reason`` says why a call is refused or asked about, in words for the model and for people. ``approval`` is the id of the approval
@@ -26,8 +26,7 @@ class Verdict:
     untrusted: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedCall:
+class AskedCall(Struct, frozen=True, kw_only=True):
     """A call that the owner was asked about. ``key`` names it within its turn; ``summary`` says what it would do.
 
     ``at`` is when it was asked about first, by which "in ten minutes" counts; None where that is not known.

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from agent.context.session_context import SessionContext
 from agent.events import Event, ToolFinished, ToolOutput, ToolStarted
 from agent.loop.approvals import APPROVED, BEHIND_ONE_THAT_WAITS, call_key, outcome, outcome_name, placeholder
@@ -91,7 +93,7 @@ class ToolRunner:
             )
         self._refused_in_a_row = 0
         key = call_key(answer, call)
-        context = replace(self.context.tool_context(self.turn), call=key)
+        context = structs.replace(self.context.tool_context(self.turn), call=key)
         verdict = await self._judged(key, call, context)
         if verdict.decision != "allow" and not await self._untouched(call, answer):
             return self._unknown(call, context)  # it was allowed when it began, before a restart
@@ -110,15 +112,15 @@ class ToolRunner:
             TranscriptWriteError: the transcript could not be written.
         """
         for one in asked:
-            context = replace(self.context.tool_context(self.turn), call=one.key)
+            context = structs.replace(self.context.tool_context(self.turn), call=one.key)
             if one.at is not None:  # a yes is to what was shown: "in ten minutes" counts from then
-                context = replace(context, now=one.at.astimezone(context.now.tzinfo))
+                context = structs.replace(context, now=one.at.astimezone(context.now.tzinfo))
             effect = self.context.toolbox.effect_of(one.call.name)
             if effect != "pure" and not await self._began_never(one.key):
                 # it was allowed and began before a restart: whatever it changed itself must not be taken for a reason to ask again
                 told = self._unknown(one.call, context)
                 if effect == "idempotent":  # its contract: the same call leaves the same state, and was approved
-                    told = await self._executed(one.key, one.call, replace(context, approved=True))
+                    told = await self._executed(one.key, one.call, structs.replace(context, approved=True))
                 await self._record(one, Verdict(decision="allow", reason=APPROVED), told)
                 continue
             verdict = await self._judged(one.key, one.call, context, must_be_judged=True)
@@ -128,7 +130,7 @@ class ToolRunner:
             result = None
             if verdict.decision == "allow":
                 try:
-                    result = await self._executed(one.key, one.call, replace(context, approved=True))
+                    result = await self._executed(one.key, one.call, structs.replace(context, approved=True))
                 except asyncio.CancelledError:
                     await asyncio.shield(self._record(one, verdict, self._unknown(one.call, context)))
                     raise
@@ -147,7 +149,7 @@ class ToolRunner:
         if effect != "pure" and await self.journal.begin(key, call, effect) != "new" and effect == "effect":
             return self._unknown(call, context)
         self.emit(ToolStarted(call))
-        context = replace(context, progress=lambda text: self.emit(ToolOutput(call, text)))
+        context = structs.replace(context, progress=lambda text: self.emit(ToolOutput(call, text)))
         began = self.context.clock.monotonic()
         limit = min(self.context.settings.limits.tool_result_chars, result_cap(self.context.window.size))
         result = await self.context.toolbox.run(call, context, permit=self.context.permit, max_chars=limit)

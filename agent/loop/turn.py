@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from msgspec import Struct
+
 from agent import no_reply
 from agent.characters import is_blank
 from agent.context.context_budget import ContextBudget
@@ -40,8 +42,7 @@ Ended = Literal["answered", "silent", "failed", "stopped"]
 Outcome = Ended | Literal["suspended"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnResult:
+class TurnResult(Struct, frozen=True, kw_only=True):
     """The result of a turn. ``reply`` is for the person (empty when silent); ``context`` and ``window`` are in tokens.
 
     ``receipts`` are those of memory flushes, ``compactions`` the summaries that were made on the way. ``failure`` is why a model
@@ -68,8 +69,7 @@ class TurnResult:
     waits_for: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """How the loop ended. ``answer`` is the model's last word; with "failed" it says what was wrong.
 
     "suspended": it goes on with the same messages once the owner has decided. ``answer`` is None where the model was not asked.
@@ -79,8 +79,7 @@ class Ending:
     answer: AssistantMessage | None
 
 
-@dataclass(frozen=True, slots=True)
-class ExtraMessage:
+class ExtraMessage(Struct, frozen=True):
     """A further message that a turn answers. After a crash it is found in the transcript by its ``name``."""
 
     name: str

@@ -6,8 +6,9 @@ Few providers have a field for it, so their sentences are known here, with the f
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 _FIELDS = frozenset(
     {
@@ -71,8 +72,7 @@ LEAST, MOST = 256, 100_000_000
 """Figures beyond these are not of a window."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overflow:
+class Overflow(Struct, frozen=True):
     """What a provider said of a prompt that was too long, in tokens; None where it did not say. ``window`` holds prompt and answer."""
 
     window: int | None = None

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from agent.events import FailedOver, Progress, ReplyNote, Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Message
 from agent.settings import Level
@@ -23,8 +25,7 @@ class ToolSpec:
     parameters: dict[str, Any] = field(hash=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class Segment(Struct, frozen=True, kw_only=True):
     """A named part of the system text. ``cache_mark`` asks the provider to keep the prompt up to its end."""
 
     name: str
@@ -32,8 +33,7 @@ class Segment:
     cache_mark: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """A model request, most stable part first.
 
     ``messages`` is a valid wire view: it begins with a user message, every tool call has its result right behind it, and

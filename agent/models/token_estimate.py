@@ -11,10 +11,11 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from operator import is_
 from typing import Any
+
+from msgspec import Struct
 
 from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent.models.protocol import Request, Segment, ToolSpec
@@ -75,8 +76,7 @@ _SLICES, _SLICE = 10, 2000
 """A longer text than so many slices of so many characters is judged by as many slices: 1,000 characters take 0.1 ms to count."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
+class Weight(Struct, frozen=True):
     """Estimated tokens by the kind of text that they come from. ``plain`` is what needs no correction (pictures, delimiters)."""
 
     prose: float = 0.0
@@ -278,8 +278,7 @@ def of_request(request: Request) -> int:
     return weight_of_request(request).total
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Struct, frozen=True):
     """How a session's real token counts relate to the estimate: a factor for each kind of text, learnt from reported calls.
 
     What is learnt from is the growth from one call to the next, whose makeup is better known than that of the whole. The

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from agent.characters import without_smuggled
 from agent.errors import InvalidSkill
@@ -21,8 +22,7 @@ _MOST: Final = 64
 _WORD: Final = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class Needs(Struct, frozen=True, kw_only=True):
     """What has to be there for a skill to be of use. ``always``: nothing has, whatever else is said.
 
     ``bins`` are programs, of ``any_bins`` one is enough; ``env`` are variables, ``config`` keys of the settings such as
@@ -37,8 +37,7 @@ class Needs:
     always: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class Header(Struct, frozen=True, kw_only=True):
     """The front matter of one skill. ``key_variable`` is the variable that its API key is given in; "" for none.
 
     ``advice`` are its own words on how to install what it needs. ``warnings`` say where it departs from the format.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from agent.models.token_estimate import Calibration, weigh
 from agent.taint import neutralised
@@ -20,8 +21,7 @@ Instructions for certain work. Before such work `read` the skill's SKILL.md; pat
 """
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Listed:
+class Listed(Struct, frozen=True, order=True):
     """A skill as a model is told of it. ``around`` is the folder in which the skill's folder lies, as tools take it."""
 
     around: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
@@ -33,8 +34,7 @@ class PatchArguments(Arguments):
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     """One file, before and after; None where there is no such file."""
 
     path: PurePosixPath

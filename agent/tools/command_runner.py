@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
 
 from memory.audience import OWNER, Audience
 
@@ -13,8 +14,7 @@ Status = Literal["running", "ended", "unknown"]
 """Of a job. "unknown": the gateway or its runner ended before the command did, and nobody saw what became of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRequest:
+class CommandRequest(Struct, frozen=True, kw_only=True):
     """A command to start. ``argv`` is run without a shell; without it, ``command`` is given to one.
 
     ``cwd`` is absolute. ``timeout`` is in seconds; None and anything longer mean the longest that the settings allow.
@@ -38,8 +38,7 @@ class CommandRequest:
     taint: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobState:
+class JobState(Struct, frozen=True, kw_only=True):
     """What is known of a job now. ``seconds`` is how long it has run, or ran.
 
     ``code`` or ``signal`` says how it ended. ``reason`` is why it was ended before its time: "timeout", "stopped", "shutdown",

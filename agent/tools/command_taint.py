@@ -11,10 +11,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.taint import merged, newest
 from agent.tools.file_tool_context import STANDING_FILES, is_standing
@@ -93,8 +95,7 @@ _EARLIER: Final = 20_000_000
 """Nanoseconds by which the clock of file systems may be behind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """A command that is running: when it began, what it may carry into files, and the notes and folders as they were then.
 
     ``complete`` says whether ``folders`` holds all that there were.

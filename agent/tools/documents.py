@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from agent.errors import WorkspaceFileError
 
@@ -17,8 +18,7 @@ class DocumentRefused(WorkspaceFileError):
     """A document cannot be read. The message goes behind the words "it is"."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentWish:
+class DocumentWish(Struct, frozen=True, kw_only=True):
     """Which part of a document to read: whole lines from line ``offset`` of part ``page`` on, at most ``limit`` of them.
 
     They have at most ``room`` characters. ``kind`` is what ``DocumentReader.kind`` returned.
@@ -31,8 +31,7 @@ class DocumentWish:
     room: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentPart:
+class DocumentPart(Struct, frozen=True, kw_only=True):
     """A part of a document. ``unit`` says what its parts are ("page", "slide", "sheet", "chapter"), "" where it has one only.
 
     ``first``, ``last`` and ``following`` (where to go on, or None) are a part and a line, both from 1; ``lines`` is how many lines the last

@@ -7,10 +7,10 @@ import os
 import shlex
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
+from msgspec.structs import replace
 from pydantic import AliasChoices, BeforeValidator, Field, ValidationError
 
 from agent.errors import CommandRefused

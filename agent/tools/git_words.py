@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 _COMMANDS: Final = frozenset({"blame", "cat-file", "diff", "log", "show"})
 """Those that print contents, of the files that they are given."""
@@ -18,8 +19,7 @@ _OPTION: Final = re.compile(
 """Options of those that take no further word and read nothing else."""
 
 
-@dataclass(frozen=True, slots=True)
-class GitWords:
+class GitWords(Struct, frozen=True):
     """What a git command reads: it starts in ``folders``, one in the other, and uses ``repository`` if that is said.
 
     ``words`` are files of the work tree or revisions with unusual names; ``objects`` are files as revisions hold them.

@@ -7,10 +7,11 @@ import contextlib
 import fnmatch
 import json
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
@@ -43,8 +44,7 @@ class GrepArguments(Arguments):
     ignore_case: Annotated[bool, Field(validation_alias=AliasChoices("ignoreCase", "ignore_case", "case_insensitive"))] = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Haystack:
+class _Haystack(Struct, frozen=True):
     orders: bytes
     files: int
     cut: bool

@@ -5,14 +5,13 @@ Layouts: PNG (W3C, IHDR), GIF89a, JPEG (ITU T.81, frame headers), WebP (RFC 9649
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 _MARKER = 0xFF
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
-@dataclass(frozen=True, slots=True)
-class ImageHeader:
+class ImageHeader(Struct, frozen=True):
     """What a file says of itself. Sides are in pixels; 0 where the header is broken."""
 
     media_type: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
+from msgspec import Struct
 from pydantic import AliasChoices, Field
 
 from agent.errors import RequestRefused
@@ -29,8 +29,7 @@ class MessageArguments(Arguments):
     text: Annotated[CleanText, at_most(LONGEST), Field(validation_alias=AliasChoices("text", "message"))]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownChat:
+class KnownChat(Struct, frozen=True, kw_only=True):
     """A chat that a message may go to. ``name`` is for people; ``others``: others than the owner read it."""
 
     name: str

@@ -7,8 +7,9 @@ of lines that stay (a blank in front), go (``-``) and come (``+``), and ``@@`` m
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from agent.errors import WorkspaceFileError
 
@@ -20,8 +21,7 @@ _END_OF_FILE = "*** End of File"
 Action = Literal["add", "update", "delete"]
 
 
-@dataclass(slots=True)
-class Hunk:
+class Hunk(Struct):
     """Lines that belong together. ``below`` is a line that stands somewhere above them, or empty; ``steps`` are (sign, line)."""
 
     below: str = ""
@@ -34,8 +34,7 @@ class Hunk:
         return [line for sign, line in self.steps if sign != "+"]
 
 
-@dataclass(slots=True)
-class FileChange:
+class FileChange(Struct):
     """What is to happen to one file."""
 
     action: Action

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from agent.tool_settings import GROUPS, OTHER_NAMES, PROFILES, GlobalToolsSettings, ToolRules
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPolicy:
+class ToolPolicy(Struct, frozen=True):
     """The layers in force: global, defaults, agent, and conversation. Without any, everything is allowed."""
 
     layers: tuple[ToolRules, ...] = ()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 from agent.messages import Image
 from agent.models.protocol import ToolSpec
@@ -21,8 +22,11 @@ Origin = Literal["owner", "guest", "group", "schedule", "webhook", "agent"]
 """Who started a turn. "owner" is the owner in private: in the terminal or a private chat."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolContext:
+def _seen_nowhere(_address: str) -> bool:
+    return False
+
+
+class ToolContext(Struct, frozen=True, kw_only=True):
     """The context of one tool call: session, turn, audience and time. ``now`` is in the owner's time zone.
 
     ``max_chars`` is the longest result: a tool that can return the rest in another call keeps to it and says how to continue.
@@ -44,12 +48,11 @@ class ToolContext:
     taint: frozenset[str] = frozenset()
     newest_sources: tuple[str, ...] = ()
     approved: bool = False
-    has_seen: Callable[[str], bool] = field(default=lambda _: False, compare=False)
-    progress: Callable[[str], None] | None = field(default=None, compare=False)
+    has_seen: Callable[[str], bool] = _seen_nowhere
+    progress: Callable[[str], None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class Act(Struct, frozen=True, kw_only=True):
     """What a tool call is about to do outside the conversation, in the terms in which rules and people judge it.
 
     ``summary`` is one line for people, such as "run `du -sh notes`". ``command``, ``argv``, ``cwd``, ``env``, ``network`` and ``pty``
@@ -89,8 +92,7 @@ class Act:
     excused: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """The result of a tool call. ``text`` is what the model reads; ``details`` is for people and programs.
 
     ``sources`` names where untrusted text in the result comes from; with any, the result taints the history.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Annotated
 
+from msgspec.structs import replace
 from pydantic import AliasChoices, Field
 
 from agent.errors import InvalidImage

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from agent.errors import StaleFile
 
@@ -14,8 +15,7 @@ _SESSIONS = 256
 _FILES = 512
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(Struct, frozen=True):
     digest: bytes
     lines_seen: int
     """How many lines were shown without a gap, from the first on."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
+
+from msgspec import Struct
 
 from agent.tools.workspace_sandbox import WorkspaceSandbox
 
 
-@dataclass(frozen=True, slots=True)
-class SkillFile:
+class SkillFile(Struct, frozen=True):
     """A file of a skill that lies outside of the workspace: ``sandbox`` is the skill's folder. ``sources``: empty if it is approved."""
 
     sandbox: WorkspaceSandbox

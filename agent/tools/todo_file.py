@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
+
+from msgspec import Struct
 
 from agent.errors import StaleFile, WorkspaceFileError
 from agent.taint import merged
@@ -27,8 +28,7 @@ _ATTEMPTS: Final = 5
 _BOM: Final = "\ufeff"
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """A list as it stands. ``sources`` are those of untrusted text in its file."""
 
     path: PurePosixPath
@@ -36,8 +36,7 @@ class Shown:
     sources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """What came of a change. ``item`` is what it is about, ``did`` whether anything changed, ``found`` the list afterwards."""
 
     path: PurePosixPath

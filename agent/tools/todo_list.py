@@ -13,9 +13,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from datetime import date
 from typing import Final
+
+from msgspec import Struct
 
 from agent.errors import WorkspaceFileError
 
@@ -38,8 +39,7 @@ _CODE: Final = 4
 """Columns of indentation that make a line code where no list is open, by CommonMark."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One thing to do. ``number`` counts all items of the file from 1; ``line`` and ``end`` are the lines of it, with what is nested below.
 
     ``id`` is derived from the text and stays while the text does, wherever the item stands and whether or not it is done.
@@ -65,8 +65,7 @@ class Item:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
+class _Span(Struct, frozen=True):
     """A heading with the lines up to the next one; the lines before the first heading have no name and level 0."""
 
     name: str
@@ -75,8 +74,7 @@ class _Span:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class TodoList:
+class TodoList(Struct, frozen=True):
     """A list as it stands in a file. Changes return the new text."""
 
     text: str

@@ -10,9 +10,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import AliasChoices, Field
 
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, at_most, failed
@@ -42,8 +43,7 @@ class CallArguments(Arguments):
     arguments: dict[str, Any] = Field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Indexed:
+class _Indexed(Struct, frozen=True):
     tool: Tool
     words: Counter[str]
     length: int

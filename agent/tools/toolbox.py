@@ -6,8 +6,9 @@ import difflib
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from agent.messages import ToolCall, ToolMessage
 from agent.models.protocol import ToolSpec

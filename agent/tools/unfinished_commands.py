@@ -9,16 +9,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.tools.command_taint import CommandTaint, Watch
 from agent.tools.untrusted_files import joined
 from agent.tools.untrusted_record import Marks
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
+class _Command(Struct, frozen=True):
     watch: Watch
     look: Callable[[], None]
     ended: bool = False

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 FolderId: TypeAlias = "tuple[int, int]"
 """Device and inode of a folder."""
@@ -19,8 +20,7 @@ GIT: Final = ".git"
 _ROOT: Final = PurePosixPath()
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One path that is not as it was. ``kind`` says how.
 
     "written": it changed itself, or nobody knows where it came from. "moved": it is as it was at ``former``, which is another place.

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+
 from agent.errors import PathNotAllowed, StaleFile, WorkspaceFileError, WorkspaceFileNotFound, WorkspaceNotWritable
 from agent.tools.os_errors import translated
 
@@ -39,8 +41,7 @@ SECRETS = re.compile(r"\.(env(\..*|rc)?|ssh|gnupg|netrc|pgpass)", re.IGNORECASE)
 Kind = Literal["file", "folder", "link", "other"]
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(Struct, frozen=True):
     """Identifies a state of a file without reading it. ``size`` is in bytes."""
 
     inode: int
@@ -58,8 +59,7 @@ class Entry:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     """A file as it was at one moment."""
 
     data: bytes

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
+from msgspec import Struct
 from pydantic import Discriminator, TypeAdapter, ValidationError
 
 from agent.messages import Message, Taint, ToolMessage, Usage, UserMessage
@@ -91,8 +92,7 @@ class WrittenNote:
     sha256_after: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheRefreshed:
+class CacheRefreshed(Struct, frozen=True, kw_only=True):
     """The provider was asked for nothing during a silence, so that it keeps the prompt cached for another while."""
 
     usage: Usage | None = None

@@ -7,10 +7,12 @@ never makes a session unusable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from agent.messages import AssistantMessage, Image, Message, Text, ToolCall, ToolMessage, UserMessage
 from agent.taint import within
@@ -141,8 +143,7 @@ def _aside(text: str, entry: Entry) -> UserMessage:
     return UserMessage(content=(Text(text=text),), at=entry.at)
 
 
-@dataclass(frozen=True, slots=True)
-class ResultView:
+class ResultView(Struct, frozen=True):
     """How a tool result is shown: its head and tail, or a placeholder."""
 
     head: int = 0

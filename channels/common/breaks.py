@@ -6,8 +6,9 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 _BREAKS = (
     re.compile(r"\n+"),
@@ -30,8 +31,7 @@ LONGEST: Final = 16_000
 """Characters of a section: several messages of any platform."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(Struct, frozen=True):
     """A code block. ``start`` is where its first line begins; ``end`` is behind its last one, None while it is open."""
 
     start: int

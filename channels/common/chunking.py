@@ -14,9 +14,10 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from channels.common.breaks import best_break, sections
 from channels.common.markdown import parsed, styled
@@ -85,8 +86,7 @@ class _TooMuchWork(Exception):
     """Splitting by blocks took more work than a text of this length may take."""
 
 
-@dataclass(slots=True)
-class _Work:
+class _Work(Struct):
     """The characters that may still be parsed, and a cache of sizes: parsing is what costs, so nothing is measured twice."""
 
     left: int

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from channels.common.breaks import Fence, closed, fences, whole_letter
 
@@ -29,8 +30,7 @@ _UNDERLINE = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*(?:\n|\Z)")
 _DONE = re.compile(r"(?:(?<!\d)[.!?…:]|[。！？])[\"')\]”’»*_]*\s*\Z|\n\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """How long pieces are, in characters of Markdown: at least ``least`` while more is to come, at most ``most``.
 
     A piece that is long enough is split at a place of the kind ``prefer``; at other places only if it would become too long.
@@ -41,8 +41,7 @@ class Limits:
     prefer: Preference = "paragraph"
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """The next ``text`` of an answer; ``opening`` and ``closing`` go around it where it begins or ends inside a code block."""
 
     text: str

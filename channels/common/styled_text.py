@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Style = Literal["bold", "italic", "strike", "code", "pre", "quote", "link"]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Text in one style. ``detail`` is a link's address or a code block's language. Code holds one plain string."""
 
     style: Style

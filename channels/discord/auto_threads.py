@@ -7,10 +7,10 @@ loads the library.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 import discord
+from msgspec.structs import replace
 
 from channels.common.log import Log
 from channels.discord.api_errors import TROUBLE, meaning, send_error

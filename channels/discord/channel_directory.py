@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from channels.common.read_marks import ReadMarks
 from channels.discord.inbound import Place, is_snowflake, place_of, snowflake

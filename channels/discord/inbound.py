@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeGuard
+
+from msgspec.structs import replace
 
 from channels.discord.attachments import attachments_of
 from channels.messages import ChatAddress, Inbound, Sender

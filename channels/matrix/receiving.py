@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from channels.common.event_guard import BackgroundTasks, EventGuard
 from channels.matrix.api_errors import signed_out

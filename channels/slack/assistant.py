@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import structs
 from slack_sdk.errors import SlackApiError
 
 from channels.common.event_guard import BackgroundTasks
@@ -81,7 +82,9 @@ class AssistantThreads:
         if not known.titled and self._settings.titles and message.text:
             self._aside.begin("a thread was not named", self._name(channel, thread, message.text))
         return (
-            replace(message, context=f"The person has the channel {known.beside} open in Slack.") if known.beside else message
+            structs.replace(message, context=f"The person has the channel {known.beside} open in Slack.")
+            if known.beside
+            else message
         )
 
     async def _suggest(self, channel: str, thread: str) -> None:

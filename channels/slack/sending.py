@@ -6,9 +6,9 @@ Importing this module loads the client library.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from slack_sdk.errors import SlackApiError
 
 from channels.common.log import Log

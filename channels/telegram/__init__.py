@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from channels.common.log import Log
 from channels.platform import ANYBODY, GroupRule, Platform, Policy, SetupGuide, choices_of, people, tool_rules

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
 from telegram.error import BadRequest, ChatMigrated, RetryAfter, TelegramError
 
 from channels.common.markdown import styled
@@ -98,10 +99,10 @@ class Sender:
         try:
             return await self._send(outbound, record, None if preview_id is None else int(preview_id))
         except ChatMigrated as migrated:
-            present = replace(outbound.conversation, id=str(migrated.new_chat_id))
+            present = structs.replace(outbound.conversation, id=str(migrated.new_chat_id))
         await self._moved(outbound.conversation, present)
         try:
-            return await self._send(replace(outbound, conversation=present, reply_to=None), record, None)
+            return await self._send(structs.replace(outbound, conversation=present, reply_to=None), record, None)
         except ChatMigrated as again:
             raise NotSent(f"Telegram: the group moved twice: {again}") from again
 
@@ -199,7 +200,7 @@ class Sender:
             if rest:
                 await record(progress.written())
         if rest:
-            following = replace(outbound, text=rest, enclosure=None, reply_to=None, buttons=(), uncertain=False)
+            following = structs.replace(outbound, text=rest, enclosure=None, reply_to=None, buttons=(), uncertain=False)
             await self._send_text(following, record, progress)
         return Sent(platform_id=str(progress.file))
 

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from channels.errors import NotFetched, Uncertain
 from channels.messages import Attachment, Button, Inbound, InboundEvent, OutboundFile

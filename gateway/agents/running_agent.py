@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from agent.context import cache_refresh, flush, session_memory
 from agent.context.compaction import CompactionResult, compact

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
 
 from agent.context.workspace_files import RITUAL, Workspace, workspace_templates
 from agent.errors import WorkspaceFileError
@@ -47,8 +48,7 @@ UNTRUSTED = "untrusted.jsonl"
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltAgent:
+class BuiltAgent(Struct, frozen=True):
     """An agent, its commands, and its memory, if it has one. An agent whose ``build_key`` changes has to be rebuilt."""
 
     agent: RunningAgent
@@ -85,8 +85,7 @@ def build_key(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapp
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentParts:
+class AgentParts(Struct, frozen=True, kw_only=True):
     """What every agent of a gateway shares.
 
     ``closed`` is that of ``WorkspaceSandbox``; ``busy`` says whether a session has work; ``formers`` gives the earlier ids of a chat.

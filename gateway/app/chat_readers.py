@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from channels.messages import WEB, ChatAddress, Sender
 from channels.silent import is_silent

@@ -7,9 +7,10 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from agent.tools.child_process import Spawn
 from gateway.base.paths import Paths
@@ -20,8 +21,7 @@ _ROOT: Final = str(Path(__file__).parents[2])
 _PROGRAM: Final = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gateway.cli import main; sys.exit(main())"
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
+class Printed(Struct, frozen=True):
     """What a command printed, and its exit code."""
 
     code: int

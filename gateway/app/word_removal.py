@@ -11,13 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import asdict
+
 from agent.transcript.entries import InvalidEntry, Opened, decode
 from channels.messages import ChatAddress
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import audience_of
 from gateway.api.handlers.note_requests import NoteHandlers
 from gateway.ledger.forget_requests import ForgetRequest
-from gateway.ledger.values import flat
 from gateway.ledger.word_erasure import NAMELESS, Erasure, WordErasurePart
 from gateway.queue.lanes import Lanes
 from gateway.sessions.forgetting import Speaker, Words, empty, own_lines, take_out, without_lines
@@ -72,7 +73,7 @@ class WordRemoval:
         place = ChatAddress.parse(request.place, space=request.space or None)
         name = name_of(request.name, request.person)
         self._overheard(place, name)
-        found = await self._rows.subagents(place.address, request.person, lambda readers: readers == flat(audience))
+        found = await self._rows.subagents(place.address, request.person, lambda readers: readers == asdict(audience))
         labels = tuple(one.label for one in found if one.theirs and not request.phrase and one.label != NAMELESS)
         words = Words(Speaker(channel=place.channel, id=name_of(request.person, "?"), name=name), request.phrase, labels)
         theirs = {one.session for one in found if one.theirs and not request.phrase}

@@ -9,10 +9,12 @@ import shutil
 import stat
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from agent.tools.protocol import Act
 from gateway.approvals.named_paths import NamedPaths, command_words, content
@@ -71,8 +73,7 @@ def _programs_of(act: Act) -> Iterator[str]:
             yield f"{program}\0{content(program)}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Folders:
+class _Folders(Struct, frozen=True):
     """The files that may lead a command: its folder with all below it, and what programs look for in the folders above.
 
     Files are compared by their place, kind, size and times. An empty folder counts as none. Links are compared by where

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.loop.approvals import APPROVED
 from agent.loop.gate import Verdict
@@ -49,8 +52,7 @@ class Judge(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnFacts:
+class TurnFacts(Struct, frozen=True, kw_only=True):
     """The turn that a gate judges for. ``name`` is its name in the transcript, ``transcript`` the id of the session.
 
     ``workspace`` is the agent's folder, ``conversation`` where the turn was asked for. ``asked_by`` is the origin of the turn from which

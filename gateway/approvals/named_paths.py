@@ -8,10 +8,11 @@ import re
 import shlex
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from agent.tools.protocol import Act
 from gateway.approvals.paths import is_inside
@@ -72,8 +73,7 @@ def content(path: str, most: int | None = None) -> str:
     return digest.hexdigest()
 
 
-@dataclass(slots=True)
-class NamedPaths:
+class NamedPaths(Struct):
     """Compares what a command names. ``root`` is the workspace; ``ignored`` says of a folder and a name whether it changes by itself.
 
     ``left`` counts down the entries that may still be compared.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 
 def is_inside(path: str | Path, folder: str | Path) -> bool:
@@ -13,8 +14,7 @@ def is_inside(path: str | Path, folder: str | Path) -> bool:
     return real == root or real.startswith(root.rstrip("/") + "/")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a command starts, and the workspace that it may look at. Both are absolute."""
 
     cwd: str

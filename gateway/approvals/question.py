@@ -6,8 +6,9 @@ import os
 import re
 import shlex
 import unicodedata
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from agent.tools.protocol import Act, Origin
 from gateway.approvals.shell_parts import shell_parts
@@ -37,8 +38,7 @@ _RUNS: Final = re.compile("`{11,}")
 """A code block has a fence of more backticks than are in it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """What an owner is asked. ``name`` is what the question is called; ``why_not_always`` why "always" cannot be the answer, if so.
 
     ``minutes``: how long it stays open. ``taint``: the sources of untrusted text that the agent has read, the newest first.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from gateway.approvals.paths import Place
 from gateway.approvals.read_only_git import git_only_looks
@@ -39,8 +40,7 @@ _SHAPES: Final = {
 _JQ_READS_ELSEWHERE: Final = re.compile(r"\b(?:import|include|modulemeta|env|ENV|input_filename|get_search_list)\b")
 
 
-@dataclass(frozen=True, slots=True)
-class _Program:
+class _Program(Struct, frozen=True):
     """``flags`` are letters of options without a value, ``words`` long options without one.
 
     ``short`` and ``long`` are options with a value, such as ``max-count=number``; with ``?`` for ``=`` it may be left out. A value

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict, fields
 
 from agent.loop.gate import AskedCall
 from agent.messages import ToolCall
@@ -19,8 +21,7 @@ _FIELDS: Final = frozenset(field.name for field in fields(Act))
 _PAIRS: Final = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedAct:
+class AskedAct(Struct, frozen=True, kw_only=True):
     """The act that a question is about: the call that asks for it, who started the turn, and what untrusted text it has read.
 
     ``reason`` says why it is asked about, ``at`` when it was first; None in records of earlier versions.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from agent.transcript.entries import VERSION as TRANSCRIPT_VERSION
 from gateway.base.errors import StorageFailed
@@ -28,8 +29,7 @@ _LARGEST: Final = 1_000_000
 _LINE: Final = re.compile(rb'\{"v":(\d+),')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileVersion:
+class FileVersion(Struct, frozen=True, kw_only=True):
     """The version of one file. ``known`` is the newest that this program reads; ``found`` is None for a file that tells none."""
 
     kind: str

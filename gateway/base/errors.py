@@ -26,9 +26,10 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 OK = 0
 FAILED = 1
@@ -180,8 +181,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """An error or a warning.
 
     ``message``: what was found and what is allowed; never contains a secret. ``path``: the dotted key as written in the file.

@@ -6,9 +6,10 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 import gateway
 from gateway.base.errors import IN_CONTAINER
@@ -19,8 +20,7 @@ LINKS = Path(".local/bin")
 _REBUILD = "docker compose -f docker/compose.yaml up --detach --build"
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
+class Installation(Struct, frozen=True):
     """``root`` is the clone, or the environment that the package was installed into. ``source``: what pipx was given."""
 
     way: Way

@@ -15,8 +15,9 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gateway.base.errors import SettingsError, StorageFailed, UsageError, access_hint
 
@@ -26,8 +27,7 @@ _PRIVATE = 0o700
 _PROFILE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
-@dataclass(frozen=True, slots=True)
-class Paths:
+class Paths(Struct, frozen=True):
     """The paths of one installation. ``home`` is absolute. ``chosen_config``: the settings file that the user named, or None.
 
     ``profile``: the name of the profile; "" for the default one.

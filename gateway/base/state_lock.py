@@ -6,8 +6,10 @@ import fcntl
 import json
 import os
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gateway.base.errors import AlreadyRunning, StorageFailed
 
@@ -16,8 +18,7 @@ _PAUSE = 0.05
 _MODE = 0o600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class Holder(Struct, frozen=True, kw_only=True):
     """The process that holds the lock, as it describes itself: for messages, and to find its socket. ``started`` is ISO 8601."""
 
     pid: int = 0
@@ -124,6 +125,6 @@ def _lock(descriptor: int) -> bool:
 def _read(descriptor: int) -> Holder:
     try:
         found = json.loads(os.pread(descriptor, 65536, 0))
-        return Holder(**{name: value for name, value in found.items() if name in Holder.__dataclass_fields__})
+        return Holder(**{name: value for name, value in found.items() if name in Holder.__struct_fields__})
     except (OSError, ValueError, TypeError, AttributeError):
         return Holder()

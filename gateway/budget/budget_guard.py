@@ -7,9 +7,10 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
 
 from agent.models.catalog.prices import Price
 from agent.timing import Clock
@@ -24,8 +25,7 @@ from gateway.telemetry.recorder import Telemetry
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spender:
+class Spender(Struct, frozen=True, kw_only=True):
     """Who or what the calls of a turn are made for. ``source`` and its ``label`` in words are empty for people.
 
     ``usd`` and ``tokens`` are the source's own daily budget.
@@ -237,8 +237,7 @@ class BookingDay:
         return shown
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     call: NewCall
     spent: Spent | None = None
 

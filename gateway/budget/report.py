@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
+
+from msgspec.structs import asdict
 
 from agent.models.catalog.prices import AS_OF
 from gateway.ledger.spending import UsageBy, UsageRow

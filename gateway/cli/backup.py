@@ -183,7 +183,7 @@ def restore(
             dry_run=dry_run,
             progress=progress,
         )
-    from dataclasses import asdict
+    from msgspec.structs import asdict
 
     facts = {
         "made": result.checked.head.made,

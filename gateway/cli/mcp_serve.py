@@ -91,7 +91,7 @@ class _Served:
 
     async def answer(self, name: str, arguments: dict[str, Any]) -> Given:
         """Answer one call; known secrets are left out."""
-        from dataclasses import replace
+        from msgspec.structs import replace
 
         from gateway.mcp.serving import Given
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from gateway.base.errors import UsageError
 from gateway.base.installation import how_to_add
@@ -317,7 +318,7 @@ def _place(rank: int | None, score: float | None) -> str:
 
 def _facts(version: Version) -> dict[str, Any]:
     """Return a change as JSON values; ``name`` is the argument of ``undo`` and ``diff``."""
-    fields = asdict(version)
+    fields: dict[str, Any] = to_builtins(version)
     del fields["same"]
     return {**fields, "name": version.name}
 

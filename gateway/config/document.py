@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gateway.base.errors import Problem, SettingsError, access_hint
 from gateway.config.syntax_tree import KeyPath, Node, TooManyValues, dotted_key, lines, plain
@@ -16,8 +17,7 @@ AGENT_SHORTHAND = "agent"
 _DEFAULTS: KeyPath = ("agents", "defaults")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A parsed settings file. ``root`` is None for a file without settings: every default applies."""
 
     file: str

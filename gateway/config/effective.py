@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 from gateway.base.errors import SettingsError, UsageError
@@ -27,8 +28,7 @@ _LIST: KeyPath = ("agents", "list")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveValue:
+class EffectiveValue(Struct, frozen=True):
     """The effective value of one setting.
 
     ``origin`` is "file", "agents.defaults" (an agent inherits it) or "default"; ``reload`` is "hot" or "restart".
@@ -205,8 +205,7 @@ _AGENTS: KeyPath = ("agents", "list")
 M = TypeVar("M", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """``settings``: the new ones, except for keys that need a restart. ``taken``, ``waiting``: changed keys, applied and pending."""
 
     settings: Settings

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from dataclasses import replace
 from typing import Any, NoReturn
+
+from msgspec.structs import replace
 
 from gateway.base.errors import Problem, SettingsError
 from gateway.config.syntax_tree import Node, join_surrogates

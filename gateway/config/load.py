@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from gateway.base.errors import Problem, SettingsError
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """Valid settings. ``source`` is the file they came from; None if there is no file and every default applies.
 
     ``given`` are the plain values of the file, before variables and secrets are filled in.
@@ -38,8 +37,7 @@ class Loaded:
     given: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """The result of a check. ``settings`` is None if they are not valid; then ``problems`` says why."""
 
     settings: Settings | None

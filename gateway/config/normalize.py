@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
+from msgspec import Struct
 from pydantic import BaseModel, SecretStr
 
 from gateway.base.errors import Problem
@@ -187,8 +188,7 @@ def _folded(name: str) -> str:
 _LISTS = (list, tuple, set, frozenset)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldType:
+class FieldType(Struct, frozen=True):
     """The types allowed at one path: the members of a union in ``kinds``. ``field``: its pydantic field, if it has one."""
 
     kinds: tuple[Any, ...]

@@ -7,9 +7,10 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import Problem, SettingsError, StorageFailed
@@ -21,8 +22,7 @@ COPIES_KEPT = 20
 _NO_CHANGE = "Nothing was written."
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """The result of a change. ``copy`` is the backup, None for a new file. ``notes`` are warnings about the new settings."""
 
     file: Path

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 MAX_VALUES = 50_000  # a settings file has hundreds; a YAML alias bomb has billions
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -15,8 +16,7 @@ class TooManyValues(ValueError):
     """Raised for a file with more than MAX_VALUES values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A value and where it stands: ``start`` and ``end`` are character offsets of the value in the text.
 
     ``value`` is a scalar, a list of nodes or a dict of nodes. For a value below a key, ``line`` (from 1) and ``entry_start`` are

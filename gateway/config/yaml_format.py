@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from typing import Any
 
 import yaml
+from msgspec.structs import replace
 
 from gateway.base.errors import Problem, SettingsError
 from gateway.config.syntax_tree import Node, join_surrogates

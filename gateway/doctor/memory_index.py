@@ -6,13 +6,13 @@ import os
 import shlex
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import apsw
+from msgspec.structs import asdict
 
 from gateway.agents.memory_stores import NOBODY, OURS, index_file, open_memory
 from gateway.base.clock import SystemClock

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
+
+from msgspec import Struct
 
 from gateway.base.api_token import fresh_token
 from gateway.ledger.hooks import Hook
@@ -27,8 +28,7 @@ _NOBODYS: Final = secrets.token_hex(32)
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
+class Offered(Struct, frozen=True):
     """What a request offers as its credential: a token, or else a signature (hex) of its body."""
 
     token: bytes = b""

@@ -6,9 +6,10 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from agent.timing import Clock
 from gateway.hooks.credentials import Headers, Offered, has_signed, has_token, hash_of, new_secret, offered, signature_of
@@ -43,8 +44,7 @@ _UNAUTHORISED: Final = "this hook does not exist, or the credential is wrong"
 _HOW: Final = "Send the token in the header 'Authorization: Bearer TOKEN' or 'X-Homebody-Token', never in the address."
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(Struct, frozen=True):
     """A call whose head was checked. ``hook`` is None until a signature was: then ``expected`` is whose it must be."""
 
     hook: Hook | None
@@ -55,8 +55,7 @@ class Admitted:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """A call that is stored. ``repeated``: it was stored before, under the same id, and nothing was done now."""
 
     id: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from channels.messages import ChatAddress, Inbound
 from gateway.commands.table import parse
@@ -23,8 +24,7 @@ BOT_CONVERSATIONS: Final = 1000
 """Conversations in which messages of bots are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Authorised:
+class Authorised(Struct, frozen=True):
     """A message or an event of somebody who may speak."""
 
     inbound: Inbound

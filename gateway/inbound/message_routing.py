@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.taint import merged
 from channels.messages import Inbound
@@ -21,8 +23,7 @@ from gateway.settings.root import SettingsStore
 from gateway.turns.quoting import LONGEST_QUOTE, cut, name_of, one_line, quoted, unmarked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewMessage:
+class NewMessage(Struct, frozen=True, kw_only=True):
     """A message to store, with the ids of the context events that are told with it.
 
     ``copy_for`` is the agent of a copy: each further agent that answers the conversation gets one. With ``line`` it is no message but a

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from channels.messages import Inbound
 from gateway.ledger.values import clean

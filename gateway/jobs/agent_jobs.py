@@ -140,7 +140,7 @@ class AgentJobs:
 
     def _compared(self, job: Job, changes: dict[str, Any], context: ToolContext) -> Sequence[str]:
         """Return what a change would alter, line by line, and the job as it would be."""
-        wanted = NewJob(**{name: getattr(job, name) for name in NewJob.__dataclass_fields__} | changes)
+        wanted = NewJob(**{name: getattr(job, name) for name in NewJob.__struct_fields__} | changes)
         before, after = whole(job, self._zone, context.now), whole(wanted, self._zone, context.now)
         renamed = [f"New name: {wanted.name}"] if wanted.name != job.name else []
         return [*renamed, *after.split("\n"), "", "Before:", *before.split("\n")]

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.context.heartbeat_file import heartbeat_text
 from agent.context.workspace_files import HEARTBEAT
@@ -41,8 +43,7 @@ _ACCOUNT: Final = "schedule"
 Skipped = Literal["off", "nothing to do", "unreadable", "outside active hours", "quiet hours", "owner away", "busy", "waiting"]
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     """What is known of one agent's heartbeats. ``skipped`` is why the latest instant brought no request.
 
     ``stored`` is the latest instant that is in the ledger, by which the message of the next heartbeat is named.

@@ -6,10 +6,12 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from agent.timing import Clock
 from channels.messages import ChatAddress
@@ -48,8 +50,7 @@ _CHANGEABLE: Final = frozenset(field.name for field in fields(NewJob)) - {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(Struct, frozen=True):
     """Why a job cannot run, and the command that mends it."""
 
     reason: str

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway.ledger.job_rows import Job, LeftOut
 from gateway.schedules.schedule import Schedule, latest_until, next_after
@@ -16,8 +18,7 @@ NOT_RUNNING: Final = "Homebody was not running then, or the clock was set"
 UNSURE: Final = "the ledger is from a backup or was damaged, and does not know what happened after that"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """What becomes of a due job.
 
     ``fire`` is the instant that fires now, or None. ``missed``: the instant that was too late to be made up, about which the owner is

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, Protocol, get_args
+
+from msgspec import Struct
 
 from gateway.ledger.database import Database
 from gateway.ledger.thread import LedgerConnection
@@ -16,8 +17,7 @@ PREFIX: Final = "activation:"
 ActivationMode = Literal["mention", "always", "off"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activation:
+class Activation(Struct, frozen=True, kw_only=True):
     """When the agent answers in a group, who chose it (a person, as ``Actor.person`` names them) and when."""
 
     mode: ActivationMode

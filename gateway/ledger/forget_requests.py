@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gateway.ledger.database import Database
 from gateway.ledger.thread import LedgerConnection
@@ -14,8 +16,7 @@ PREFIX: Final = "forget:"
 """Of the names of these rows in ``meta``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetRequest:
+class ForgetRequest(Struct, frozen=True, kw_only=True):
     """Whose words are to be forgotten, where. ``phrase``: those that hold it; empty for all. ``session`` is where it was asked."""
 
     id: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway.ledger.database import Database
 from gateway.ledger.thread import LedgerConnection
@@ -15,8 +17,7 @@ PREFIX: Final = "heartbeat:"
 """Of the names of these rows in ``meta``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatState:
+class HeartbeatState(Struct, frozen=True, kw_only=True):
     """``last`` is the latest instant that was used, ``row`` its message in the inbox, ``failures`` how many failed before it in a row.
 
     ``day`` is the owner's date on which the present session of heartbeats began. ``away_told``: the owner was told of a pause.
@@ -55,7 +56,7 @@ class HeartbeatsPart:
         return None if found is None else _read(str(found[0]))
 
     async def put(self, agent: str, state: HeartbeatState) -> None:
-        written = {name: getattr(state, name) for name in HeartbeatState.__slots__} | {"last": state.last.isoformat()}
+        written = {name: getattr(state, name) for name in HeartbeatState.__struct_fields__} | {"last": state.last.isoformat()}
 
         def work(db: Database) -> None:
             query = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"

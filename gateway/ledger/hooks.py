@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Final, Literal, Protocol
 
+from msgspec import Struct
+from msgspec.structs import asdict, fields, replace
+
 from gateway.ledger.database import Database
 from gateway.ledger.thread import LedgerConnection
-from gateway.ledger.values import clean, flat, instant, stamp
+from gateway.ledger.values import clean, instant, stamp
 
 HookKind = Literal["prompt", "message"]
 """What a call becomes: a message for the agent, or a text that is sent as it is, without a model."""
@@ -28,8 +30,7 @@ COLUMNS = "id, name, agent, state, token_hash, secret, rules, created_at, change
 _LATEST_CALLS: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookRules:
+class HookRules(Struct, frozen=True, kw_only=True):
     """What becomes of a hook's calls.
 
     ``text`` is the instruction for the agent ("prompt") or the template that is sent ("message"). ``deliver`` is ``LATEST``,
@@ -51,8 +52,7 @@ class HookRules:
     burst: int = BURST
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
+class Hook(Struct, frozen=True, kw_only=True):
     """One hook. ``id`` is random and never used again.
 
     It has either a ``token_hash`` (SHA-256, hex) or the ``secret`` of its signatures.
@@ -69,8 +69,7 @@ class Hook:
     state: HookState = "active"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookCall:
+class HookCall(Struct, frozen=True, kw_only=True):
     """One call that was taken.
 
     ``state`` is that of its message in the inbox, or of its text in the outbox, or "held" or "kept" (see ``UnaskedLedger``). ``reason`` is
@@ -156,7 +155,7 @@ class HooksPart:
 
 def to_json(rules: HookRules) -> str:
     """Encode rules."""
-    return json.dumps(flat(rules), separators=(",", ":"))
+    return json.dumps(asdict(rules), separators=(",", ":"))
 
 
 def from_json(written: str) -> HookRules:

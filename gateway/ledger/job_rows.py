@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal, Protocol
+
+from msgspec import Struct
 
 from channels.messages import ChatAddress
 from gateway.ledger.rows import Arrival, InboxRow, NewOutbound
@@ -23,8 +24,7 @@ CATCH_UP: Final[dict[JobKind, timedelta]] = {"message": timedelta(hours=24), "pr
 """How late a missed instant is still made up, unless the job says otherwise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewJob:
+class NewJob(Struct, frozen=True, kw_only=True):
     """A job to add.
 
     ``schedule`` is as ``gateway.schedules.schedule.to_text`` writes it. ``zone`` names the time zone of a cron expression; "" follows the
@@ -57,8 +57,7 @@ class NewJob:
     sources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job(NewJob):
+class Job(NewJob, frozen=True, kw_only=True):
     """A stored job. ``id`` is five letters. ``next_at`` is None when it is paused or done; ``last_at`` is the latest instant that fired.
 
     ``changed_at`` is when people, or a pause, changed it last. ``reason`` says why it was paused or ended, "" when people did it.
@@ -90,8 +89,7 @@ class Job(NewJob):
         return CATCH_UP[self.kind] if self.catch_up_seconds is None else timedelta(seconds=self.catch_up_seconds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRun:
+class JobRun(Struct, frozen=True, kw_only=True):
     """One instant of a job and what came of it. ``at`` is when that was stored.
 
     ``until``: the last one of several instants that were left out for the same ``reason``. ``by_hand``: started by a person, so that
@@ -109,8 +107,7 @@ class JobRun:
     turn: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True, kw_only=True):
     """Instants from ``first`` to ``until`` that do not fire."""
 
     first: datetime
@@ -119,8 +116,7 @@ class LeftOut:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobStep:
+class JobStep(Struct, frozen=True, kw_only=True):
     """What to store when a job is due at ``due``, or when a person starts it (``by_hand``).
 
     ``named``: its message is named after the request for it, so that a repeat is "known" also while the run is at work.
@@ -147,8 +143,7 @@ class JobStep:
     skipped: tuple[datetime, datetime] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepResult:
+class StepResult(Struct, frozen=True, kw_only=True):
     """What came of a step. "changed": the job is not due any more, and nothing was stored. "busy": the run before it has not ended.
 
     "known": that instant has fired before. "refused": the platform refused its last messages for good, so it is paused for ``reason``.

@@ -6,9 +6,10 @@ import json
 import random
 import string
 from collections.abc import Sequence
-from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec.structs import asdict, fields
 
 from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition
@@ -19,7 +20,7 @@ from gateway.ledger.job_rows import Job, JobRun, JobStep, NewJob, RunResult, Ste
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.rows import UNSURE, NewOutbound
 from gateway.ledger.thread import LedgerConnection, NameCache
-from gateway.ledger.values import as_conversation, clean, flat, instant, stamp
+from gateway.ledger.values import as_conversation, clean, instant, stamp
 from memory.audience import Audience
 
 SCHEDULE_ACCOUNT: Final = "schedule"
@@ -351,7 +352,7 @@ def flat_job(job: NewJob) -> dict[str, Any]:
     """Return the columns of a job that people decide about."""
     details = {name: getattr(job, name) for name in _DETAILS}
     deliver = details["deliver"]
-    details["deliver"] = flat(deliver) if isinstance(deliver, ChatAddress) else deliver
+    details["deliver"] = asdict(deliver) if isinstance(deliver, ChatAddress) else deliver
     details["audience"] = [job.audience.kind, job.audience.key]
     values = {name: clean(getattr(job, name)) for name in ("agent", "name", "schedule", "zone", "asked_in")}
     return values | {"details": json.dumps(details, separators=(",", ":"))}

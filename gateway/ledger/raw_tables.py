@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gateway.ledger.wal import read_log
 
@@ -105,8 +106,7 @@ def _page_size(data: bytes) -> int:
     return size if _SMALLEST <= size <= _LARGEST and size & (size - 1) == 0 else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A row that was found."""
 
     values: dict[str, Any]

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import apsw
+from msgspec.structs import replace
 
 from gateway.ledger.backup import newest_copy
 from gateway.ledger.hooks import from_json

@@ -6,12 +6,13 @@ Nothing of it is sent, answered or fired until its owner releases it. Messages t
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import apsw
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gateway.base.atomic_file import sync
 from gateway.base.errors import StorageFailed
@@ -46,8 +47,7 @@ _COUNTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(Struct, frozen=True, kw_only=True):
     """What was taken out of its course: waiting ``messages``, ``replies``, ``unasked`` messages and ``questions``; and what is in force.
 
     ``jobs_due`` are jobs that were due since the backup: they are told and not fired. ``people`` may speak, ``hooks`` take calls.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final, Literal
+
+from msgspec import Struct, field
 
 from agent.tools.protocol import Effect
 from channels.messages import Button, ChatAddress, OutboundFile
@@ -41,8 +42,7 @@ RESTORED: Final = "held since the backup was restored"
 UNSURE: Final = (IN_DOUBT, RESTORED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class Arrival(Struct, frozen=True, kw_only=True):
     """A message to store. ``key`` and ``alias`` are two identities of it; ``payload`` is JSON that the ledger does not read.
 
     ``message`` is the platform's id. ``takes`` are the ids of the context events that are told with this message, which are then deleted.
@@ -69,8 +69,7 @@ class Arrival:
     result_of: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextEvent:
+class ContextEvent(Struct, frozen=True, kw_only=True):
     """A line that is told to the model with the next message of its conversation. ``sources``: where untrusted text in it comes from."""
 
     id: int
@@ -78,8 +77,7 @@ class ContextEvent:
     sources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewEvent:
+class NewEvent(Struct, frozen=True, kw_only=True):
     """A context event to store: a line for the next message of a conversation, with the ``sources`` of untrusted text in it."""
 
     conversation: ChatAddress
@@ -87,8 +85,7 @@ class NewEvent:
     sources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatMigration:
+class ChatMigration(Struct, frozen=True, kw_only=True):
     """A group whose platform gave it another id. ``former`` and ``present`` are the ids."""
 
     account: str
@@ -102,8 +99,7 @@ def message_uid(account: str, alias: str) -> str:
     return hashlib.sha256(f"{account}\0{alias}".encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InboxRow:
+class InboxRow(Struct, frozen=True, kw_only=True):
     """A received message. ``id`` grows in the order of arrival; ``attempts`` counts attempts to answer it, the running one included."""
 
     id: int
@@ -125,8 +121,7 @@ class InboxRow:
         return message_uid(self.account, self.alias)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """What became of a message. ``suspended``: its turn waits for an approval; ``stopped``: it was stopped before its end.
 
     ``replies`` are the texts of its turn, or of a command.
@@ -138,16 +133,14 @@ class Outcome:
     replies: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class Accepted(Struct, frozen=True, kw_only=True):
     """The result of storing messages: the new ones, and how many had a key that belonged to an older message."""
 
     rows: tuple[InboxRow, ...]
     renumbered: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(Struct, frozen=True, kw_only=True):
     """One answer in progress. ``attempt`` is 1 for the first, and 0 only after the gateway itself interrupted it.
 
     ``inbox`` are the rows of its messages, ``edited`` those of them whose text was changed while they waited. ``waited``: it is or was
@@ -165,16 +158,14 @@ class Turn:
     waited: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(Struct, frozen=True, kw_only=True):
     """What the end of a turn stored: the keys of the reply's chunks, and the new messages for other sessions."""
 
     keys: tuple[str, ...]
     rows: tuple[InboxRow, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolRecord:
+class ToolRecord(Struct, frozen=True, kw_only=True):
     """How far one tool call of a turn got. "unknown": it was running when the process died, and must not be repeated blindly."""
 
     turn: str
@@ -186,8 +177,7 @@ class ToolRecord:
     result_ref: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewApproval:
+class NewApproval(Struct, frozen=True, kw_only=True):
     """A question to an owner about one tool call. ``id`` follows from the turn and the call, so that a repeat asks once.
 
     ``round`` is 1, and one more each time that the same call has to be asked about again. ``session`` is the session key, ``transcript``
@@ -207,8 +197,7 @@ class NewApproval:
     expires: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval(NewApproval):
+class Approval(NewApproval, frozen=True, kw_only=True):
     """A question that was asked, and its decision. ``always``: the owner's yes holds for calls like it from now on."""
 
     turn: str | None
@@ -220,8 +209,7 @@ class Approval(NewApproval):
     decided_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class Decided(Struct, frozen=True, kw_only=True):
     """The result of a decision. ``changed`` is False when the question was not open any more; ``resumed``: its turn runs again."""
 
     approval: Approval
@@ -229,8 +217,7 @@ class Decided:
     resumed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unasked:
+class Unasked(Struct, frozen=True, kw_only=True):
     """What is known of a message that nobody asked for. ``source`` is what it comes from, such as ``job:abcde``; ``name`` is for people.
 
     ``rule`` decides when it is sent. One that does not ``count`` has no part in the number of a day.
@@ -243,8 +230,7 @@ class Unasked:
     counts: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnaskedRow:
+class UnaskedRow(Struct, frozen=True, kw_only=True):
     """A message that nobody asked for and that was not sent: ``held`` until quiet hours end, or ``kept`` beyond the number of a day.
 
     ``chunks`` is how many messages it becomes, ``text`` the beginning of the first, ``since`` when it was made.
@@ -261,8 +247,7 @@ class UnaskedRow:
     since: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptMessages:
+class KeptMessages(Struct, frozen=True, kw_only=True):
     """How many messages of one agent were kept on one of the owner's days, beyond the number of a day. ``over``: no more will be."""
 
     agent: str
@@ -271,8 +256,7 @@ class KeptMessages:
     over: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewOutbound:
+class NewOutbound(Struct, frozen=True, kw_only=True):
     """One chunk to send. After ``ttl`` it is not sent any more but listed in a notice; None means a week.
 
     With an ``enclosure`` the text is its caption, and may be empty. A chunk with a ``key`` (25 characters at most) is queued once, however
@@ -290,8 +274,7 @@ class NewOutbound:
     unasked: Unasked | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxRow:
+class OutboxRow(Struct, frozen=True, kw_only=True):
     """One chunk. ``doubts`` counts the attempts that may or may not have arrived."""
 
     id: int
@@ -313,8 +296,7 @@ class OutboxRow:
     """It is a notice of expired chunks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueChunks:
+class DueChunks(Struct, frozen=True, kw_only=True):
     """Chunks to send now, the time of the next one (None: nothing waits), and how many expired just now."""
 
     due: list[OutboxRow]
@@ -324,8 +306,7 @@ class DueChunks:
     """The addresses of the conversations whose chunks expired."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairingRequest:
+class PairingRequest(Struct, frozen=True, kw_only=True):
     """A stranger's pairing request."""
 
     channel: str
@@ -338,8 +319,7 @@ class PairingRequest:
     expires: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invitation:
+class Invitation(Struct, frozen=True, kw_only=True):
     """A one-time code that makes its sender an owner. Only its hash is stored. ``by`` is the sender who used it."""
 
     channel: str
@@ -349,8 +329,7 @@ class Invitation:
     by: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovedSender:
+class ApprovedSender(Struct, frozen=True, kw_only=True):
     """A sender approved by the owner. ``conversation`` is where they asked."""
 
     channel: str
@@ -362,16 +341,14 @@ class ApprovedSender:
     approved_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
+class Marks(Struct, frozen=True, kw_only=True):
     """Figures that differ once something changed: in what waits, is answered, goes out or is held; and in what was spent."""
 
     queues: tuple[object, ...] = ()
     costs: tuple[object, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class Tally(Struct, frozen=True, kw_only=True):
     """Counts for a status line."""
 
     waiting: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from gateway.ledger.database import Database
 from gateway.ledger.thread import LedgerConnection, NameCache
@@ -15,8 +16,7 @@ _ALLOWED, _NOTED = "allowed:", "noted:"
 """Prefixes of rows in ``meta``: an allowance (its value is the turn that uses it), and something that happened today."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewCall:
+class NewCall(Struct, frozen=True, kw_only=True):
     """A model call about to be made, with the most it can use. ``day`` is the owner's date; ``usd`` is None when no price is known.
 
     ``origin`` is who or what started the turn that makes it, and is empty outside of turns; ``source`` is the job, webhook or
@@ -34,8 +34,7 @@ class NewCall:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class Limit(Struct, frozen=True, kw_only=True):
     """A limit on one day's calls: those of the same agent, session or source (``same`` names the columns), in the background, or all.
 
     Calls of a session are counted with those of all sub-agents that came of it. With ``within``, a session's key, only those count.
@@ -56,8 +55,7 @@ class Limit:
         return max(of_tokens, of_usd)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reserved:
+class Reserved(Struct, frozen=True, kw_only=True):
     """The result of a reservation: the call's row, or the limit it could exceed. ``shares`` of each limit are used with this call."""
 
     row: int | None
@@ -65,8 +63,7 @@ class Reserved:
     shares: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class Spent(Struct, frozen=True, kw_only=True):
     """What a call used. ``cost`` is in USD; ``estimated``: tokens or price are our estimate, not the provider's figure."""
 
     input: int = 0
@@ -77,8 +74,7 @@ class Spent:
     estimated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageRow:
+class UsageRow(Struct, frozen=True, kw_only=True):
     """What one agent used on one day of one model, or for one origin or source: that is its ``name``.
 
     ``unpriced`` counts calls without a cost, ``open`` those never settled, ``estimated`` those whose tokens or price are our estimate.
@@ -98,8 +94,7 @@ class UsageRow:
     estimated: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpentOn:
+class SpentOn(Struct, frozen=True, kw_only=True):
     """What a session used on one day, in the background or not, for one source.
 
     ``top`` is the session that its sub-agents belong to; else itself.
@@ -115,8 +110,7 @@ class SpentOn:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedCall:
+class RecordedCall(Struct, frozen=True, kw_only=True):
     """One call that was booked with the provider's figures."""
 
     at: datetime
@@ -249,7 +243,7 @@ class SpendingPart:
         )
         found: list[Any] = await self._connection.run(lambda db: db.execute(query, (since,)).fetchall())
         return [
-            UsageRow(**dict(zip(UsageRow.__slots__, row, strict=True)))  # the columns are in the order of the fields
+            UsageRow(**dict(zip(UsageRow.__struct_fields__, row, strict=True)))  # the columns are in the order of the fields
             for row in found
         ]
 

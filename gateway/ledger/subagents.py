@@ -7,9 +7,10 @@ session that started it was told the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from gateway.ledger.database import Database
 from gateway.ledger.inbox import add_event, take
@@ -30,8 +31,7 @@ no more, or it was sent too many messages.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewSubAgent:
+class NewSubAgent(Struct, frozen=True, kw_only=True):
     """A sub-agent to start. ``name`` names the call that starts it, so that a repeat of the call starts no other; ``id`` follows from it.
 
     ``parent`` is the key of the session that starts it and is told the result. ``request`` names the turn of the message from which it all
@@ -51,8 +51,7 @@ class NewSubAgent:
     usd: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubAgent(NewSubAgent):
+class SubAgent(NewSubAgent, frozen=True, kw_only=True):
     """A sub-agent. ``messages`` counts what it was sent, its task included. One that is ``archived`` can be asked no more."""
 
     state: SubAgentState
@@ -63,8 +62,7 @@ class SubAgent(NewSubAgent):
     archived: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentToSubAgent:
+class SentToSubAgent(Struct, frozen=True, kw_only=True):
     """The result of a start or a message: the sub-agent, and the row to hand out, which is None if it was stored before; or why not."""
 
     subagent: SubAgent | None = None
@@ -72,8 +70,7 @@ class SentToSubAgent:
     obstacle: Obstacle | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoppedSubAgents:
+class StoppedSubAgents(Struct, frozen=True, kw_only=True):
     """The sub-agents that were stopped, parents before their children, and the rows of messages to hand out that tell of it."""
 
     subagents: tuple[SubAgent, ...]
@@ -332,7 +329,7 @@ def _below(db: Database, session: str) -> list[SubAgent]:
 def read_subagent(found: Any) -> SubAgent:
     """Read a sub-agent, selected as ``COLUMNS``."""
     *same, state, reason, messages, created_at, ended_at, archived = found
-    names = NewSubAgent.__slots__
+    names = NewSubAgent.__struct_fields__
     return SubAgent(
         **dict(zip(names, same, strict=True)),
         state=state,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import apsw
+from msgspec import Struct
 
 HEADER: Final = 32
 FRAME_HEADER: Final = 24
@@ -88,8 +89,7 @@ def _summed(data: bytes, sums: tuple[int, int], *, swap: bool) -> tuple[int, int
     return first, second
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """The mark of an open ledger: the ``name`` stored in its log, and how many frames were committed under which salts."""
 
     name: str

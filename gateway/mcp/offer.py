@@ -9,8 +9,10 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import asdict
 
 MOST_TOOLS: Final = 500
 """Tools of one server; the others are left out."""
@@ -21,8 +23,7 @@ DEEPEST_SCHEMA: Final = 20
 LONGEST_NAME: Final = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolOffer:
+class ToolOffer(Struct, frozen=True, kw_only=True):
     """One tool. ``name`` is what the server calls it. The last three are what it says of itself, and not to be believed by themselves."""
 
     name: str
@@ -38,8 +39,7 @@ class ToolOffer:
         return _digest(asdict(self))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(Struct, frozen=True, kw_only=True):
     """All that a server offers. ``left_out`` has the tools that cannot be used, each with the reason. ``title`` is its own name."""
 
     tools: tuple[ToolOffer, ...] = ()
@@ -59,7 +59,8 @@ class Offer:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return asdict(self)
+        written: dict[str, Any] = to_builtins(self)
+        return written
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Offer:
@@ -73,8 +74,7 @@ class Offer:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """What a server offers otherwise than it was approved."""
 
     added: tuple[str, ...] = ()

@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import StorageFailed
@@ -24,8 +26,7 @@ _VERSION: Final = 1
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
+class Pin(Struct, frozen=True, kw_only=True):
     """What was approved of a server. ``waiting`` is its newest offer, where that differs; ``legacy`` whether it speaks an old protocol."""
 
     identity: str

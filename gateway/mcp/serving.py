@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """One tool that is offered. ``arguments`` is a JSON Schema; ``writes`` says that a call changes something."""
 
     name: str
@@ -30,8 +30,7 @@ class Offer:
     writes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """The result of a call. ``untrusted`` names the sources of text in it that is not the owner's."""
 
     text: str

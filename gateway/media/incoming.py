@@ -6,9 +6,10 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, cast
+
+from msgspec import Struct, field
 
 from agent.context.session_context import SessionContext
 from agent.errors import InvalidImage, WorkspaceFileError
@@ -40,8 +41,7 @@ PICTURE_BYTES: Final = 5_000_000
 """Total bytes of pictures in one message, because model requests have a maximum size."""
 
 
-@dataclass(slots=True)
-class StoredFiles:
+class StoredFiles(Struct):
     """The result for a message's files: a text line for each (with quoted text), the pictures for the model, and the taint of both.
 
     ``spoken`` are the recordings that are the sender's own words, and their texts; ``echoes`` are texts to show in the chat.

@@ -10,10 +10,12 @@ import secrets
 import shutil
 import threading
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.fault_injection import point
 from channels.messages import OutboundFile
@@ -31,8 +33,7 @@ ORPHANED_AFTER: Final = 86_400.0 * 2
 """Seconds after which an unreferenced copy cannot belong to an unfinished turn any more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(Struct, frozen=True, kw_only=True):
     """A file attached to a turn's reply."""
 
     enclosure: OutboundFile

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+
+class Recording(Struct, frozen=True, kw_only=True):
     """A recording, and for which agent and session key it is transcribed. ``seconds`` is None where its headers do not say."""
 
     data: bytes
@@ -17,8 +17,7 @@ class Recording:
     session: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transcript:
+class Transcript(Struct, frozen=True, kw_only=True):
     """What was said, or in ``trouble`` why that is not known, with what mends it. ``echo``: show people the text."""
 
     text: str = ""

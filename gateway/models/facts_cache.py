@@ -9,10 +9,11 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
+
+from msgspec.structs import asdict
 
 from agent.messages import FailureKind
 from agent.models.middleware.key_health import KeyTrouble

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.errors import AgentError
 from agent.models.catalog.discovery import find_local, served
@@ -40,8 +42,7 @@ LOOK_AGAIN_SECONDS = 30.0
 """Seconds between searches for a local server while no model is configured."""
 
 
-@dataclass(frozen=True, slots=True)
-class _WithFallbacks:
+class _WithFallbacks(Struct, frozen=True):
     """A first choice with its fallbacks, and the keys that there were when it was built."""
 
     model: Model

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from random import Random
+
+from msgspec import Struct
 
 from agent.models.adapter_factory import build_adapter
 from agent.models.catalog.model_selection import ResolvedModel
@@ -21,8 +22,7 @@ from gateway.budget.budget_guard import BudgetGuard
 from gateway.budget.budgeted_calls import BudgetMiddleware
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackParts:
+class StackParts(Struct, frozen=True, kw_only=True):
     """What middleware is made with.
 
     ``keys`` gives the keys of a model as they are now; ``keeps_order`` says whether the owner put a provider's keys in an order;

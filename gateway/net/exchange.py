@@ -5,11 +5,11 @@ from __future__ import annotations
 import mimetypes
 import ssl
 import zlib
-from dataclasses import replace
 from email.message import Message
 from typing import Final
 
 import httpcore2
+from msgspec.structs import replace
 
 from agent.errors import FetchFailed
 from agent.tools.web.fetch_protocol import Fetched, FetchRequest

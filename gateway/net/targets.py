@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Final
 from urllib.parse import quote, urljoin
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.errors import FetchRefused
 from gateway.net.addresses import IPAddress, parsed
@@ -35,8 +37,7 @@ _PATH_KEPT: Final = "%/:@!$&'()*+,;=~-._?[]"
 _OWN_HINT: Final = "only the owner can allow a host of the own network: tools.web.fetch.allowHosts"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """A URL that may be asked for, in pieces. ``host`` is a name in ASCII or an address; ``path`` includes the query.
 
     ``own`` says that the owner allowed this host and port, wherever it is.

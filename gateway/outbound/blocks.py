@@ -13,8 +13,10 @@ import contextlib
 import logging
 import random as system_random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent import no_reply
 from agent.errors import TranscriptWriteError
@@ -183,8 +185,7 @@ class Blocks:
 _NO_ANSWERS = frozenset({"cut", "cancelled", "error", "overflow"})
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A block to send. ``place``: its entry's index in the turn; ``begins``: whether it is the first of an answer."""
 
     place: str

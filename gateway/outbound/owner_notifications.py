@@ -7,9 +7,10 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from channels.messages import API, CLIENT_CHANNELS, ChatAddress
 from gateway.agents.running_agent import RunningAgent

@@ -6,8 +6,10 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent import no_reply
 from agent.messages import FailureKind
@@ -84,8 +86,7 @@ LONGEST: Final = 160
 _WORD: Final = "reply_to"
 
 
-@dataclass(frozen=True, slots=True)
-class Tagged:
+class Tagged(Struct, frozen=True):
     """A reply without its tags. ``current`` and ``target`` come from the last tag."""
 
     text: str

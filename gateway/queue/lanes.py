@@ -6,17 +6,17 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Struct, field
 
 Item = TypeVar("Item")
 Ending = Literal["stop", "drain", "interrupt"]
 
 
-@dataclass(slots=True, eq=False)
-class Ticket(Generic[Item]):
+class Ticket(Struct, Generic[Item], eq=False):
     """An item that runs. ``ending`` says why it was cancelled: by its owner, by the gateway closing, or for a newer message."""
 
     session: str
@@ -24,8 +24,7 @@ class Ticket(Generic[Item]):
     ending: Ending | None = None
 
 
-@dataclass(slots=True)
-class _Lane(Generic[Item]):
+class _Lane(Struct, Generic[Item]):
     waiting: deque[Item] = field(default_factory=deque)
     running: Ticket[Item] | None = None
     task: asyncio.Task[None] | None = None

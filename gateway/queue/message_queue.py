@@ -11,9 +11,10 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from agent.timing import Clock
 from channels.messages import ChatAddress
@@ -38,8 +39,7 @@ SHORT = 4096
 """Characters of a payload up to which a message may be kept in memory while it waits."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedMessage:
+class QueuedMessage(Struct, frozen=True):
     """A message that waits in a lane: its row and where it came from. Its text stays in the ledger until its turn comes.
 
     ``group_key`` is empty for one that is dealt with alone, such as a command. ``plain`` is one of text only. ``at`` is when it was put
@@ -59,8 +59,7 @@ class QueuedMessage:
     message: RoutedMessage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """How messages of one session queue. Times are in seconds."""
 
     mode: QueueMode
@@ -306,8 +305,7 @@ class InvalidQueueChoice(ValueError):
     """Raised for words that ``/queue`` does not know."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueChoice:
+class QueueChoice(Struct, frozen=True):
     """What was chosen; None is left to the settings."""
 
     mode: QueueMode | None = None

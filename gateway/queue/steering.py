@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
+
+from msgspec import Struct, field
 
 from agent.loop.turn import ExtraMessage, SteeringSource, Turn
 from agent.messages import UserMessage
@@ -18,8 +19,7 @@ from gateway.routing.routed_message import RoutedMessage
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class RunningTurn:
+class RunningTurn(Struct, eq=False):
     """The turn that runs in a session. ``items`` are the messages it began with, ``steered`` those that joined it."""
 
     session: str

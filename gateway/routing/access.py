@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from agent.tool_settings import ToolRules
 from channels.messages import ChatAddress, Sender
@@ -25,8 +26,7 @@ WELCOME_OWNER: Final = "We are paired: I take you for my owner here. What can I 
 LOCAL_PERSON: Final = "owner"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
+class Actor(Struct, frozen=True, kw_only=True):
     """A person who has access, and their rights.
 
     ``person`` is their name in ``session.identityLinks``, or ``channel-id``. An owner has all rights and access to the owner's
@@ -44,23 +44,20 @@ class Actor:
         return self.role == "owner"
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(Struct, frozen=True):
     """The sender has access."""
 
     actor: Actor
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """An unknown sender: reply with ``text``, which contains the pairing ``code``, and do nothing else."""
 
     code: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(Struct, frozen=True):
     """The message is ignored without a reply. ``overheard``: it would have been accepted had it mentioned the agent."""
 
     reason: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from channels.messages import ChatAddress
 from gateway.ledger.activations import Activation, ActivationLedger, ActivationMode

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from agent.tools.protocol import Origin
 from gateway.routing.access import LOCAL_PERSON, Actor
@@ -14,8 +16,7 @@ ISOLATED: Final = frozenset({"job", "hook", "sub", "heartbeat"})
 """The third part of the keys of isolated sessions, such as ``agent:main:job:abcde``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Automation:
+class Automation(Struct, frozen=True, kw_only=True):
     """Why a message exists that no person wrote, and the rules of its turn.
 
     ``name`` is the job's, hook's or sub-agent's name, for people and for the head of the message. ``source`` is its id, such as

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, fields
 
 from agent.tools.protocol import Origin
 from channels.messages import Attachment, Inbound, Sender
 from gateway.commands.table import ParsedCommand, parse_with_triggers
 from gateway.ledger.rows import Arrival, InboxRow
-from gateway.ledger.values import as_conversation, flat
+from gateway.ledger.values import as_conversation
 from gateway.routing import automation as automations
 from gateway.routing.access import Actor
 from gateway.routing.automation import Automation
@@ -27,8 +29,7 @@ _ACTOR = tuple(field.name for field in fields(Actor))
 _ORIGINS: dict[str, Origin] = {"owner": "owner", "peer": "guest", "group": "group"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceivedMessage:
+class ReceivedMessage(Struct, frozen=True, kw_only=True):
     """A message as it is stored in a row. ``route`` is None if no agent could receive it.
 
     ``before`` is what was said in its group before it, and ``context_events`` are the lines of the context events that are told with
@@ -44,8 +45,7 @@ class ReceivedMessage:
     automation: Automation | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoutedMessage:
+class RoutedMessage(Struct, frozen=True, kw_only=True):
     """A stored message with its row, sender and route.
 
     ``command`` is the command that it is, if any, for an agent with these ``triggers`` (see ``command_for``). One that no person
@@ -101,14 +101,14 @@ def encode_message(
         "asides": list(asides),
         "inbound": {
             **{name: getattr(inbound, name) for name in (*_PLAIN, *_LATER)},
-            "attachments": [flat(attachment) for attachment in inbound.attachments],
-            "conversation": {name: value for name, value in flat(inbound.conversation).items() if value is not None},
-            "sender": flat(inbound.sender),
+            "attachments": [asdict(attachment) for attachment in inbound.attachments],
+            "conversation": {name: value for name, value in asdict(inbound.conversation).items() if value is not None},
+            "sender": asdict(inbound.sender),
             "at": inbound.at.isoformat(),
             "hints": dict(inbound.hints),
         },
-        "actor": flat(actor),
-        "route": None if route is None else flat(route) | {"audience": flat(route.audience)},
+        "actor": asdict(actor),
+        "route": None if route is None else asdict(route) | {"audience": asdict(route.audience)},
     }
     if aside_sources:
         written["asideSources"] = list(aside_sources)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from channels.messages import API, ChatAddress, Inbound
 from gateway.base.errors import UsageError, unknown_agent
@@ -25,8 +27,7 @@ _LONGEST_KEY = 80
 _MARK = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(Struct, frozen=True, kw_only=True):
     """Where a message goes. ``audience`` is who can read the session."""
 
     agent: str
@@ -34,8 +35,7 @@ class Route:
     audience: Audience
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleVerdict:
+class RuleVerdict(Struct, frozen=True, kw_only=True):
     """The evaluation of one rule for a conversation. ``why`` says how specific it is, or why it does not match."""
 
     place: int
@@ -292,8 +292,7 @@ TIERS = ("topic", "peer", "guild", "team", "account", "any account")
 """How near a rule may be, the nearest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """How specifically a rule matches a conversation (0 is most specific), or None and why it does not match."""
 
     tier: int | None

@@ -7,11 +7,13 @@ import logging
 import os
 import random
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.errors import CommandRefused
 from agent.timing import Clock
@@ -43,8 +45,7 @@ _ID: Final = "abcdefghjkmnpqrstuvwxyz23456789"
 _SHELL: Final = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentFacts:
+class AgentFacts(Struct, frozen=True, kw_only=True):
     """What an agent's commands go by; the functions return what the settings say now."""
 
     id: str

@@ -12,9 +12,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
+
+from msgspec import Struct, field
 
 from agent.timing import Clock
 from gateway.base.errors import HomebodyError
@@ -52,8 +53,7 @@ class NotStarted(HomebodyError):
         self.file = file
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
+class Exit(Struct, frozen=True, kw_only=True):
     """How a command ended. ``code`` or ``signal`` is set, neither when it is not known.
 
     ``reason`` is why it was ended, "" when it ended by itself; "lost": the runner process or the command's keeper died, and nobody saw the
@@ -68,8 +68,7 @@ class Exit:
     cpu: float = 0.0
 
 
-@dataclass(slots=True, eq=False)
-class Process:
+class Process(Struct, eq=False):
     """A command that was handed to the runner. Its output must be read with ``chunks``, or it stands still."""
 
     number: int

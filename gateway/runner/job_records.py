@@ -10,10 +10,11 @@ import contextlib
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
+
+from msgspec.structs import asdict, replace
 
 from agent.tools.command_runner import JobState
 from agent.tools.workspace_changes import FolderId

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.taint import merged
 from agent.timing import Clock
@@ -31,8 +33,7 @@ SHOWN_CHARS: Final = 120
 _NO_INPUT: Final = "this command takes no input: start it with background or pty"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobHome:
+class JobHome(Struct, frozen=True, kw_only=True):
     """What a job needs of those who list it.
 
     ``over`` is called when it has ended, ``written`` before anybody is told so, ``in_background`` when it goes on there.

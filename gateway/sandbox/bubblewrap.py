@@ -12,7 +12,8 @@ import os
 import socket
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gateway.sandbox import command, landlock, places
 from gateway.sandbox.limits import rlimits
@@ -23,8 +24,7 @@ _SHARED_MEMORY = 64 << 20
 _TMP = "/tmp"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bubblewrap:
+class Bubblewrap(Struct, frozen=True, kw_only=True):
     """What the installed program can do on this machine.
 
     ``version`` is such as (0, 8, 0). ``nested`` says that it can forbid further user namespaces (otherwise the filter of system

@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Self
+
+from msgspec import Struct, field
 
 from gateway.sandbox import canaries, restrict
 from gateway.sandbox.protocol import Access, Confined, Request
@@ -28,8 +29,7 @@ _LONGEST = 60.0
 Confine = Callable[[Request], Awaitable[Confined]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class Findings(Struct, frozen=True, kw_only=True):
     """What the canaries saw, by their names; "" is nothing. ``error`` says why they could not be run at all."""
 
     seen: dict[str, str] = field(default_factory=dict)

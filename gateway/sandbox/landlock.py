@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gateway.sandbox import command, places
 from gateway.sandbox.limits import rlimits
@@ -35,8 +36,7 @@ _FACTS = ("cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "ver
 """Files of /proc about the machine. The folders of the processes stay closed: they show what others run, and with what."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Landlock:
+class Landlock(Struct, frozen=True, kw_only=True):
     """Landlock in the version that the kernel of this machine has."""
 
     version: int

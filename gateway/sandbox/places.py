@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from glob import glob
+
+from msgspec import Struct
 
 from gateway.sandbox.command import below
 
@@ -31,8 +32,7 @@ _MOST_LINKS = 40
 _NOT_READABLE = ("/", "/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "/root", "/home")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class Places(Struct, frozen=True, kw_only=True):
     """What the sandbox of one agent is given of the machine.
 
     ``readable`` are further files and folders that may be read, ``writable`` those that may be written to as well. ``hidden`` are those

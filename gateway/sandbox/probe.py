@@ -13,7 +13,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway.sandbox import landlock, restrict
 from gateway.sandbox.bubblewrap import Bubblewrap
@@ -27,8 +29,7 @@ _INSTALL = {"debian": "apt install bubblewrap", "fedora": "dnf install bubblewra
 DOCS = "docs/confinement.md"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class Tried(Struct, frozen=True, kw_only=True):
     """What came of trying one means. ``reason`` and ``hint`` say why it is missing, or what it lacks here."""
 
     works: bool

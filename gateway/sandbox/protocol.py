@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 from gateway.base.errors import HomebodyError
 
@@ -15,8 +16,7 @@ Access = Literal["rw", "ro", "none"]
 """What a command may do with the workspace: read and write it, read it, or not see it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """What one command may use. Memory, processor time and file size count for each of its processes; ``processes`` for all of them."""
 
     memory_bytes: int = 4 << 30
@@ -27,8 +27,7 @@ class Limits:
     open_files: int = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """One command that is to run confined.
 
     ``argv`` is run without a shell (a shell command is ``("/bin/sh", "-c", text)``). ``cwd`` and ``workspace`` are absolute
@@ -51,8 +50,7 @@ class Request:
     readable: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LandlockRules:
+class LandlockRules(Struct, frozen=True, kw_only=True):
     """A Landlock ruleset as the kernel takes it; the bits are those of ``linux/landlock.h``.
 
     ``fs``, ``net`` and ``scoped`` are what is handled, so refused unless a rule allows it. ``paths`` holds (path, rights).
@@ -64,8 +62,7 @@ class LandlockRules:
     paths: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confined:
+class Confined(Struct, frozen=True, kw_only=True):
     """What to execute, and what to apply to the child between fork and exec. ``gateway/sandbox/restrict.py: apply`` does all of it.
 
     ``argv[0]`` is an absolute path, ``env`` the whole environment and ``cwd`` the folder to start in. ``files`` are contents that
@@ -100,8 +97,7 @@ class Confined:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Standing(Struct, frozen=True, kw_only=True):
     """How an agent's commands are confined.
 
     ``reason`` says why it is no better; ``hint`` what would mend that. Not ``usable``: the settings ask for a means that does not work

@@ -11,10 +11,11 @@ import subprocess
 import tempfile
 import weakref
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent.tool_settings import ExecSettings
 from agent.tools.protocol import Origin

@@ -10,7 +10,8 @@ import errno
 import platform
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_* of linux/audit.h
 _LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06  # linux/bpf_common.h
@@ -159,8 +160,7 @@ REFUSED = tuple(name for name in NUMBERS if name not in {*_ABSENT, *_SIGNALS, *_
 """Calls that fail with EPERM, whatever their arguments."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilterOptions:
+class FilterOptions(Struct, frozen=True, kw_only=True):
     """What depends on the rest of the confinement.
 
     ``families``: which sockets may be made. ``namespaces``: whether the command has its own processes and shared memory; without,

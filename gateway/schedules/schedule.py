@@ -8,13 +8,13 @@ forward, and one that comes twice is due once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
+from msgspec import Struct
 
 from gateway.base.errors import ScheduleError
 
@@ -26,23 +26,20 @@ _LOOKBACK: Final = (timedelta(hours=3), timedelta(days=2), timedelta(days=70), t
 """How far back ``latest_until`` looks, one after the other: a frequent schedule has a hit near by, so none needs many steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+class At(Struct, frozen=True):
     """Once, at ``instant`` (UTC)."""
 
     instant: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
+class Every(Struct, frozen=True):
     """At ``anchor`` (UTC) plus every multiple of ``seconds``, without the anchor itself. Clock changes make no difference."""
 
     seconds: int
     anchor: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Cron:
+class Cron(Struct, frozen=True):
     """A cron expression of five fields, evaluated in ``zone``. Made by ``cron``, which checks it."""
 
     expression: str

@@ -8,11 +8,12 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
 
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage, begins_turn
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, InvalidEntry, Opened, Pinned, Said, decode
@@ -23,8 +24,7 @@ from gateway.sessions.store import SessionStore
 from gateway.sessions.transcript_reader import first_entries
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A session on disk. ``record`` is set if it is the current one of its key."""
 
     agent: str

@@ -12,17 +12,18 @@ import json
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from agent import fault_injection
 from gateway.base.atomic_file import sync, write_synced
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRecord:
+class SessionRecord(Struct, frozen=True, kw_only=True):
     """One session. Instants have a zone.
 
     ``address`` is the conversation that it last spoke with. ``greeted`` says that its owner was told of the fresh start.

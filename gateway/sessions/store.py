@@ -11,11 +11,12 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent.timing import Clock
 from agent.transcript.entries import InvalidEntry, Opened, decode

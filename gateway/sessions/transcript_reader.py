@@ -12,10 +12,11 @@ import zlib
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import IO, Final, cast
+
+from msgspec import Struct, field
 
 from agent.transcript.entries import Compacted, Entry, InvalidEntry, TurnEnded, decode
 from gateway.base.errors import StorageFailed
@@ -34,8 +35,7 @@ _HEAD: Final = re.compile(rb'\{"v":\d+,"kind":"([a-z_]+)","id":"([^"]*)"')
 _HEAD_BYTES: Final = 512
 
 
-@dataclass(slots=True)
-class _Places:
+class _Places(Struct):
     """Where the shown lines of a file begin, and which of them are compactions.
 
     ``end`` is how far it was looked at, ``stamp`` tells the file from another one.

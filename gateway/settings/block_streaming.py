@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import Field
 
 from agent.section import Section
@@ -83,8 +84,7 @@ class BlockStreaming(Section):
     """A pause between blocks on chat platforms."""
 
 
-@dataclass(frozen=True, slots=True)
-class Manner:
+class Manner(Struct, frozen=True):
     """How an agent's text is sent in one conversation.
 
     ``least``: minimum length of a finished answer, in characters. ``limits``: length of a block of an unfinished one.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Final
+
+from msgspec import Struct
 
 from agent.tools.command_line import plain_words
 
@@ -50,8 +51,7 @@ def _without_version(program: str) -> str:
     return re.sub(r"[-.\d]+$", "", PurePosixPath(program).name)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandPattern:
+class CommandPattern(Struct, frozen=True):
     """The words of a pattern, each as a regular expression; ``wild`` holds the places of those with wildcards."""
 
     words: tuple[re.Pattern[str], ...]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
+from msgspec import Struct
 from pydantic import AfterValidator, Field, model_validator
 
 from agent.section import Section
@@ -83,8 +83,7 @@ class UnaskedSettings(Section):
         return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnaskedRule:
+class UnaskedRule(Struct, frozen=True, kw_only=True):
     """When messages are sent that nobody asked for. ``zone`` is the owner's; ``per_day`` None means any number."""
 
     zone: ZoneInfo

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zlib import crc32
 
+from msgspec import Struct, field
 from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr
 
 from agent.section import Section
@@ -111,8 +111,7 @@ class PluginsSettings(Section):
     """Settings of memories from other packages, by name; see their documentation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentProfile:
+class AgentProfile(Struct, frozen=True, kw_only=True):
     """The effective settings of one agent: its entry merged over the defaults. ``workspace`` is absolute.
 
     ``tools``: layers of tool rules; each can only restrict further. ``exec``: how its commands run. ``subagents``: limits of those that

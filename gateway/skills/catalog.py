@@ -10,10 +10,11 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, SecretStr
 from pydantic.alias_generators import to_snake
 
@@ -39,8 +40,7 @@ State: TypeAlias = Literal["ready", "unapproved", "changed", "needs", "off", "hi
 """``changed``: approved, but not as it is now. ``hidden``: one of the same name goes before it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skill:
+class Skill(Struct, frozen=True, kw_only=True):
     """One skill that was found. ``reason`` says why it is not ready, ``hint`` what to do; both empty for one that is.
 
     ``folder`` is absolute, without links above the skill. ``header`` is None, and ``digest`` "", for a broken one.
@@ -63,8 +63,7 @@ class Skill:
         return self.state in {"ready", "needs", "off", "hidden"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     stamp: Stamp
     content: Content
     header: Header | None
@@ -259,16 +258,14 @@ def _for(agent: str, settings: Settings, place: Place) -> str:
 _SYSTEMS: Final = {"macos": "darwin", "windows": "win32"}
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """One thing that is missing: what, and what to do."""
 
     what: str
     hint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """What requirements are checked against, for one agent."""
 
     settings: Settings

@@ -10,9 +10,10 @@ import os
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from agent.errors import InvalidSkill
 
@@ -30,8 +31,7 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_
 Stamp: TypeAlias = "tuple[tuple[str, int, int, int, int, int], ...]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class Content(Struct, frozen=True, kw_only=True):
     """The files of a skill at one moment. ``digest`` is of names, contents and whether they can be executed.
 
     ``text`` is SKILL.md. Not ``settled``: a file changed so recently that its next change might keep the stamp.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.errors import RequestRefused
 from agent.tools.protocol import ToolContext
@@ -13,8 +14,7 @@ from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import agent_of
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(Struct, frozen=True):
     """The turn that asks. ``model`` is the one that answers it."""
 
     agent: RunningAgent

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from channels.messages import ChatAddress
-from gateway.ledger.values import as_conversation, flat
+from gateway.ledger.values import as_conversation
 from gateway.routing.automation import Automation, from_json, to_json
 from memory.audience import Audience
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OriginTurn:
+class OriginTurn(Struct, frozen=True, kw_only=True):
     """The turn that started a sub-agent.
 
     ``agent`` is the agent of its session and ``place`` the conversation that it answers. ``result`` are the rules of the message that
@@ -31,8 +32,8 @@ class OriginTurn:
         """Return it as JSON."""
         written = {
             "agent": self.agent,
-            "place": {name: value for name, value in flat(self.place).items() if value is not None},
-            "audience": flat(self.audience),
+            "place": {name: value for name, value in asdict(self.place).items() if value is not None},
+            "audience": asdict(self.audience),
             "result": to_json(self.result),
             "task": self.task,
         }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from agent.context.workspace_files import Workspace
 from agent.tool_settings import ToolRules
@@ -68,8 +69,7 @@ def tools_of(
     return tools
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedTool:
+class OfferedTool(Struct, frozen=True):
     """A tool, and the name of the provider that gives it. A ``deferred`` one is found with ``tool_search``."""
 
     tool: Tool

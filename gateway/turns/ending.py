@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.errors import AgentError
 from agent.loop.turn import TurnResult
@@ -53,8 +55,7 @@ LONGEST_EVENT: Final = 1500
 """Characters of an isolated run's reply that the session of its chat is told."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndedTurn:
+class EndedTurn(Struct, frozen=True, kw_only=True):
     """The end of an automation's turn. ``text`` is what came of it, also where nobody is sent it; ``taint`` that of its session."""
 
     message: RoutedMessage

@@ -7,8 +7,9 @@ tools were used (another turn would repeat them). The others wait for a turn of 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
+
+from msgspec import Struct
 
 from agent.messages import AssistantMessage
 from agent.taint import merged
@@ -29,8 +30,7 @@ UNSEEN_CHARS = 2000
 """Characters quoted to the model of a message that the transcript does not hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class GivenUp:
+class GivenUp(Struct, frozen=True):
     """How a turn ends that is not gone on with: in the ledger, with the reason, and in words for the person.
 
     ``ended`` are the messages that end with it, the first one first; ``returned`` wait again.

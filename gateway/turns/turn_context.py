@@ -7,8 +7,9 @@ import hashlib
 import json
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent.errors import AgentError, TranscriptWriteError
 from agent.loop.call_log import CallState
@@ -29,8 +30,7 @@ from gateway.turns.quoting import label_of
 from gateway.turns.user_message import sources_of
 
 
-@dataclass(frozen=True, slots=True)
-class TurnContext:
+class TurnContext(Struct, frozen=True):
     """The messages of one turn and what it needs besides. ``message`` is the first one.
 
     ``further`` are the others, ``running`` is what is known of the turn while it runs. ``asked`` are the questions that were asked

@@ -13,10 +13,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.errors import AgentError
 from agent.loop.approvals import withdraw
@@ -61,23 +63,20 @@ _SLOW_COMMANDS = {
 """What is shown while a command runs that calls a model."""
 
 
-@dataclass(frozen=True, slots=True)
-class InterruptedTurn:
+class InterruptedTurn(Struct, frozen=True):
     """A turn that the last process did not finish."""
 
     turn: Turn
 
 
-@dataclass(frozen=True, slots=True)
-class ResetDue:
+class ResetDue(Struct, frozen=True):
     """A session that the scheduler found due for a reset."""
 
     agent: str
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Errand:
+class Errand(Struct, frozen=True):
     """Work that is to be done while no turn runs in a session."""
 
     work: Callable[[], Awaitable[None]]

@@ -6,8 +6,9 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from agent.timing import Clock
 from agent.tools.web.fetch_protocol import Fetcher
@@ -32,8 +33,7 @@ REMEMBERED: Final = 1000
 """Turns of which it is remembered that their text is not sent; more than ever end at once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpokenWish:
+class SpokenWish(Struct, frozen=True, kw_only=True):
     """An answer that may be spoken. ``text`` is Markdown without secrets. ``form`` is the format: "opus" or "mp3".
 
     ``switch`` is what `/voice` said of the conversation: "on", "off" or "". ``spoken_to``: the message was a voice message.

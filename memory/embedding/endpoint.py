@@ -14,6 +14,9 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import msgspec
+from msgspec import Struct
+
 from memory.errors import EmbeddingFailed
 from memory.settings import RemoteSettings
 
@@ -77,13 +80,12 @@ _ENVIRONMENT = {"openai": ("OPENAI_API_KEY",), "gemini": ("GEMINI_API_KEY", "GOO
 _AUTHORISING = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderAccess:
+class ProviderAccess(Struct, frozen=True, kw_only=True):
     """The settings in ``models.providers.<name>``, which chat uses too."""
 
     api_key: SecretStr | None = None
     base_url: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def secret(self) -> str | None:
@@ -99,8 +101,7 @@ def _no_access(_provider: str) -> ProviderAccess:
     return ProviderAccess()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRing:
+class KeyRing(Struct, frozen=True, kw_only=True):
     """Looks up keys for embeddings outside of ``memorySearch.remote``.
 
     ``profile`` takes "openai" or "google" and returns an API key or None; it must return None for sign-ins that only cover
@@ -110,7 +111,7 @@ class KeyRing:
 
     profile: Callable[[str], str | None] = _no_profile
     providers: Callable[[str], ProviderAccess] = _no_access
-    environ: Mapping[str, str] = field(default_factory=dict)
+    environ: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def endpoint(self, provider: str, remote: RemoteSettings, *, chosen: bool) -> Endpoint:
         """Return the address and key of ``provider``. ``chosen`` means that the settings name the provider.

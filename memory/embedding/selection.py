@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.embedding.batch.protocol import BatchService
 from memory.embedding.endpoint import KeyRing
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
     from memory.embedding.engines.model_download import DownloadProgress
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """The selected embedder; None means keyword search only.
 
     ``reason`` is one sentence for the owner. ``batch`` is the provider's batch service, if it has one and it is enabled.
@@ -35,8 +36,7 @@ class Selection:
     failure: EmbeddingFailed | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbedderDependencies:
+class EmbedderDependencies(Struct, frozen=True, kw_only=True):
     """What embedders depend on.
 
     ``cache_dir`` is the folder for models unless ``local.modelCacheDir`` is set; ``progress`` is called during downloads;

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 from memory.errors import MemoryUnreadable
 from memory.notes.note_reader import read_note
@@ -31,8 +32,7 @@ _FRESH_NS = 2_000_000_000
 _NO_STAMP = Stamp(0, 0, 0, 0)
 
 
-@dataclass(slots=True)
-class SyncResult:
+class SyncResult(Struct):
     """Result of a sync. ``troubles`` maps files that could not be indexed to the reason."""
 
     files: int = 0
@@ -42,8 +42,7 @@ class SyncResult:
     troubles: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
+class _Cut(Struct, frozen=True):
     """A file and its chunks; ``chunks`` is None if its bytes did not change."""
 
     path: str

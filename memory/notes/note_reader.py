@@ -6,9 +6,10 @@ import codecs
 import hashlib
 import os
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from memory.errors import MemoryTrouble, MemoryUnreadable
 from memory.notes.sources import UNREADABLE, NoteSources, Stamp, open_beneath, stamp_of
@@ -23,8 +24,7 @@ _PIECE = 65_536
 _SNIFF = 8_192
 
 
-@dataclass(frozen=True, slots=True)
-class NoteContent:
+class NoteContent(Struct, frozen=True):
     """A whole note. ``digest`` is the SHA-256 of its bytes; ``remark`` is a warning for the owner, or ""."""
 
     text: str

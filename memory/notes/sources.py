@@ -7,9 +7,10 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from memory.audience import INBOX, Audience
 
@@ -48,8 +49,7 @@ class SourceFile(NamedTuple):
     trouble: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(Struct, frozen=True):
     """A folder with notes. ``label`` is the prefix of its file names; "" for the workspace itself."""
 
     folder: Path

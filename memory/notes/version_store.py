@@ -17,9 +17,11 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from memory.errors import MemoryTrouble
 from memory.protocol import Author
@@ -27,8 +29,7 @@ from memory.protocol import Author
 BY_OWNER = Author()
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """One change. ``before`` and ``after`` are hashes of texts; None means that the note did not, or does not, exist.
 
     Logs of older releases may contain the same number several times, written by two processes at once. ``same`` then counts
@@ -235,7 +236,7 @@ class VersionStore:
         self._highest = max(self._highest, version.number)
 
     def _append(self, version: Version, *, durably: bool) -> None:
-        fields = asdict(version)
+        fields = to_builtins(version)
         del fields["same"]
         data = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         fd = os.open(self._folder / "log.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

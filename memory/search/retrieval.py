@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
+
+from msgspec import Struct, field
 
 from memory.notes.sources import Source
 from memory.protocol import Hit
@@ -33,8 +34,7 @@ _ANSWERED = 0.6
 """Keyword coverage from which a query counts as answered, so that its best cosine is learned as that of an answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(Struct, frozen=True, kw_only=True):
     """A parsed query. ``audience`` is as in ``memory.notes.sources.audience_key``; ``most`` and ``min_score`` limit the results."""
 
     text: str
@@ -46,8 +46,7 @@ class Query:
     min_score: float | None
 
 
-@dataclass(slots=True, kw_only=True)
-class Retrieval:
+class Retrieval(Struct, kw_only=True):
     """Results of a query, and all candidates by rank. ``floored`` means that nothing was relevant enough to be returned."""
 
     hits: tuple[Hit, ...]
@@ -166,8 +165,7 @@ def _cut(text: str, chars: int | None) -> str:
     return text[: blank if blank > 0 else chars]
 
 
-@dataclass(slots=True)
-class Passage:
+class Passage(Struct):
     """Adjacent or overlapping chunks of one file, with the best score among them."""
 
     path: str

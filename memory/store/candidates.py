@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from memory.notes.sources import Source
 
@@ -27,8 +28,7 @@ class LineMatch(NamedTuple):
 NO_MATCH = LineMatch(0.0, 0.0, 0.0)
 
 
-@dataclass(slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, kw_only=True):
     """A chunk found by the keyword index, the vector index or both.
 
     ``keyword`` is BM25 (higher is better), ``vector`` the cosine; None if that index did not find it. ``embedded`` is
@@ -55,8 +55,7 @@ class Candidate:
     score: float = 0.0
 
 
-@dataclass(slots=True, kw_only=True)
-class Lookup:
+class Lookup(Struct, kw_only=True):
     """Candidates of a query. ``coverage`` is the weighted share of the query's words in the best keyword candidate.
 
     ``total`` is the approximate number of chunks, ``weights`` those of the query's words, ``languages`` those of the notes besides

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from memory.notes.sources import Source, Stamp, audience_of
 from memory.store.database import Database
@@ -26,8 +28,7 @@ _LANGUAGE = "language "
 """Prefix of the keys of ``meta`` that name languages of the notes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(Struct, frozen=True):
     """One complete state of the index: chunk size, and the embedder of its vectors (``provider`` is "" without vectors)."""
 
     number: int
@@ -55,8 +56,7 @@ class Generation:
         return self.provider, self.model, self.fingerprint
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedFile:
+class IndexedFile(Struct, frozen=True):
     """Index entry of a file. ``settled`` is False if it was written so recently that its stamp may not show another change."""
 
     digest: bytes | None
@@ -65,8 +65,7 @@ class IndexedFile:
     trouble: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Origin:
+class _Origin(Struct, frozen=True):
     """Columns that all chunks of a file share."""
 
     path: str

@@ -6,10 +6,11 @@ import importlib.util
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from memory.errors import IndexBroken
 from memory.settings import VectorStoreSettings
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     import apsw
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedFeatures:
+class AllowedFeatures(Struct, frozen=True):
     """Optional features that may be used if present; tests disable some."""
 
     sqlite_vec: bool = True
@@ -28,8 +28,7 @@ class AllowedFeatures:
     fts5: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(Struct, frozen=True):
     """Features in use. ``vectors`` is "vec0", "numpy" alone or "none"; ``note`` explains why it is not "vec0"."""
 
     vectors: Literal["vec0", "numpy", "none"]

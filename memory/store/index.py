@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.embedding.identity import Identity
 from memory.settings import MemorySettings
@@ -41,8 +43,7 @@ _REFUSED_FOR = 86_400
 """Seconds after which a refused text is embedded again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class Missing(Struct, frozen=True, kw_only=True):
     """A chunk without a vector, and the text to embed."""
 
     id: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from memory.embedding.identity import Identity
 from memory.notes.sources import SourceFile
@@ -12,8 +13,7 @@ from memory.store.index import Index
 _MOST_TROUBLES = 50
 
 
-@dataclass(slots=True, kw_only=True)
-class IndexStatus:
+class IndexStatus(Struct, kw_only=True):
     """State of an agent's index.
 
     ``search`` says what is searched ("vectors and keywords", "keywords", "vectors", "nothing"). ``changed_files`` are the files

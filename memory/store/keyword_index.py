@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from memory.store.chunk_store import ChunkStore, Generation
 from memory.store.database import Database
@@ -80,8 +81,7 @@ _LOOKED_INTO = 10
 _CHANGE_THAT_COUNTS = 0.02
 
 
-@dataclass(slots=True)
-class KeywordHits:
+class KeywordHits(Struct):
     """Scores by chunk id; higher is better.
 
     ``coverage`` is the weighted share of the query's words in the best chunk: 1 if one chunk contains all of them. ``weights`` are

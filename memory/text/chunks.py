@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from calendar import day_name, month_name
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from memory.text.tokens import estimate
 
@@ -13,8 +14,7 @@ _NEWLINE = 0.25
 _LONGEST_HEADING = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """Lines ``start_line`` to ``end_line`` (1-based, inclusive) of a file.
 
     ``heading`` is the path of headings above the first line, outermost first. ``part`` is 0 for whole lines; a line longer

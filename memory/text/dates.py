@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from calendar import day_name, month_name, monthrange
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from memory.text.folding import without_accents
 from memory.text.relative_days import Counted, counted
@@ -44,8 +45,7 @@ _MONTH_ALONE = re.compile(
 _YEAR_ALONE = re.compile(rf"\b(?:in|during|of|since|throughout|seit|en|depuis|desde|nel|dal) {_YEAR}\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Days from ``first`` to ``last``, both included."""
 
     first: date

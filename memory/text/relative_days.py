@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import date, timedelta
+
+from msgspec import Struct
 
 from memory.text import stop_words
 from memory.text.folding import without_accents
@@ -76,8 +77,7 @@ _THIS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """A relative date in a query: its position, and the first and last day that it means.
 
     ``by_name`` is that of a season: notes of that time may have its name, too.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from memory.text import stop_words
 from memory.text.folding import full_width
@@ -22,8 +23,7 @@ _MOST_TERMS = 64
 _TRIGRAM = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """The terms of a query, without duplicates, in the order of the query.
 
     ``words`` go to the stemmed text, as they are written (SQLite folds case in its own way), ``pairs`` to its column of

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from channels.messages import Attachment, ChatAddress, Cursor, Inbound, OutboundFile, Sender
 from channels.platform import GroupRule, Policy

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain, combinations
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec.structs import replace
 
 from agent.context.prompt import PromptFacts, instructions
 from agent.context.window import Window, least_window

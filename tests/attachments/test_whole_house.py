@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
 from agent.events import TextDelta
 from agent.messages import Failure, Image, ToolCall

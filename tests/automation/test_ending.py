@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,7 +141,7 @@ def test_what_a_chat_is_told_is_short_and_fenced_where_it_is_tainted(text: str, 
     assert told_to_chat(ended, []) == []
     assert (
         told_to_chat(
-            dataclasses.replace(ended, message=routed(job(), session=MAIN)), [NewOutbound(conversation=place, text="x")]
+            msgspec.structs.replace(ended, message=routed(job(), session=MAIN)), [NewOutbound(conversation=place, text="x")]
         )
         == []
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,7 +51,9 @@ ANY = st.builds(
 @given(ANY)
 def test_an_automation_is_read_back_from_its_row(automation: Automation) -> None:
     arrival = arrival_of(event("go"), to(), automation, datetime.now(UTC))
-    fields = {field.name for field in dataclasses.fields(InboxRow)} & {field.name for field in dataclasses.fields(arrival)}
+    fields = {field.name for field in msgspec.structs.fields(InboxRow)} & {
+        field.name for field in msgspec.structs.fields(arrival)
+    }
     row = InboxRow(id=1, account="schedule", **{name: getattr(arrival, name) for name in fields})
     received = decode_received(row)
     assert received.automation == automation
@@ -166,7 +168,7 @@ async def test_it_waits_its_turn_and_joins_nobody(street: Make) -> None:
 async def test_a_job_for_an_agent_that_is_gone_is_told_where_it_reports(street: Make) -> None:
     s = street()
     async with s.house() as (house, talk):
-        gone = dataclasses.replace(to("agent:gone:job:water"), agent="gone")
+        gone = msgspec.structs.replace(to("agent:gone:job:water"), agent="gone")
         row = await house.inbox.submit(event("tick", place=LOCAL), gone, job(), account="schedule")
         assert row is not None
         ended = await answered(house, row)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from channels.common.chunking import cut
 from channels.errors import ChannelBroken, NotFetched, NotSent, Uncertain

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from channels.discord.attachments import Handle, served_by_discord
 from channels.discord.sending import file_name
@@ -111,7 +112,7 @@ async def test_a_file_that_is_too_large_is_stopped_on_the_way(peer: DiscordPeer,
         if understated:
             peer.links.understated[Handle.read(picture.handle).file] = 1
         with pytest.raises(NotFetched, match="larger than") as caught:
-            await line.channel.fetch(replace(picture, size=None), path, len(PICTURE) - 1)
+            await line.channel.fetch(structs.replace(picture, size=None), path, len(PICTURE) - 1)
     assert refused(caught, path)
 
 
@@ -145,7 +146,7 @@ async def test_no_address_but_discords_own_is_ever_called(peer: DiscordPeer, tmp
         handle = Handle.read(picture.handle)
         planted = replace(handle, address=handle.address.replace(peer.address, other.address))
         other.links.contents[handle.file] = b"not this"
-        await line.channel.fetch(replace(picture, handle=planted.written()), tmp_path / "copy", len(PICTURE))
+        await line.channel.fetch(structs.replace(picture, handle=planted.written()), tmp_path / "copy", len(PICTURE))
         assert other.links.served == 0
     assert (tmp_path / "copy").read_bytes() == PICTURE
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from channels.discord.auto_threads import title
 from tests.channels.discord_line import ANNA, BEN, GUILD, Line

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.channels.slack_line import ANNA, DIRECT, ROOM, Line
 from tests.peers.slack import BOT, SlackPeer

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from memory.embedding.batch.backfill import Backfill
 from memory.embedding.batch.gemini_batch import GeminiBatches

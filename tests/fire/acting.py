@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import apsw
 import httpx
+from msgspec.structs import replace
 
 from channels.messages import ChatAddress
 from gateway.api import client

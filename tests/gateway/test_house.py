@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.events import TextDelta
 from agent.messages import Failure, ToolCall, ToolMessage

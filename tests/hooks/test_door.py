@@ -6,11 +6,11 @@ import asyncio
 import gzip
 import json
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.api.routes.hooks import MOST_UNPROVEN
 from gateway.base.errors import StorageFailed

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from channels.messages import ChatAddress
 from gateway.api.handlers.hooks import HookHandlers

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from agent.messages import Text, ToolCall, UserMessage
 from agent.models.notebook.notebook_model import NotebookModel
@@ -53,12 +54,14 @@ class Table:
         now = self.bench.clock.now().astimezone(BERLIN)
         owner = ToolContext(now=now, session="s", turn="t1", key="agent:main:main", call=f"1/{self.calls}")
         if who == "guest":
-            owner = replace(owner, key="agent:main:telegram:dm:77", audience=Audience("peer", "telegram-77"), origin="guest")
+            owner = structs.replace(
+                owner, key="agent:main:telegram:dm:77", audience=Audience("peer", "telegram-77"), origin="guest"
+            )
         elif who == "group":
-            owner = replace(
+            owner = structs.replace(
                 owner, key="agent:main:telegram:group:-100", audience=Audience("group", "telegram--100"[:8]), origin="group"
             )
-        return replace(owner, **more)
+        return structs.replace(owner, **more)
 
     async def call(self, action: str, who: str = "owner", **arguments: Any) -> Outcome:
         return await self.tool.run({"action": action, **arguments}, self.context(who))
@@ -105,8 +108,8 @@ async def test_the_same_call_adds_one_job_however_often_it_is_made(table: Table)
     context = table.context()
     call = {"action": "add", "when": "in 20 minutes", "text": "Bread"}
     first = await table.tool.run(call, context)
-    again = await table.tool.run(call, replace(context, now=context.now + timedelta(minutes=3)))
-    other = await table.tool.run(call, replace(context, call="1/other"))
+    again = await table.tool.run(call, structs.replace(context, now=context.now + timedelta(minutes=3)))
+    other = await table.tool.run(call, structs.replace(context, call="1/other"))
     assert first.details == again.details
     assert other.details != first.details
     assert len(await table.bench.jobs.list()) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import apsw
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from channels.messages import Button, ChatAddress, OutboundFile
 from gateway.base.clock import ManualClock

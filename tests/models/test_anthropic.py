@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.events import TextDelta, ThinkingDelta
 from agent.messages import Thinking, ToolCall, Usage

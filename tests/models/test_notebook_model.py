@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
+from msgspec import structs
 
 from agent.messages import AssistantMessage, Text, ToolMessage, UserMessage
 from agent.models.notebook.notebook_model import NotebookModel, answer
@@ -308,7 +309,9 @@ def test_whatever_was_said_there_is_an_answer_and_always_the_same(request: Reque
     assert isinstance(first, AssistantMessage)
     assert first.text or first.calls
     assert answer(request) == first
-    with_results = replace(request, messages=(*request.messages, first, *(result("x", call.id) for call in first.calls)))
+    with_results = structs.replace(
+        request, messages=(*request.messages, first, *(result("x", call.id) for call in first.calls))
+    )
     if first.calls:
         assert answer(with_results).calls == ()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
+from msgspec.structs import replace
 from openai.types.chat import completion_create_params
 from pydantic import TypeAdapter
 

@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from agent.events import Progress, Restarted
 from agent.models.adapters.anthropic import AnthropicModel
@@ -233,7 +234,7 @@ async def test_a_wait_that_is_too_long_is_told(bench: Bench) -> None:
 async def test_a_stream_that_falls_silent_is_given_up_after_the_idle_limit_however_long_a_first_word_may_take(
     bench: Bench,
 ) -> None:
-    began, patient = bench.clock.monotonic(), replace(LIMITS, first_byte=1000.0, idle=10.0, total=5000.0, tries=1)
+    began, patient = bench.clock.monotonic(), structs.replace(LIMITS, first_byte=1000.0, idle=10.0, total=5000.0, tries=1)
     within = bench.model()
     await hear(within, ask(user("loading the SDK takes its own time")))
     bench.peer.answer(bench.broken("stall"))

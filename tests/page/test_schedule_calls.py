@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.api.answers import json_answer
 from gateway.api.handlers.job_calendar import MOST_OF_JOB

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec.structs import replace
 
 from agent.models.scripted import ScriptedModel
 from channels.errors import NotFetched, NotSent

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from channels.messages import ChatAddress
 from gateway.queue.message_queue import InvalidQueueChoice, QueueChoice, QueuedMessage, Rule, read_choice, to_coalesce

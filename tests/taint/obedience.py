@@ -9,8 +9,10 @@ import json
 import random
 import re
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, begins_turn

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from agent.messages import AssistantMessage, Text, UserMessage
 from agent.taint import unfenced
@@ -54,7 +55,7 @@ async def test_a_message_names_the_sources_of_words_that_are_not_its_owners(
 
 async def test_what_a_program_wrote_is_not_its_owners(room: Callable[..., Room]) -> None:
     message = owners()
-    message = replace(message, inbound=replace(message.inbound, from_bot=True))
+    message = structs.replace(message, inbound=structs.replace(message.inbound, from_bot=True))
     assert (await user_message(await room().open(), message)).taint == ("person:Anna",)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from agent.tools.apply_patch import ApplyPatch

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from agent.events import Progress, ReplyNote, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Stop, Text, Thinking, ToolCall, Usage
 from agent.models import failures
@@ -209,7 +211,7 @@ class AnthropicModel:
         style = of_capabilities(can)
         self._depth.style = self._depth.style if style is None else style
         sees = getattr(getattr(can, "image_input", None), "supported", self._facts.images)
-        self._facts = replace(self._facts, assumed=False, images=bool(sees))
+        self._facts = structs.replace(self._facts, assumed=False, images=bool(sees))
 
 
 def _expected() -> tuple[type[Exception], ...]:

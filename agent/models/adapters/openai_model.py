@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
+from msgspec import structs
+
 from agent.events import Progress, ReplyNote, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure
 from agent.models import failures
@@ -235,7 +237,7 @@ class Connection:
         """Return the answer. A window that its failure names is kept, if it is smaller than what was known."""
         told = answer.failure.window if answer.failure else None
         if told is not None and told < self.facts.window:
-            self.facts = replace(self.facts, window=told, max_output=min(self.facts.max_output, told))
+            self.facts = structs.replace(self.facts, window=told, max_output=min(self.facts.max_output, told))
         return answer
 
     async def begin(self, path: str, wanted: Mapping[str, Any], event: Any) -> Any:

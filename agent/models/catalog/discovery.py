@@ -9,9 +9,10 @@ import asyncio
 import json
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from agent.models.catalog.known_models import PROVIDERS, ModelFacts, facts_of
 from agent.models.catalog.provider_keys import NO_SECRET, KeySource, keys_of, no_profiles
@@ -24,8 +25,7 @@ _LOOKED_AT = 6
 """How many of Ollama's models are asked whether they can use tools, newest first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """A server that answered, and the model to use of it."""
 
     provider: str

@@ -7,15 +7,15 @@ own answer replaces where it gives one (see ``agent.models.catalog.server_limits
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.models.catalog.prices import FREE, Price, PriceList
 from agent.models.thinking import Style
 from agent.settings import Api, ModelSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFacts:
+class ModelFacts(Struct, frozen=True, kw_only=True):
     """What one model can take and give. ``window`` is what it can be shown, in tokens; ``images`` whether it sees pictures.
 
     ``assumed`` says that window and longest answer are a guess by family, worth asking the provider about. ``thinks`` says how
@@ -51,8 +51,7 @@ def _thinks(known: Style, settings: ModelSettings) -> Style:
     return (known or "effort") if settings.reasoning else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
+class Provider(Struct, frozen=True, kw_only=True):
     """A service that is known without settings. ``keys`` and ``address`` are environment variables, first one wins."""
 
     id: str

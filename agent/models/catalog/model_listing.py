@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.discovery import Found, ollama_url
@@ -17,8 +19,7 @@ from agent.settings import ModelsSettings
 Origin = Literal["profile", "settings", "environment", "none needed", "missing"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedModel:
+class ListedModel(Struct, frozen=True, kw_only=True):
     """A model that could be chosen. ``usable`` says that a key is there; window and price are what is known without asking.
 
     ``priced`` is the day of the price, where it comes from a list; ``thinks`` whether it thinks before it answers, as far as is known.
@@ -51,8 +52,7 @@ class ListedModel:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderStatus:
+class ProviderStatus(Struct, frozen=True, kw_only=True):
     """A provider, and whether there is a key for it. ``variable`` is the environment variable that would hold one."""
 
     provider: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.discovery import Found, ollama_url, served
@@ -34,8 +35,7 @@ _NO_KEY = Key("no key", "none needed", NO_SECRET)
 _BARE = (("claude-", "anthropic"), ("gpt-", "openai"), ("o3", "openai"), ("o4", "openai"), ("gemini-", "google"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvedModel:
+class ResolvedModel(Struct, frozen=True, kw_only=True):
     """Everything that ``agent.models.adapter_factory`` needs to make a model. ``repr`` shows no secret.
 
     ``keys`` has one key at least, in the order in which they are tried.

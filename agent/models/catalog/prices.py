@@ -19,11 +19,13 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.errors import InvalidPriceFile
 from agent.messages import Usage
@@ -33,8 +35,7 @@ AS_OF = "2026-11-22"
 MILLION = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(Struct, frozen=True, kw_only=True):
     """USD per 1M tokens. Reads and writes of a cache cost what input does where nothing else is said.
 
     ``cache_write_1h`` is what an hour's keeping costs, where that differs. A prompt of more than ``above`` tokens (0: none) costs

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from agent.models.catalog.known_models import PROVIDERS, ModelFacts
 from agent.models.catalog.prices import MILLION, Price

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from agent.messages import Failure, FailureKind
 
@@ -12,8 +12,7 @@ _GROWS = 4
 """How many times a cooldown grows; by then it has reached its bound."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cooldowns:
+class Cooldowns(Struct, frozen=True, kw_only=True):
     """Cooldowns in seconds: after the first failure, and at most. ``lasting`` ones are for failures that only the owner can fix."""
 
     first: float = _MINUTE

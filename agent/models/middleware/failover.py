@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.events import FailedOver, Restarted
 from agent.messages import AssistantMessage, Failure, FailureKind
@@ -24,8 +25,7 @@ FAILOVER_KINDS: frozenset[FailureKind] = frozenset(
 """Failures for which the next model is asked."""
 
 
-@dataclass(slots=True)
-class _Record:
+class _Record(Struct):
     """Failures of a model in a row, the end of its cooldown (in the clock's monotonic seconds), and the last reason."""
 
     failures: int = 0

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
+
+from msgspec import Struct
 
 from agent.messages import Failure, FailureKind
 from agent.models.catalog.provider_keys import Key
@@ -26,8 +27,7 @@ FORGOTTEN_AFTER = timedelta(hours=24)
 _SESSIONS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class KeyTrouble:
+class KeyTrouble(Struct, frozen=True):
     """The failures of one key with one model (or all): kind, number in a row, time of the last, end of the cooldown."""
 
     kind: FailureKind

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from agent.characters import is_blank
 from agent.events import FailedOver, Progress, ReplyNote, Restarted
@@ -32,8 +33,7 @@ class Random(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryLimits:
+class RetryLimits(Struct, frozen=True, kw_only=True):
     """Time-outs and backoff in seconds, and the number of attempts. A local model may need minutes before its first token.
 
     ``thinking`` is in tokens a second: the wait for the first byte grows by the thinking budget divided by it.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 SECONDS = 30.0
 MAX_REDIRECTS = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRequest:
+class FetchRequest(Struct, frozen=True, kw_only=True):
     """One request. It is sent without cookies, and without any credentials but those in ``headers``.
 
     ``limit_of`` says for a media type such as "text/html" how many bytes of a body, unpacked, are read at most; 0 refuses the type.
@@ -34,8 +34,7 @@ class FetchRequest:
     step_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class Fetched(Struct, frozen=True, kw_only=True):
     """An answer. ``url`` is where it came from, after redirects; ``media_type`` and ``charset`` are in small letters, "" if not said.
 
     ``cut`` says why the body is not whole, or is empty. ``wait`` is what a ``Retry-After`` header says, in seconds; None without one.

@@ -6,9 +6,10 @@ import asyncio
 import json
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from agent.errors import FetchFailed
 from agent.tools.child_process import Spawn, answer_of
@@ -26,8 +27,7 @@ KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Variables without which some builds of Python do not start."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageText:
+class PageText(Struct, frozen=True, kw_only=True):
     """The text of a page. ``notes`` say what is not in it, each a sentence without its full stop."""
 
     title: str

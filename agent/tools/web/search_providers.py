@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias
 from urllib.parse import urlencode, urlsplit
+
+from msgspec import Struct
 
 from agent.characters import without_smuggled
 from agent.errors import FetchFailed
@@ -21,8 +22,7 @@ _OK: Final = 200
 _TAG: Final = re.compile(r"<[^<>]{0,300}>")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(Struct, frozen=True, kw_only=True):
     """One result. ``date`` is as the service gives it, or empty."""
 
     title: str
@@ -44,8 +44,7 @@ class SearchProvider(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(Struct, frozen=True, kw_only=True):
     """How a service is reached. ``own_hosts`` holds its host and port where it is the owner's own, in the local network."""
 
     fetcher: Fetcher
@@ -75,8 +74,7 @@ class Access:
         return _content(service, answer, hints)
 
 
-@dataclass(frozen=True, slots=True)
-class Brave:
+class Brave(Struct, frozen=True):
     """https://api-dashboard.search.brave.com/app/documentation/web-search."""
 
     access: Access
@@ -91,8 +89,7 @@ class Brave:
         return _hits(_listed(_mapping(told).get("web")), count, snippet="description", dates=("page_age", "age"))
 
 
-@dataclass(frozen=True, slots=True)
-class Tavily:
+class Tavily(Struct, frozen=True):
     """https://docs.tavily.com/documentation/api-reference/endpoint/search."""
 
     access: Access
@@ -107,8 +104,7 @@ class Tavily:
         return _hits(_listed(told), count, snippet="content", dates=("published_date",))
 
 
-@dataclass(frozen=True, slots=True)
-class SearXng:
+class SearXng(Struct, frozen=True):
     """https://docs.searxng.org/dev/search_api.html, usually an instance of the owner's own."""
 
     access: Access

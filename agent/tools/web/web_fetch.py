@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import AliasChoices, Field, ValidationError
 
 from agent.errors import FetchFailed
@@ -24,8 +25,7 @@ _OTHER_TEXT: Final = frozenset({"", "application/json", "application/octet-strea
 _TEXT_ENDINGS: Final = ("+json", "+xml", "/javascript", "/yaml", "/x-yaml", "/toml", "/x-sh", "/sql")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchLimits:
+class FetchLimits(Struct, frozen=True, kw_only=True):
     """Limits of ``web_fetch``. ``main_part``: navigation and the like are left out. ``own_hosts``: as in ``FetchRequest``."""
 
     max_chars: int = 50_000
@@ -57,8 +57,7 @@ class FetchArguments(Arguments):
     ] = "markdown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
+class _Page(Struct, frozen=True, kw_only=True):
     url: str
     page: PageText
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -55,8 +56,7 @@ class MailLogin(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class MailboxNames:
+class MailboxNames(Struct, frozen=True):
     """What errors call a mailbox, where it is set up, the command that tries it, and the page about it."""
 
     title: str

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import to_builtins
+
 from agent.context.context_report import context_report
 from agent.context.flush_preview import flush_preview
 from agent.context.past_calls import CallPoint, Mark, points
@@ -62,7 +64,7 @@ class ContextHandlers:
         """
         found, record = self._named(agent, session)
         conversation = await found.conversations.glance(record, self._audience(record.key))
-        return {**_head(found, record), **asdict(context_report(conversation))}
+        return {**_head(found, record), **to_builtins(context_report(conversation))}
 
     async def history(self, agent: str | None = None, session: str | None = None, calls: int = 60) -> dict[str, Any]:
         """Return what filled the window at the last ``calls`` answered calls, and what changed it between them.

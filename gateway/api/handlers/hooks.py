@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, replace
 from difflib import get_close_matches
 from typing import Any, Protocol
+
+from msgspec.structs import asdict, replace
 
 from agent.timing import Clock
 from channels.messages import ChatAddress

@@ -230,7 +230,7 @@ def stored_jobs(ledger: Ledger, settings: Settings) -> JobHandlers:
 
 
 def _values(new: NewJob) -> dict[str, Any]:
-    return {name: getattr(new, name) for name in NewJob.__dataclass_fields__}
+    return {name: getattr(new, name) for name in NewJob.__struct_fields__}
 
 
 def _kind(word: str) -> JobKind:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import UsageError, unknown_agent

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Any, Final
+
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from agent.tools.untrusted_files import UntrustedFiles
 from gateway.agents.running_agent import RunningAgent
@@ -95,7 +97,7 @@ class NoteHistoryHandlers:
 
 def version_facts(version: Version) -> dict[str, Any]:
     """Return a change as JSON values; ``name`` is what ``undo`` and ``diff`` take."""
-    fields = asdict(version)
+    fields: dict[str, Any] = to_builtins(version)
     del fields["same"]
     made = "created" if version.before is None else "deleted" if version.after is None else "changed"
     return {**fields, "name": version.name, "kind": made}

@@ -6,9 +6,10 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
 
 from agent.messages import ToolCall
 from agent.taint import fenced, random_mark, source
@@ -65,8 +66,7 @@ def offers(to: To, *, write: bool) -> list[Offer]:
     return [_SEARCH, _GET, *([_APPEND] if write else []), *([_SESSIONS, _HISTORY] if to == "owner" else [])]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedAgent:
+class SharedAgent(Struct, frozen=True, kw_only=True):
     """What of one agent is needed. ``tools`` has its tools for notes and files, ``store`` its sessions as they are on disk."""
 
     id: str

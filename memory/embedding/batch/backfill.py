@@ -7,8 +7,9 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from memory.embedding.batch.protocol import LARGE, BatchJob, BatchJobStore, BatchService, BatchStatus
 from memory.embedding.inputs import embed_each, split_into_calls

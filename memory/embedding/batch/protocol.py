@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.embedding.protocol import Embedder
 
@@ -13,8 +15,7 @@ LARGE = 5_000
 """Minimum number of passages for a batch job. Fewer cost about a cent and a minute by direct calls; a batch may take hours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchJob:
+class BatchJob(Struct, frozen=True, kw_only=True):
     """One job. It is stored before it is submitted (``job`` is None) and again with the provider's id.
 
     ``token`` is chosen by us and sent along, so that a job can be found whose submission was interrupted. ``texts`` are
@@ -66,8 +67,7 @@ class InMemoryBatchJobs:
         self.records.pop(token, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchStatus:
+class BatchStatus(Struct, frozen=True, kw_only=True):
     """State of a job.
 
     ``files`` are the provider's ids of its result files, which may exist even if the job did not complete; ``litter`` are the

@@ -12,11 +12,12 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from memory.errors import EmbeddingFailed
 
@@ -43,8 +44,7 @@ class DownloadProgress(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class HubFile:
+class HubFile(Struct, frozen=True):
     """A file of a model hub: ``hf:owner/repo/path/file.gguf``, with ``#revision`` if it is not on main."""
 
     repo: str
@@ -73,8 +73,7 @@ class HubFile:
         return cache_dir / folder / self.path
 
 
-@dataclass(frozen=True, slots=True)
-class _Expected:
+class _Expected(Struct, frozen=True):
     """Metadata of a file at the hub."""
 
     size: int | None
