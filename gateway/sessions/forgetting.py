@@ -24,6 +24,8 @@ _FREE: Final = frozenset({"text", "notes", "pins", "summary", "thinking", "argum
 _NAMES: Final = frozenset({"label", "sender", "taint"})
 """Fields of entries that hold names that the model chose."""
 NAMELESS: Final = "removed"
+_HEADING: Final = re.compile(r"(#{2,6})\s")
+"""A heading of a part, which goes with the last line below it; that of the whole note stays."""
 _BEFORE: Final = "[Said in this group before, not to you]"
 
 
@@ -119,20 +121,37 @@ def empty(path: Path) -> None:
 
 
 def without_lines(text: str, words: Words, lines: Sequence[str]) -> tuple[str, int]:
-    """Return a note without the lines that hold the words, or that name the speaker where everything is taken out; and how many went."""
+    """Return a note without the lines that hold the words, or that name the speaker where everything is taken out; and how many went.
+
+    A heading below which nothing is left goes with them.
+    """
     pattern = _pattern(lines, words)
     name = words.speaker.name.strip()
     named = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE) if name and not words.phrase else None
-    kept, gone = [], 0
-    for line in text.splitlines(keepends=True):
+    kept: list[str] = []
+    gone = since = 0
+    emptied: int | None = None
+    """Where the last heading is, if nothing but blank lines is kept below it."""
+    for line in [*text.splitlines(keepends=True), ""]:
+        heading = _HEADING.match(line)
         taken = (pattern is not None and pattern.search(line) is not None) or (
             named is not None and named.search(line) is not None
         )
         if taken and not line.lstrip().startswith("#"):
             gone += 1
-        else:
-            kept.append(line)
+            continue
+        if emptied is not None and gone > since and (not line or (heading and len(heading[1]) <= _depth(kept[emptied]))):
+            del kept[emptied:]
+        if heading:
+            emptied, since = len(kept), gone
+        elif line.strip():
+            emptied = None
+        kept.append(line)
     return "".join(kept), gone
+
+
+def _depth(heading: str) -> int:
+    return len(heading) - len(heading.lstrip("#"))
 
 
 def _without(entry: Entry, words: Words, pattern: re.Pattern[str] | None) -> tuple[Entry, bool]:

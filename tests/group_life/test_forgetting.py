@@ -250,6 +250,15 @@ def test_lines_of_notes_go_with_the_words_or_the_name() -> None:
     assert without_lines(note, Words(BENS, "tea"), []) == ("# Ben\n- Benno likes milk\n- afraid of the dentist\n", 1)
 
 
+def test_a_heading_goes_with_the_last_line_below_it_and_no_other() -> None:
+    note = "# Day\n\n## Kept\n\n- tea\n\n## Kept\n\n- tea\n- milk\n\n## Empty before\n\n"
+    note += "## With parts\n- tea\n### Part\n- milk\n## Last\n- tea\n"
+    left = "# Day\n\n## Kept\n\n- milk\n\n## Empty before\n\n## With parts\n### Part\n- milk\n"
+    assert without_lines(note, Words(BENS, "tea"), []) == (left, 4)
+    assert without_lines("# Day\n- tea\n", Words(BENS, "tea"), []) == ("# Day\n", 1)
+    assert without_lines("## Day\n- milk\n", Words(BENS, "tea"), []) == ("## Day\n- milk\n", 0)
+
+
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.text(LETTERS, max_size=40)), max_size=8), st.text(LETTERS, min_size=3, max_size=6))
 def test_whatever_was_said_the_transcript_stays_readable_and_others_stay(
