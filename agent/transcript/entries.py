@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from msgspec import Struct
 from pydantic import Discriminator, TypeAdapter, ValidationError
 
 from agent.messages import Message, Taint, ToolMessage, Usage, UserMessage
@@ -92,7 +91,8 @@ class WrittenNote:
     sha256_after: str
 
 
-class CacheRefreshed(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRefreshed:
     """The provider was asked for nothing during a silence, so that it keeps the prompt cached for another while."""
 
     usage: Usage | None = None
