@@ -10,6 +10,7 @@ from memory.embedding.batch.protocol import BatchService
 from memory.embedding.identity import identity_of
 from memory.embedding.protocol import Embedder
 from memory.errors import MemoryTrouble
+from memory.indexing.calibration import calibrate
 from memory.indexing.indexer import Changed, Indexer, SyncProgress, SyncResult
 from memory.indexing.note_watcher import NoteWatcher
 from memory.indexing.vectorizer import Vectorizer
@@ -203,6 +204,8 @@ class IndexSync:
             await self._open.run_until_done(index.sweep)
         if complete:
             await self._open.thread.run(index.evict, urgent=False)
+            if self.embedder is not None:
+                await calibrate(index, self.embedder, self._open.thread)
 
     async def _fill_vectors(self, *, measure: bool = False) -> None:
         who = self.embedder and identity_of(self.embedder)

@@ -30,6 +30,8 @@ from memory.text.tokens import estimate
 _HARDLY = 0.05
 _IN_ORDER, _BY_COSINE = 0.15, 0.15
 """How much words in the order of the query, and a cosine, count for relevance, beside the share of words."""
+_ALIKE_BELOW = 0.3
+"""Keyword coverage below which unknown words are searched in other forms; more would find something for every question."""
 _ANSWERED = 0.6
 """Keyword coverage from which a query counts as answered, so that its best cosine is learned as that of an answer."""
 
@@ -93,7 +95,7 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
         days=question.days,
         audience=question.audience,
         limit=fused.candidates,
-        floor=fused.floor,
+        floor=min(fused.floor, _ALIKE_BELOW),
     )
     matches = LineMatches(
         question.terms, found.weights, found.languages, alike=found.alike, asks_when=asks_when(folded(question.text))

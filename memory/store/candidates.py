@@ -72,13 +72,13 @@ class Lookup(Struct, kw_only=True):
 
 
 _REMEMBERED = 100
-_ENOUGH = 20
+ENOUGH = 20
 _LOW, _HIGHEST, _LOWEST = 0.05, 2.0, -3.0
 """Quantile of the answers' cosines that counts as 0, and the bounds of what is told of another cosine."""
 
 
 class AnswerCosines:
-    """Learns which cosines answers have in this index, from queries that were answered by keywords.
+    """Learns which cosines answers have in this index: at first from questions made of its lines, then from queries that were answered.
 
     Cosines of different models, languages and notes are not comparable; ``embedder`` is any value that identifies the model by
     equality.
@@ -97,13 +97,17 @@ class AnswerCosines:
 
     def place(self, embedder: object, cosine: float) -> float | None:
         """Say where a cosine is among those of answers: 0 at a low one, 1 at the median; None until 20 are known."""
-        if embedder != self._of or len(self._seen) < _ENOUGH:
+        if embedder != self._of or len(self._seen) < ENOUGH:
             return None
         ordered = sorted(self._seen)
         low, median = ordered[int(_LOW * len(ordered))], ordered[len(ordered) // 2]
         if median <= low:
             return 1.0 if cosine >= low else _LOWEST
         return max(_LOWEST, min(_HIGHEST, (cosine - low) / (median - low)))
+
+    def count(self, embedder: object) -> int:
+        """Return how many cosines are known of a model."""
+        return len(self._seen) if embedder == self._of else 0
 
     def known(self) -> list[float]:
         """Return what was learned, for the next start."""

@@ -260,14 +260,33 @@ class Index:
 
     def learn_answer(self, cosine: float) -> None:
         """Record the best cosine of a query that was answered by keywords. Some are written down, for the next start."""
-        who = self.live.embedder
-        self.answers.learn(who, cosine)
-        known = self.answers.known()
+        self.answers.learn(self.live.embedder, cosine)
         self._learned += 1
         if self._learned % _WRITTEN_EVERY == 0:
-            with self.database.writing():
-                told = json.dumps({"embedder": who, "cosines": [round(one, 4) for one in known]})
-                self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_ANSWERS, told))
+            self._write_answers()
+
+    def _write_answers(self) -> None:
+        with self.database.writing():
+            told = json.dumps({"embedder": self.live.embedder, "cosines": [round(one, 4) for one in self.answers.known()]})
+            self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_ANSWERS, told))
+
+    def texts(self, count: int) -> list[str]:
+        """Return the texts of some notes, spread over all of them and the same every time."""
+        live = self.live
+        sql = "SELECT id FROM chunks WHERE id BETWEEN ? AND ? AND source = 'memory' AND embedded = 1 ORDER BY id"
+        ids = [id_ for (id_,) in self.database.rows(sql, (live.first_id, live.last_id))]
+        return [chunk.text for chunk in self.fetch(ids[:: max(1, len(ids) // count)][:count])]
+
+    def best_cosine(self, vector: Sequence[float]) -> float | None:
+        """Return the cosine of the nearest chunk, or None."""
+        return max(self.vectors.search(vector, self.live, audience=None, limit=1).values(), default=None)
+
+    def learn_answers(self, embedder: Identity, cosines: Sequence[float]) -> None:
+        """Take these as cosines of answers, and write them down."""
+        if self.live.embedder == embedder:
+            for cosine in cosines:
+                self.answers.learn(embedder, cosine)
+            self._write_answers()
 
     def _recall_answers(self) -> None:
         value = self.database.one("SELECT value FROM meta WHERE key = ?", (_ANSWERS,))

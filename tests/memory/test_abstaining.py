@@ -7,12 +7,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.embedding.engines.bag_of_words import BagOfWords
+from memory.errors import EmbeddingFailed
+from memory.indexing.calibration import questions_of
 from memory.settings import MemorySettings
 from memory.store.candidates import AnswerCosines
+from memory.text.terms import query_terms
 from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
@@ -28,6 +33,17 @@ class Cones(BagOfWords):
     async def embed(self, texts: Sequence[str], *, purpose: Any) -> list[list[float]]:
         raw = await super().embed(texts, purpose=purpose)
         return [[x / math.hypot(2.0, 1.0) for x in (*vector, 2.0)] for vector in raw]
+
+
+class Forgetful(BagOfWords):
+    """An embedder that fails at questions at first."""
+
+    fails = True
+
+    async def embed(self, texts: Sequence[str], *, purpose: Any) -> list[list[float]]:
+        if purpose == "query" and self.fails:
+            raise EmbeddingFailed("no questions today", passing=True)
+        return await super().embed(texts, purpose=purpose)
 
 
 def opened(tmp_path: Path, notes: int, embedder: BagOfWords | None = None) -> WorkspaceMemory:
@@ -55,13 +71,44 @@ async def test_how_near_is_near_is_learned_of_each_model(tmp_path: Path, embedde
     memory = opened(tmp_path, 40, embedder)
     await memory.sync()
     foreign = "which spaceship launched the orbital telescope?"
-    assert (await memory.search(foreign, audience=OWNER)).hits  # not known yet
+    assert (await memory.search(foreign, audience=OWNER)).hits == ()  # learned from the notes themselves
     for number in range(25):
         assert (await memory.search(f"did we walk to market {number} for bread?", audience=OWNER)).hits
     answer = await memory.search(foreign, audience=OWNER)
     assert answer.hits == ()
     assert answer.provider == "fake"
     await memory.close()
+
+
+async def test_of_two_lines_nothing_can_be_learned_so_the_nearest_is_returned(tmp_path: Path) -> None:
+    embedder = BagOfWords()
+    memory = opened(tmp_path, 2, embedder)
+    await memory.sync()
+    assert embedder.calls["query"] == 0
+    assert (await memory.search("which spaceship launched the orbital telescope?", audience=OWNER)).hits
+    await memory.close()
+
+
+async def test_an_embedder_that_fails_at_the_questions_is_asked_again_at_the_next_sync(tmp_path: Path) -> None:
+    embedder = Forgetful()
+    memory = opened(tmp_path, 40, embedder)
+    await memory.sync()
+    assert (await memory.status()).missing_vectors == 0
+    embedder.fails = False
+    await memory.sync()
+    assert (await memory.search("which spaceship launched the orbital telescope?", audience=OWNER)).hits == ()
+    asked = embedder.calls["query"]
+    await memory.sync()
+    assert embedder.calls["query"] == asked
+    await memory.close()
+
+
+@given(st.lists(st.text(max_size=60), max_size=40))
+def test_questions_are_made_of_the_words_of_lines_alone(texts: list[str]) -> None:
+    for question in questions_of(texts):
+        assert any(
+            set(question.split()) <= set(query_terms(line, at_least_any=False).words) for t in texts for line in t.split("\n")
+        )
 
 
 def test_twenty_answers_tell_and_those_of_another_model_do_not() -> None:
