@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 from gateway.base.errors import UsageError
 from gateway.base.installation import how_to_add
 from gateway.cli.invocation import Invocation, pass_invocation, tell
+from gateway.cli.memory_bench import bench
 from gateway.cli.memory_tidy import tidy
 from gateway.cli.notes import Bar, as_json, opened
 
@@ -42,6 +43,7 @@ def memory() -> None:
     """Search and index the agent's notes."""
 
 
+memory.add_command(bench)
 memory.add_command(tidy)
 
 
