@@ -166,6 +166,8 @@ def as_homebody_error(error: Exception) -> HomebodyError | None:
     hint = getattr(error, "hint", None)
     if isinstance(hint, str):
         return HomebodyError(str(error) or type(error).__name__, hint=hint)
+    if isinstance(error, RuntimeError) and "home directory" in str(error):  # of pathlib
+        return StorageFailed("your home folder is unknown", where="~", hint="Set HOME to a folder of yours.")
     return None
 
 

@@ -166,6 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.umask(0o077)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would read the metadata of all packages
     gc.set_threshold(_COLLECTED_AFTER)
+    _settle_home()
     stand_in_for_closed()
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
@@ -175,6 +176,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 stream.flush()
             except OSError:  # the terminal or the reader is gone: the exit code says what there is to say
                 _silence(stream)
+
+
+def _settle_home() -> None:
+    """For a user without an account, as in some containers, take the folder that HOMEBODY_HOME is in: the notes go there."""
+    given = os.environ.get("HOMEBODY_HOME", "")
+    if not os.environ.get("HOME") and os.path.isabs(given) and os.path.expanduser("~") == "~":  # noqa: PTH111, PTH117 - unknown is an answer
+        os.environ["HOME"] = os.path.dirname(given.rstrip("/")) or "/"  # noqa: PTH120 - the same
 
 
 def _run(arguments: list[str]) -> int:

@@ -7,10 +7,12 @@ import json
 import os
 import re
 import socket
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import programs
 from tests.peers.compatible import CompatiblePeer, words
 from tests.peers.telegram import TOKEN, TelegramPeer
 from tests.service.conftest import HOMEBODY
@@ -292,3 +294,18 @@ async def test_without_a_home_the_error_says_what_to_set(home: Home, tmp_path: P
         pytest.skip("only root can become a user without a home, who must be able to read this folder")
     assert process.returncode == 6
     assert b"Set HOME, or HOMEBODY_HOME" in err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without an account")
+def test_a_user_without_an_account_has_notes_beside_homebody_home(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; os.setgroups([]); os.setuid(54321); from gateway.cli import _settle_home; _settle_home(); "
+        "print(os.environ.get('HOME'))"
+    )
+    for env, wanted in (
+        ({"HOMEBODY_HOME": "/data/.homebody"}, "/data"),
+        ({}, "None"),
+        ({"HOME": "/x", "HOMEBODY_HOME": "/y/z"}, "/x"),
+    ):
+        done = programs.run([sys.executable, "-I", "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True)
+        assert done.stdout.strip() == wanted, done.stderr
