@@ -82,7 +82,7 @@ PLACES = tuple(f"{moment}-{step}" for step in STEPS | STEPS_BY_ITSELF for moment
 STEADY = ("telegram webhook", "whatsapp without reports")
 """Platforms that do not go away; all others do so for some seconds in one run of each scenario, in which nobody is killed."""
 UNKILLED = Kill("after-never", 1)
-TOLD_EVERY = 100
+TOLD_EVERY = 20
 """Runs after which a long sample says how far it has come."""
 
 
@@ -184,13 +184,19 @@ class Fire:
                 if world.said_since_quiet:  # also what was said to a gateway that was closing: it is kept for the next one
                     await world.live()
                 verdict = await judge(scenario, world, refused=any(kill.error for kill in kills))
-            except Stuck as stuck:
+            except (Stuck, OSError) as stuck:  # the house, or what the person uses
                 verdict = Verdict()
-                verdict.wrong("stuck", str(stuck))
-        self.rows[scenario.name].add(hits, verdict, f"{self._again} ARGS={shlex.quote(how)}")
+                verdict.wrong("stuck", f"{type(stuck).__name__}: {stuck}")
+        self._note(scenario, hits, verdict, how)
         if not verdict.problems:
             shutil.rmtree(root)
         return hits > 0
+
+    def _note(self, scenario: Scenario, hits: int, verdict: Verdict, how: str) -> None:
+        row = self.rows[scenario.name]
+        row.add(hits, verdict, f"{self._again} ARGS={shlex.quote(how)}")
+        if verdict.problems:  # at once: a loop of hours may be ended before its table
+            sys.stderr.write("".join(f"! {failure}\n" for failure in row.failures[-len(verdict.told) :]))
 
     async def exhaust(self, scenario: Scenario, call: str, after: tuple[str, int] | None = None) -> None:
         """Kill at the first, second, ... of one call until a run comes through."""
@@ -212,6 +218,13 @@ class Fire:
             cells = (name, row.runs, row.kills, *named, found.total(), *tidy)
             lines.append("| " + " | ".join(map(str, cells)) + " |")
         return "\n".join(lines)
+
+    @property
+    def so_far(self) -> str:
+        """What was done up to now, in words."""
+        rows = self.rows.values()
+        totals = [sum(counts) for counts in ((row.kills for row in rows), (row.verdict.marked for row in rows))]
+        return f"{totals[0]} kills, {len(self.failures)} problems, {totals[1]} marked"
 
     @property
     def failures(self) -> list[str]:
@@ -324,7 +337,7 @@ def _jobs(fire: Fire, given: argparse.Namespace, chosen: Sequence[Scenario], beg
             if given.seconds and time.monotonic() - began > given.seconds:
                 return
             if count and count % TOLD_EVERY == 0:
-                sys.stderr.write(f"{count} of {given.kills} runs begun, {time.monotonic() - began:.0f} s\n")
+                sys.stderr.write(f"{count} of {given.kills} runs begun, {time.monotonic() - began:.0f} s; {fire.so_far}\n")
             yield fire.run(*next(drawn))
     else:
         calls = given.call or (*CALLS, *PLACES)

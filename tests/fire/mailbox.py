@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAIL_OWNER = "anna@example.org"
 AGENT = "agent@example.net"
 CHECKS = "mx.example.net; dmarc=pass header.from=example.org"
-_PATIENCE = 12.0
+_PATIENCE = 45.0
 """Seconds of doing nothing after which a house that owes an answer is taken to owe it for ever."""
 _running: list[Dovecot] = []
 

@@ -68,7 +68,7 @@ class Person:
         request = urllib.request.Request(url, data=data, method=method)  # noqa: S310 - loopback
         request.add_header("Authorization", f"Bearer {self.client.access_token}")
         request.add_header("Content-Type", "application/json" if not isinstance(content, bytes) else "application/octet-stream")
-        with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=240) as response:  # noqa: S310
             return bytes(response.read())
 
     def pull(self) -> None:
