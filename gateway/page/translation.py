@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 TABLES: Final = Path(__file__).with_name("phrases")
-"""For each language: ``settings_help.json``, ``schedules.json`` (words that schedules are said in) and ``sentences.json`` (all else)."""
+"""For each language: ``settings_help.json``, ``schedules.json`` (words that schedules are said in), and ``SENTENCES``."""
+SENTENCES: Final = ("channels", "sentences")
+"""Tables of whole sentences: why channels are off and messages were not sent (``channels``), and all else."""
 LANGUAGES: Final = frozenset({"de"})
 SCHEDULES: Final = frozenset({"words"})
 """Fields that say when a job is due: made of few words in many ways, so that these are looked up one by one."""
@@ -65,7 +67,8 @@ class Phrases:
     """The tables of one language. Reading them blocks for a few milliseconds."""
 
     def __init__(self, language: str, folder: Path = TABLES) -> None:
-        settings, sentences, words = (table(name, language, folder) for name in ("settings_help", "sentences", "schedules"))
+        settings, words = (table(name, language, folder) for name in ("settings_help", "schedules"))
+        sentences = {english: text for name in SENTENCES for english, text in table(name, language, folder).items()}
         self._exact = settings | {english: text for english, text in sentences.items() if not _PLACE.search(english)}
         self._patterns = [(_pattern(english), english, text) for english, text in sentences.items() if _PLACE.search(english)]
         self._words = {english.lower(): text for english, text in words.items()}

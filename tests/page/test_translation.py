@@ -13,7 +13,7 @@ import pytest
 from channels.messages import ChatAddress
 from gateway.base.errors import ScheduleError
 from gateway.config.settings_form import groups, sections
-from gateway.page.translation import LANGUAGES, phrases, table
+from gateway.page.translation import LANGUAGES, SENTENCES, phrases, table
 from gateway.schedules.parsing import parse_schedule
 from gateway.schedules.words import in_words
 
@@ -55,6 +55,7 @@ def test_each_setting_is_explained_in_each_language(language: str) -> None:
 
 
 PUT_TOGETHER = {
+    "Nothing could be sent since {at}: {=why}. Messages are kept and sent when the platform answers again.",
     *("{n} errors in the configuration", "1 error in the configuration"),
     *("{text} has {n} field; a cron expression has five", "{text} has {n} fields; a cron expression has five"),
     *(
@@ -81,7 +82,8 @@ def test_no_sentence_is_translated_that_nobody_says(language: str) -> None:
         path.read_text("utf-8") for part in ("agent", "channels", "gateway", "memory") for path in (ROOT / part).rglob("*.py")
     )
     said = "\n".join(re.sub(r"""["']\s*\n\s*f?["']""", "", text) for text in sources)
-    known = table("sentences", language)
+    known = {english: text for name in SENTENCES for english, text in table(name, language).items()}
+    assert len(known) == sum(len(table(name, language)) for name in SENTENCES), "one is in two tables"
     for english, other in known.items():
         for piece in [] if english in PUT_TOGETHER else re.split(r"\{[=@+]?\w+\}", english):
             words = piece.strip(" .,:;()“”`#")
@@ -110,6 +112,38 @@ def test_what_is_wrong_with_a_schedule_is_said_whole(when: str) -> None:
         assert german != text
         assert not re.search(r"\b(the|is|or|write|fields?|such)\b", german.replace(when, ""), re.IGNORECASE), german
     assert not told.value.message.endswith("."), "the page ends it"
+
+
+KEPT, BLEIBEN = (
+    ". Messages are kept and sent when the platform answers again.",
+    ". Nachrichten werden aufbewahrt und gesendet, wenn die Plattform wieder antwortet.",
+)
+SEIT = "Seit 2026-11-26 konnte nichts gesendet werden"
+
+
+@pytest.mark.parametrize(
+    ("english", "german"),
+    [
+        ("Telegram asked to wait", "Telegram hat gebeten zu warten"),
+        ("may have arrived: Slack cannot be reached", "Ist vielleicht angekommen: Slack ist nicht erreichbar"),
+        (
+            f"Nothing could be sent since 2026-11-26: telegram does not answer{KEPT}",
+            f"{SEIT}: telegram antwortet nicht{BLEIBEN}",
+        ),
+        (
+            "a has 9 MB, which is more than the homeserver takes: send a smaller one, or a link",
+            "a hat 9 MB, mehr als der Homeserver annimmt: Sende eine kleinere, oder einen Link",
+        ),
+        (
+            "telegram cannot be petted: send a smaller one, or a link",
+            "telegram cannot be petted: send a smaller one, or a link",
+        ),
+        ("a.txt has 70 MB, and Discord accepts 25 MB from a bot", "a.txt hat 70 MB, und Discord nimmt von einem Bot 25 MB an"),
+    ],
+)
+def test_reasons_of_channels_and_of_what_was_not_sent_are_said_in_the_language(english: str, german: str) -> None:
+    assert phrases("de").answer("outbox.list", {"reason": english}) == {"reason": german}
+    assert phrases("de").answer("status", {"sending": english, "trouble": english})["trouble"] == german
 
 
 def test_what_people_wrote_stays() -> None:
