@@ -38,7 +38,9 @@ function useConversation(session) {
   const loading = useRef(false);
   const now = useRef(session);
   now.current = session;
+  const told = useRef(0);
   const reload = useCallback(async () => {
+    const before = told.current;
     try {
       const found = await call("chat.history", { session, limit: PART });
       if (now.current !== session) return;
@@ -47,7 +49,9 @@ function useConversation(session) {
         const kept = old.id === found.session && old.before !== null && first ? old.items.filter((one) => one.at < first) : [];
         return { loading: false, id: found.session, items: arranged([...kept, ...found.items]), before: kept.length ? old.before : found.before };
       });
-      setLive(found.live);
+      // What events told meanwhile is newer. An answer that is in the transcript already is not shown a second time as it grew.
+      const said = found.items.some((one) => one.who === "agent" && one.text && one.text === found.live?.draft);
+      if (told.current === before) setLive(said ? { ...found.live, draft: "" } : found.live);
       fail(null);
     } catch (error) {
       if (now.current === session) { fail(error); change((old) => ({ ...old, loading: false })); }
@@ -66,6 +70,7 @@ function useConversation(session) {
   useEffect(() => onLive("chat.*", ({ kind, data }) => {
     if (kind === "reload") { reload(); return; }
     if (data?.session !== session) return;
+    told.current += 1;
     if (kind === "chat.said" && data.item.who === "press") change((old) => ({ ...old, items: old.items.map((one) => (one.id === data.item.target ? { ...one, pressed: data.item.label } : one)) }));
     else if (kind === "chat.said") {
       if (data.item.who === "agent") setLive(null);
@@ -74,7 +79,7 @@ function useConversation(session) {
     else if (kind === "chat.typing") setLive((old) => old || { draft: "", activities: [] });
     else if (kind === "chat.draft") setLive((old) => {
       const before = old?.draft || "";
-      if (data.at > before.length) { reload(); return old; }
+      if (data.at > before.length) { setTimeout(reload); return old; }
       return { activities: [], ...old, draft: before.slice(0, data.at) + data.text };
     });
     else if (kind === "chat.activity") setLive((old) => ({ draft: "", ...old, activities: [...(old?.activities || []), data].slice(-200) }));
