@@ -188,6 +188,11 @@ def _report(invocation: Invocation, changed: Changed, sentence: str, *, as_json:
     for note in changed.notes:
         say(f"homebody: warning: {note.as_text()}", err=True)
     click.echo(f"{sentence}. {outcome(came)}")
+    from gateway.config.load import load
+    from gateway.doctor.state_files import missing_extras
+
+    for found in missing_extras(load(invocation.paths, os.environ, only_look=True).settings):
+        say(f"homebody: warning: {found.where}: {found.what}\n  Install it: {found.mend}", err=True)
 
 
 def _told_valid(summary: str, *, as_json: bool, problems: tuple[Problem, ...], warnings: tuple[Problem, ...]) -> None:

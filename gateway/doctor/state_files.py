@@ -15,6 +15,7 @@ from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Check, Finding, Level, ok
 from gateway.mcp.pins import FOLDER as PINS
 from gateway.models.key_profiles import FILE_NAME as KEYS
+from gateway.settings.root import Settings
 from gateway.skills.trust import FILE_NAME as SKILLS
 
 _LEARNT: Final = ("learnt.json", "key-health.json", "starts.json")
@@ -51,23 +52,31 @@ def _quoted(path: Path) -> str:
     return shlex.quote(str(path))
 
 
-def _look_extras(installation: Installation) -> Iterator[Finding]:
-    settings = installation.settings
+def missing_extras(settings: Settings) -> list[Finding]:
+    """Return a finding for each extra that the settings need and that is not installed."""
     needed = {
-        "mail": ("imap_tools", bool(settings.mail.accounts), how_to_add("mail")),
-        "calendar": ("icalendar", bool(settings.calendar.accounts), how_to_add("calendar")),
-        "mcp": ("mcp", any(one.enabled for one in settings.mcp.servers.values()), how_to_add("mcp")),
+        "mail": ("mail", "imap_tools", bool(settings.mail.accounts)),
+        "calendar": ("calendar", "icalendar", bool(settings.calendar.accounts)),
+        "mcp": ("mcp", "mcp", any(one.enabled for one in settings.mcp.servers.values())),
+        "metrics": ("gateway.metrics", "prometheus_client", settings.gateway.metrics.enabled),
+        "tracing": ("gateway.tracing", "opentelemetry", settings.gateway.tracing.enabled),
     }
-    missing = False
-    for section, (package, wanted, install) in needed.items():
-        if wanted and importlib.util.find_spec(package) is None:
-            missing = True
-            why = f"What the settings say under {section} does not work."
-            yield Finding(
-                level="error", what=f"the extra {section} is not installed ({package})", where=section, why=why, mend=install
-            )
-    if not missing:
-        yield ok("every extra that the settings need is installed")
+    return [
+        Finding(
+            level="error",
+            what=f"the extra {extra} is not installed ({package})",
+            where=section,
+            why=f"What the settings say under {section} does not work.",
+            mend=how_to_add(extra),
+        )
+        for extra, (section, package, wanted) in needed.items()
+        if wanted and importlib.util.find_spec(package) is None
+    ]
+
+
+def _look_extras(installation: Installation) -> Iterator[Finding]:
+    missing = missing_extras(installation.settings)
+    yield from missing or [ok("every extra that the settings need is installed")]
 
 
 STATE_FILES = Check(name="state", look=_look_files, quick=True)
