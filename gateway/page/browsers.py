@@ -14,12 +14,10 @@ import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
-
-from msgspec.structs import fields
 
 from gateway.base.atomic_file import stamp_of, write_atomically
 from gateway.base.errors import StorageFailed, UsageError
