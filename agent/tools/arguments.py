@@ -17,7 +17,7 @@ from agent.tools.protocol import Effect, Need, Outcome, ToolContext
 class Arguments(BaseModel):
     """Base of the arguments of a tool. An argument that does not exist is an error, so that a misspelt one is not lost."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def scrubbed(text: Any) -> Any:
