@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from email.message import Message
 from typing import Final
 
+from channels.common.mail.mail_addresses import ascii_domain
+
 _LONGEST: Final = 20_000
+_QUOTED_OR_COMMENT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(\((?:[^()"\\]|\\.)*\))', re.DOTALL)
+_ATOM: Final = r'[^\s<>@,;:()"\\\[\]]+'
+_ONE_AUTHOR: Final = re.compile(
+    rf'\s*(?:(?P<name>[^<>,;:()"\\]*(?:""[^<>,;:()"\\]*)*)<\s*(?P<within>{_ATOM}@{_ATOM})\s*>|(?P<bare>{_ATOM}@{_ATOM}))\s*'
+)
+"""A ``From`` with a single address, once what stands in quotation marks is left out and comments are blanks."""
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9@._+-]")
 _WORD: Final = re.compile(r"[a-z0-9][a-z0-9._/-]{0,80}")
 
@@ -35,17 +43,46 @@ class Results:
 
 
 def is_verified(headers: Message, author: str, server: str | None) -> bool:
-    """Return whether ``server`` vouches for the address ``author``, which is that of the mail's only ``From``."""
+    """Return whether ``server`` vouches for the address ``author``, and ``From`` can be read as nothing but that one address."""
     domain = author.rpartition("@")[2].lower()
-    written = headers.get_all("Authentication-Results", [])
-    if not server or not domain or not written or len(headers.get_all("From", [])) != 1:
+    written, authors = headers.get_all("Authentication-Results", []), headers.get_all("From", [])
+    if not server or not domain or not written or len(authors) != 1 or _only_author(str(authors[0])) != author.lower():
         return False
     results = results_of(str(written[0]))
     if results is None or results.server != server.strip().lower():
         return False
-    if any(one.method == "dmarc" and one.result not in {"pass", "none", "bestguesspass"} for one in results.found):
+    if any(one.method == "dmarc" and not _allows(one, domain) for one in results.found):
         return False
     return any(_vouches(one, author.lower(), domain) for one in results.found if one.result == "pass")
+
+
+def _only_author(header: str) -> str | None:
+    """Return the address of a ``From`` that every program reads as the same one; None where two could be seen, or none.
+
+    The server may have checked another address of it than the one that is read here.
+    """
+    bare = _QUOTED_OR_COMMENT.sub(lambda found: " " if found[1] else '""', header[:_LONGEST])
+    match = _ONE_AUTHOR.fullmatch(bare)
+    if match is None:
+        return None
+    name, address = (match["name"] or "").strip().casefold(), (match["within"] or match["bare"]).casefold()
+    if "@" in name and name != address:
+        return None
+    local, _, domain = address.rpartition("@")
+    if domain.isascii():
+        return address
+    try:
+        known = ascii_domain(domain)
+    except ValueError:
+        return None
+    return f"{local}@{known}" if "xn--" in known else None
+
+
+def _allows(dmarc: Result, domain: str) -> bool:
+    """Return whether a result of DMARC leaves the other checks their worth: it is no failure, and about the domain or one above it."""
+    about = dmarc.properties.get("header.from", "")
+    ours = not about or domain == about or domain.endswith(f".{about}")
+    return ours and dmarc.result in {"pass", "none", "bestguesspass"}
 
 
 def _vouches(one: Result, author: str, domain: str) -> bool:

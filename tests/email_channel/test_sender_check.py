@@ -34,6 +34,7 @@ def mail(*checks: str, sender: str = f"Anna <{ANNA}>") -> Message:
         "mx.example.net; spf=pass smtp.mailfrom=example.org smtp.helo=a.example",
         'mx.example.net; auth=pass smtp.auth="anna@example.org" smtp.mailfrom=anna@example.org',
         "mx.example.net; dkim = pass header.d = example.org",
+        "mx.example.net; dmarc=none header.from=example.org; spf=pass smtp.mailfrom=anna@example.org",
     ],
 )
 def test_a_sender_is_verified_by_what_the_server_says(check: str) -> None:
@@ -63,6 +64,8 @@ def test_a_sender_is_verified_by_what_the_server_says(check: str) -> None:
         "mx.example.net; dmarc=passed header.from=example.org",
         "mx.example.net; x-dmarc=pass header.from=example.org",
         "mx.example.net; dmarc=pass header.from=evil.example header.from=example.org",
+        "mx.example.net; dmarc=pass header.from=evil.example; dkim=pass header.d=example.org",
+        "mx.example.net; dmarc=none header.from=evil.example; spf=pass smtp.mailfrom=anna@example.org",
     ],
 )
 def test_anything_else_verifies_nobody(check: str) -> None:
@@ -83,6 +86,55 @@ def test_two_senders_are_none_and_so_is_a_check_without_a_name() -> None:
     assert not is_verified(made, ANNA, "")
     made["From"] = "eve@evil.example"
     assert not is_verified(made, ANNA, SERVER)
+
+
+@pytest.mark.sec(6)
+@pytest.mark.parametrize(
+    "sender",
+    [
+        f"Anna <{ANNA}>, Eve <eve@evil.example>",
+        f"Anna <{ANNA}>,\r\n Eve <eve@example.org>",
+        f"friends: {ANNA}, eve@evil.example;",
+        f"friends: {ANNA};",
+        f"<{ANNA}> <eve@evil.example>",
+        f"{ANNA} <eve@evil.example>",
+        f"eve@evil.example <{ANNA}>",
+        f"{ANNA}, ",
+        f"{ANNA} eve@evil.example",
+        "anna(eve@evil.example)@example.org",
+        f"<@evil.example:{ANNA}>",
+        f'"Anna" <{ANNA}> "Eve" <eve@evil.example>',
+        f"Anna (<eve@evil.example>, (nested)) <{ANNA}>",
+        "Anna <anna@example.org@evil.example>",
+        "Anna <anna@example.org\u200b>",
+        "Anna <anna@\uff45xample.org>",
+    ],
+)
+def test_a_from_that_could_be_read_as_two_addresses_verifies_nobody(sender: str) -> None:
+    check = f"{SERVER}; dmarc=pass header.from=example.org; spf=pass smtp.mailfrom=eve@example.org"
+    assert not is_verified(mail(check, sender=sender), ANNA, SERVER)
+
+
+@pytest.mark.parametrize(
+    "sender",
+    [
+        ANNA,
+        f"<{ANNA}>",
+        f"Anna <{ANNA.upper()}>",
+        f"{ANNA} <{ANNA}>",
+        f"{ANNA} (Anna, at home)",
+        f'"Lee, Anna \\"(A)\\" eve@evil.example" <{ANNA}>',
+        f"=?utf-8?q?Anna=2C_Lee?= (work)\r\n <{ANNA}>",
+        f'Dr. "Anna" Lee <{ANNA}>',
+    ],
+)
+def test_one_address_verifies_however_its_name_is_written(sender: str) -> None:
+    assert is_verified(mail(f"{SERVER}; dmarc=pass header.from=example.org", sender=sender), ANNA, SERVER)
+
+
+def test_an_international_domain_is_compared_as_servers_write_it() -> None:
+    check = f"{SERVER}; dmarc=pass header.from=xn--bcher-kva.example"
+    assert is_verified(mail(check, sender="Anna <anna@bücher.example>"), "anna@xn--bcher-kva.example", SERVER)
 
 
 @given(st.text(max_size=200))
