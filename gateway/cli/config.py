@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -191,8 +192,9 @@ def _report(invocation: Invocation, changed: Changed, sentence: str, *, as_json:
     from gateway.config.load import load
     from gateway.doctor.state_files import missing_extras
 
-    for found in missing_extras(load(invocation.paths, os.environ, only_look=True).settings):
-        say(f"homebody: warning: {found.where}: {found.what}\n  Install it: {found.mend}", err=True)
+    with contextlib.suppress(HomebodyError):  # a file that is mended key by key has errors yet
+        for found in missing_extras(load(invocation.paths, os.environ, only_look=True).settings):
+            say(f"homebody: warning: {found.where}: {found.what}\n  Install it: {found.mend}", err=True)
 
 
 def _told_valid(summary: str, *, as_json: bool, problems: tuple[Problem, ...], warnings: tuple[Problem, ...]) -> None:
