@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat setup install extras meaning test thorough lint fire story page live matrix matrix-kills engines typed pythons bench bench-all bench-memory bench-cost bench-heartbeat docs channel-rules site pictures page-pictures lock clean help again
+.PHONY: chat setup install extras meaning test thorough lint fire story page postgres live matrix matrix-kills engines typed pythons bench bench-all bench-memory bench-cost bench-heartbeat docs channel-rules site pictures page-pictures lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -23,6 +23,7 @@ TESTS := $(VENV)/.tests
 LINT := $(VENV)/.lint
 SITE := $(VENV)/.site
 PAGE := $(VENV)/.page
+POSTGRES := $(VENV)/.postgres
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 # Modules are compiled when they are first imported: all at once would be a third of the time and of the space.
 HASHED := $(PIP) install --no-compile --require-hashes --only-binary :all:
@@ -85,6 +86,9 @@ typed: $(RUNTIME) $(TESTS) ## run the commands of README and docs/, each page in
 
 pythons: $(TESTS) $(LINT) ## try the built wheel on Python 3.11 to 3.14, and with uv tool and pipx (ARGS="3.13" for one)
 	@exec .ci/pythons $(ARGS)
+
+postgres: $(RUNTIME) $(TESTS) $(POSTGRES) ## test the ledger on a real PostgreSQL, also killed and cut off (41 MB, installed once)
+	@CI=true exec $(BIN)/pytest -n 2 --dist worksteal -m postgres tests/ledger tests/postgres $(ARGS)
 
 matrix: $(RUNTIME) $(TESTS) ## run the Matrix channel against Synapse, a real homeserver (240 MB, installed once)
 	@PYTHON="$(CURDIR)/$(BIN)/python" sh tests/matrix/install
@@ -168,6 +172,10 @@ $(TESTS): $(EXTRAS) requirements/tests.txt
 
 $(PAGE): $(TESTS) requirements/page.txt
 	@$(HASHED) -r requirements/page.txt >&2 </dev/null
+	@touch $@
+
+$(POSTGRES): $(TESTS) requirements/postgres.txt
+	@$(HASHED) -r requirements/postgres.txt >&2 </dev/null
 	@touch $@
 
 $(SITE): $(RUNTIME) requirements/site.txt

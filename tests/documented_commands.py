@@ -39,6 +39,8 @@ _PLACEHOLDER: Final = re.compile(r"\b[A-Z]{2,}\b|…|\.\.\.|[|\[]")
 _TOLD_BESIDE: Final = re.compile(r"(?<=\S) {3,}[^#].*$")
 """Words behind a command, in columns."""
 NOT_RUN: Final = {
+    r"storage (migrate|status)|config set storage|config unset storage": "needs a PostgreSQL: tests/postgres",
+    r"createuser|createdb|pg_dump": "programs of PostgreSQL",
     r"^homebody setup( [a-z]+)?$": "asks in a terminal: tests/setup",
     r"git clone": "a clone: .ci/run, fresh_clone_chats",
     r"^homebody chat( --resume.*| --agent.*| +#.*)?$": "needs a terminal: tests/service/test_windows.py",

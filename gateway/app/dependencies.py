@@ -88,6 +88,7 @@ def known_secrets(settings: Settings, paths: Paths, env: Mapping[str, str]) -> l
     return [
         *secrets_of(settings),
         *passwords_in(settings.model_dump_json()),
+        *passwords_in(settings.storage.url.get_secret_value() if settings.storage.url else ""),
         *secrets_in(env),
         *Profiles(paths, settings.auth).secrets(settings.agent_ids),
         *(secret for file in files if (secret := _content(file))),

@@ -75,7 +75,7 @@ class Gateway(GatewayParts):
         await asyncio.to_thread(refuse_later, deps.paths.home)
         lock = StateLock.acquire(deps.paths.state / "gateway.lock", deps.holder())
         try:
-            ledger = await open_ledger(deps.paths.state, deps.clock, committed=deps.telemetry.committed)
+            ledger = await open_ledger(deps.paths.state, deps.settings.storage, deps.clock, committed=deps.telemetry.committed)
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
             lock.release()
             raise

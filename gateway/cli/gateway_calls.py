@@ -111,7 +111,7 @@ async def _without_gateway(
     invocation.paths.prepare()
     lock = StateLock.acquire(invocation.paths.state / "gateway.lock")
     try:
-        ledger = await open_ledger(invocation.paths.state, SystemClock())
+        ledger = await open_ledger(invocation.paths.state, invocation.loaded.settings.storage, SystemClock())
         try:
             return await handlers(ledger)[call](**arguments)
         finally:
@@ -143,6 +143,17 @@ def outcome(came: dict[str, Any] | None) -> str:
     return f"{taken} {waiting}".strip() or "Nothing changes for the running gateway."
 
 
+async def _copy_of_database(invocation: Invocation, place: Path) -> None:
+    from gateway.base.clock import SystemClock
+    from gateway.ledger.storage import open_ledger
+
+    ledger = await open_ledger(invocation.paths.state, invocation.loaded.settings.storage, SystemClock())
+    try:
+        await ledger.copy_to(place)
+    finally:
+        await ledger.close()
+
+
 def ledger_copier(invocation: Invocation) -> Callable[[Path], bool]:
     """Return what writes a copy of the ledger to a path: by the gateway that runs, or from the file where none does.
 
@@ -165,11 +176,15 @@ def ledger_copier(invocation: Invocation) -> Callable[[Path], bool]:
         if holder is not None:
             hint = "End it (Ctrl-D), then run the command again."
             raise AlreadyRunning("a conversation in a terminal is using this folder", where=str(state), hint=hint)
-        if not ledger.exists():
+        storage = invocation.loaded.settings.storage
+        if storage.url is None and not ledger.exists():
             return False
         lock = StateLock.acquire(state / "gateway.lock")
         try:
-            copy_closed(ledger, place)
+            if storage.url is None:
+                copy_closed(ledger, place)
+            else:
+                asyncio.run(_copy_of_database(invocation, place))
         finally:
             lock.release()
         return True

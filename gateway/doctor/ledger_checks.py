@@ -15,12 +15,13 @@ import apsw
 from gateway.api.handlers.hooks import HookHandlers
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.clock import SystemClock
+from gateway.base.errors import StorageFailed
 from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, NotChecked, ok
 from gateway.ledger.backup import copies_of
 from gateway.ledger.ledger_file import examined
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.storage import LEDGER, open_file
+from gateway.ledger.storage import LEDGER, open_file, open_ledger
 from gateway.supervision import crash_loop
 
 OLD_COPY: Final = timedelta(days=1)
@@ -64,6 +65,9 @@ async def _facts(installation: Installation) -> LedgerFacts:
     if installation.gateway_runs:
         return LedgerFacts(**{name: (await installation.ask(call))[_KEYS[name]] for name, call in _CALLS.items()})
     path = installation.paths.state / LEDGER
+    if installation.settings.storage.url is not None:
+        async with installation.alone():
+            return await _of_database(installation)
     if not path.parent.is_dir() or not (path.exists() or copies_of(path)):
         return LedgerFacts(missing=True)
     async with installation.alone():
@@ -77,6 +81,17 @@ async def _facts(installation: Installation) -> LedgerFacts:
             return await _of_ledger(ledger, installation)
         finally:
             await ledger.close()
+
+
+async def _of_database(installation: Installation) -> LedgerFacts:
+    try:
+        ledger = await open_ledger(installation.paths.state, installation.settings.storage, SystemClock())
+    except StorageFailed as error:
+        return LedgerFacts(damage=f"{error} {error.hint}")
+    try:
+        return await _of_ledger(ledger, installation)
+    finally:
+        await ledger.close()
 
 
 async def _of_ledger(ledger: Ledger, installation: Installation) -> LedgerFacts:
@@ -93,6 +108,8 @@ async def _of_ledger(ledger: Ledger, installation: Installation) -> LedgerFacts:
 async def _look(installation: Installation) -> list[Finding]:
     path = installation.paths.state / LEDGER
     facts = await ledger_facts(installation)
+    if installation.settings.storage.url is not None:
+        return _in_database(facts, running=installation.gateway_runs)
     if facts.missing:
         return [ok("there is no ledger yet; the first start makes it")]
     if facts.damage:
@@ -107,6 +124,22 @@ async def _look(installation: Installation) -> list[Finding]:
         *await in_thread(_set_aside, path),
     ]
     return found or [ok(f"the ledger is whole, its newest copy is {_age_of_copy(path)} old, nothing was given up")]
+
+
+def _in_database(facts: LedgerFacts, *, running: bool) -> list[Finding]:
+    """What holds of a ledger in PostgreSQL. Its copies are a matter of the server."""
+    if facts.damage:
+        return [
+            Finding(
+                level="error",
+                what=f"the ledger cannot be used: {facts.damage}",
+                where="storage.url",
+                why="Without it the gateway takes no messages.",
+                mend="homebody storage status",
+            )
+        ]
+    told = "the ledger is in PostgreSQL, which makes no copies by itself (docs/postgresql.md); nothing was given up"
+    return [*_waiting(facts, running=running)] or [ok(told)]
 
 
 def _copies(path: Path) -> Iterator[Finding]:

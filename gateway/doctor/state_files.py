@@ -60,6 +60,7 @@ def missing_extras(settings: Settings) -> list[Finding]:
         "mcp": ("mcp", "mcp", any(one.enabled for one in settings.mcp.servers.values())),
         "metrics": ("gateway.metrics", "prometheus_client", settings.gateway.metrics.enabled),
         "tracing": ("gateway.tracing", "opentelemetry", settings.gateway.tracing.enabled),
+        "postgres": ("storage", "psycopg", settings.storage.url is not None),
     }
     return [
         Finding(

@@ -103,7 +103,7 @@ class JobsPart:
         return await self._connection.run(lambda db: next(iter(_find(db, "id = ?", (clean(job),))), None))
 
     async def all(self, *, agent: str | None = None, asked_in: str | None = None) -> list[Job]:
-        wanted = "(:agent IS NULL OR agent = :agent) AND (:asked_in IS NULL OR asked_in = :asked_in)"
+        wanted = "(agent = :agent OR :agent IS NULL) AND (asked_in = :asked_in OR :asked_in IS NULL)"
         order = "ORDER BY state = 'done', next_at IS NULL, next_at, rowid"
         values = {"agent": agent, "asked_in": asked_in}
         return await self._connection.run(lambda db: _find(db, f"{wanted} {order}", values))

@@ -3,22 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from agent.timing import Clock
+from gateway.base.errors import StorageFailed
+from gateway.base.installation import how_to_add
 from gateway.ledger.protocol import Ledger
+from gateway.settings.storage import StorageSettings
 
 LEDGER: Final = "ledger.sqlite"
 """The name of the ledger's file in the folder of the state."""
 
 
-async def open_ledger(state: Path, clock: Clock, *, committed: Callable[[float], None] = lambda _: None) -> Ledger:
+async def open_ledger(
+    state: Path, storage: StorageSettings, clock: Clock, *, committed: Callable[[float], None] = lambda _: None
+) -> Ledger:
     """Open the ledger or make it. The caller holds the state lock. ``committed`` is told the seconds of each commit.
 
-    Chunks that were being sent when the last process died become ambiguous. Raises StorageFailed.
+    Chunks that were being sent when the last process died become ambiguous.
+
+    Raises:
+        StorageFailed: it cannot be used, or what it needs is not installed.
     """
-    return await open_file(state / LEDGER, clock, committed=committed)
+    if storage.url is None:
+        return await open_file(state / LEDGER, clock, committed=committed)
+    need_driver()
+    from gateway.ledger.postgres.ledger import PostgresLedger
+
+    if (state / LEDGER).exists():  # of before the move, or from a backup: which of them goes on is for the owner to say
+        raise StorageFailed(
+            "the settings name PostgreSQL, and there is a ledger in this file, too",
+            where=str(state / LEDGER),
+            hint="Take it along with `homebody storage migrate --to postgresql`, or move the file away to go on without it.",
+        )
+    return await PostgresLedger.open(storage.url.get_secret_value(), clock, schema=storage.schema_name, committed=committed)
+
+
+def need_driver() -> None:
+    """Raise StorageFailed where the extra is not installed that PostgreSQL needs."""
+    if find_spec("psycopg") is None:
+        raise StorageFailed(
+            "PostgreSQL needs the extra homebody[postgres], which is not installed",
+            where="storage.url",
+            hint=how_to_add("postgres"),
+        )
 
 
 async def open_file(path: Path, clock: Clock, *, committed: Callable[[float], None] = lambda _: None) -> Ledger:

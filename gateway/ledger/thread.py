@@ -147,7 +147,7 @@ class LedgerThread:
         happened = None
         if engine.away() is None:
             happened = engine.outcome()
-        elif not last:
+        elif engine.doubtful is not None and not last:
             return
         calls, self._doubtful = self._doubtful, []
         for call in calls:

@@ -178,7 +178,7 @@ def _take_back(db: Database, rules: Mapping[str, UnaskedRule], now: datetime) ->
     """
     query = (
         "SELECT outbox.unasked, agent, min(quiet_from) FROM outbox JOIN unasked ON unasked.id = outbox.unasked "
-        f"WHERE outbox.unasked IS NOT NULL AND outbox.{_UNSENT} GROUP BY outbox.unasked"
+        f"WHERE outbox.unasked IS NOT NULL AND outbox.{_UNSENT} GROUP BY outbox.unasked, agent"
     )
     found: list[Any] = db.execute(query).fetchall()
     for row, agent, quiet_from in found:

@@ -173,7 +173,7 @@ def _section(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 async def _add(paths: Paths, settings: Settings, wishes: list[_Wish], report: Report) -> None:
-    ledger = await open_ledger(paths.state, SystemClock())
+    ledger = await open_ledger(paths.state, settings.storage, SystemClock())
     try:
         handlers = stored_jobs(ledger, settings)
         for wish in wishes:

@@ -32,6 +32,7 @@ from gateway.settings.quiet_hours import UnaskedSettings
 from gateway.settings.routing import Binding, Broadcast
 from gateway.settings.session import HooksSettings, SessionSettings
 from gateway.settings.skills import SkillsSettings, WithSkills
+from gateway.settings.storage import StorageSettings
 from gateway.settings.subagents import SubAgentSettings
 from gateway.settings.web import AllToolsSettings
 from memory.settings import MemorySettings
@@ -243,6 +244,8 @@ class Settings(Section):
     """Daily limits on model costs."""
     backup: BackupSettings = Field(default=BackupSettings.model_construct(), json_schema_extra=_HOT)
     """Copies of everything in one file, and when they are made (docs/backup.md)."""
+    storage: StorageSettings = StorageSettings.model_construct()
+    """Where the ledger of messages is: a file, or a PostgreSQL database."""
     plugins: PluginsSettings = Field(default=PluginsSettings.model_construct(), json_schema_extra=_HOT)
     """Exchangeable parts."""
     logging: LoggingSettings = LoggingSettings.model_construct()

@@ -38,6 +38,7 @@ _ASKED: Final = "This is a rehearsal. Say so."
 _MODEL: Final = "rehearsal/scripted"
 _SECONDS: Final = 120.0
 _LEFT_OUT: Final = (
+    "storage",
     "channels",
     "bindings",
     "broadcast",

@@ -17,7 +17,20 @@ PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 PLATFORMS = [("linux", "Linux"), ("darwin", "Darwin")]
 EXTRAS = ("calendar", "documents", "mail", "mcp")
 """The extras that `make extras` installs together; the others are among the groups."""
-LOCKS = ["build", "engines", "engines-build", "extras", "lint", "live", "meaning", "page", "runtime", "site", "tests"]
+LOCKS = [
+    "build",
+    "engines",
+    "engines-build",
+    "extras",
+    "lint",
+    "live",
+    "meaning",
+    "page",
+    "postgres",
+    "runtime",
+    "site",
+    "tests",
+]
 
 
 def project() -> dict[str, Any]:

@@ -13,11 +13,13 @@ from gateway.base.clock import ManualClock
 from gateway.base.errors import InvalidTransition
 from gateway.ledger import schema
 from gateway.ledger.rows import Arrival, NewApproval, NewOutbound, Turn
-from gateway.ledger.sqlite import SqliteLedger
+from tests.ledger.engines import open_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from gateway.ledger.protocol import Ledger
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PLACE = ChatAddress(channel="telegram", kind="direct", id="42")
@@ -30,13 +32,13 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def ledger(tmp_path: Path, clock: ManualClock) -> AsyncIterator[SqliteLedger]:
-    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
+async def ledger(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Ledger]:
+    ledger = await open_at(tmp_path / "ledger.sqlite", clock)
     yield ledger
     await ledger.close()
 
 
-async def begun(ledger: SqliteLedger, number: int = 1) -> Turn:
+async def begun(ledger: Ledger, number: int = 1) -> Turn:
     arrival = Arrival(
         key=f"u:{number}",
         alias=f"m:{number}",
@@ -70,7 +72,7 @@ def asking(name: str) -> NewOutbound:
 
 
 async def test_a_suspended_turn_frees_its_place_and_its_message_is_not_given_out_again(
-    ledger: SqliteLedger, clock: ManualClock
+    ledger: Ledger, clock: ManualClock
 ) -> None:
     turn = await begun(ledger)
     assert await ledger.turns.suspend(turn.id, [question("a", clock)], [asking("a")]) is None
@@ -83,7 +85,7 @@ async def test_a_suspended_turn_frees_its_place_and_its_message_is_not_given_out
     await ledger.turns.finish(other.id, "done")
 
 
-async def test_a_decision_resumes_the_turn_once(ledger: SqliteLedger, clock: ManualClock) -> None:
+async def test_a_decision_resumes_the_turn_once(ledger: Ledger, clock: ManualClock) -> None:
     turn = await begun(ledger)
     await ledger.turns.suspend(turn.id, [question("a", clock)], [])
     first = await ledger.approvals.decide("a", 1, "approved", always=True, by="42")
@@ -95,7 +97,7 @@ async def test_a_decision_resumes_the_turn_once(ledger: SqliteLedger, clock: Man
     assert [one.id for one in await ledger.turns.unfinished()] == [turn.id]
 
 
-async def test_of_several_questions_the_last_decision_resumes(ledger: SqliteLedger, clock: ManualClock) -> None:
+async def test_of_several_questions_the_last_decision_resumes(ledger: Ledger, clock: ManualClock) -> None:
     turn = await begun(ledger)
     await ledger.turns.suspend(turn.id, [question("a", clock), question("b", clock)], [])
     first, last = await ledger.approvals.decide("b", 1, "denied"), await ledger.approvals.decide("a", 1, "approved")
@@ -104,7 +106,7 @@ async def test_of_several_questions_the_last_decision_resumes(ledger: SqliteLedg
     assert (first.resumed, last.resumed) == (False, True)
 
 
-async def test_waiting_counts_neither_as_an_attempt_nor_as_age(ledger: SqliteLedger, clock: ManualClock) -> None:
+async def test_waiting_counts_neither_as_an_attempt_nor_as_age(ledger: Ledger, clock: ManualClock) -> None:
     turn = await begun(ledger)
     await ledger.turns.suspend(turn.id, [question("a", clock)], [])
     clock.move(29 * 60)
@@ -116,7 +118,7 @@ async def test_waiting_counts_neither_as_an_attempt_nor_as_age(ledger: SqliteLed
     assert row.attempts == 1
 
 
-async def test_a_yes_that_comes_too_late_is_none(ledger: SqliteLedger, clock: ManualClock) -> None:
+async def test_a_yes_that_comes_too_late_is_none(ledger: Ledger, clock: ManualClock) -> None:
     turn = await begun(ledger)
     await ledger.turns.suspend(turn.id, [question("a", clock)], [])
     clock.move(30 * 60)
@@ -126,7 +128,7 @@ async def test_a_yes_that_comes_too_late_is_none(ledger: SqliteLedger, clock: Ma
     assert (late.approval.state, late.approval.always, late.resumed) == ("expired", False, True)
 
 
-async def test_a_decision_about_what_was_asked_before_does_not_count(ledger: SqliteLedger, clock: ManualClock) -> None:
+async def test_a_decision_about_what_was_asked_before_does_not_count(ledger: Ledger, clock: ManualClock) -> None:
     turn = await begun(ledger)
     await ledger.turns.suspend(turn.id, [question("a", clock)], [asking("a")])
     await ledger.approvals.decide("a", 1, "approved")
@@ -136,7 +138,7 @@ async def test_a_decision_about_what_was_asked_before_does_not_count(ledger: Sql
     assert (stale.changed, stale.approval.state, stale.approval.fingerprint) == (False, "pending", "f2")
 
 
-async def test_asking_again_after_a_crash_asks_once(ledger: SqliteLedger, clock: ManualClock) -> None:
+async def test_asking_again_after_a_crash_asks_once(ledger: Ledger, clock: ManualClock) -> None:
     turn = await begun(ledger)
     await ledger.turns.suspend(turn.id, [question("a", clock)], [asking("a")])
     with pytest.raises(InvalidTransition):
@@ -148,7 +150,7 @@ async def test_asking_again_after_a_crash_asks_once(ledger: SqliteLedger, clock:
     assert len(await ledger.outbox.latest(["ready"])) == 1
 
 
-async def test_a_turn_that_ends_withdraws_its_questions(ledger: SqliteLedger, clock: ManualClock) -> None:
+async def test_a_turn_that_ends_withdraws_its_questions(ledger: Ledger, clock: ManualClock) -> None:
     turn = await begun(ledger)
     await ledger.turns.suspend(turn.id, [question("a", clock), question("b", clock)], [])
     assert await ledger.approvals.withdraw("s", "stopped by its owner") == [turn.id]
@@ -157,6 +159,7 @@ async def test_a_turn_that_ends_withdraws_its_questions(ledger: SqliteLedger, cl
     assert {one.state for one in await ledger.approvals.of_turn(turn.id)} == {"withdrawn"}
 
 
+@pytest.mark.files
 async def test_a_ledger_of_the_version_before_keeps_its_turns_and_what_refers_to_them(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     db = apsw.Connection(str(path))
@@ -176,7 +179,7 @@ async def test_a_ledger_of_the_version_before_keeps_its_turns_and_what_refers_to
     db.execute("PRAGMA user_version = 5")
     db.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
     db.close()
-    ledger = await SqliteLedger.open(path, ManualClock(NOON))
+    ledger = await open_at(path, ManualClock(NOON))
     try:
         assert ledger.warning is None
         (turn,) = await ledger.turns.unfinished()
@@ -198,7 +201,7 @@ async def test_a_ledger_of_the_version_before_keeps_its_turns_and_what_refers_to
     db.close()
 
 
-async def test_turns_in_the_midst_of_their_work_come_before_those_that_waited(ledger: SqliteLedger, clock: ManualClock) -> None:
+async def test_turns_in_the_midst_of_their_work_come_before_those_that_waited(ledger: Ledger, clock: ManualClock) -> None:
     """Else a restart would mix the steps of two turns in one history."""
     first = await begun(ledger)
     await ledger.turns.suspend(first.id, [question("a", clock)], [])

@@ -18,7 +18,7 @@ from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
 from gateway.ledger.hooks import HOOK_ACCOUNT, Hook, HookRules, from_json, to_json
 from gateway.ledger.rows import Arrival, NewOutbound
-from gateway.ledger.sqlite import SqliteLedger
+from tests.ledger.engines import open_at
 from tests.ledger.test_recovery import DAMAGE, damaged
 from tests.properties import examples
 
@@ -52,19 +52,19 @@ def arrival(one: Hook, number: int) -> Arrival:
 
 
 async def test_hooks_are_kept_over_a_restart(tmp_path: Path) -> None:
-    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    ledger = await open_at(tmp_path / "ledger.sqlite", ManualClock(NOON))
     signed = hook(2, token_hash=None, secret="s3cret", rules=HookRules(kind="message", text="{a}", deliver=HOME.address))
     assert await ledger.hooks.add(hook())
     assert await ledger.hooks.add(signed)
     await ledger.close()
-    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    ledger = await open_at(tmp_path / "ledger.sqlite", ManualClock(NOON))
     assert await ledger.hooks.all() == [hook(), signed]
     await ledger.close()
 
 
 async def test_a_name_is_given_once_and_a_change_names_its_hook(tmp_path: Path) -> None:
     clock = ManualClock(NOON)
-    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
+    ledger = await open_at(tmp_path / "ledger.sqlite", clock)
     assert await ledger.hooks.add(hook())
     assert not await ledger.hooks.add(hook(9, name="alarm1"))
     clock.move(5)
@@ -80,7 +80,7 @@ async def test_a_name_is_given_once_and_a_change_names_its_hook(tmp_path: Path) 
 
 async def test_what_became_of_calls_is_told_newest_first_and_of_one_hook_alone(tmp_path: Path) -> None:
     clock = ManualClock(NOON)
-    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
+    ledger = await open_at(tmp_path / "ledger.sqlite", clock)
     await ledger.inbox.accept("telegram:default", [replace(arrival(hook(), 9), key="u", alias="u")])
     rows = (await ledger.inbox.accept(HOOK_ACCOUNT, [arrival(hook(), 1), arrival(hook(2), 1)])).rows
     assert await ledger.hooks.waiting() == 2
@@ -98,7 +98,7 @@ async def test_what_became_of_calls_is_told_newest_first_and_of_one_hook_alone(t
 
 async def lived(path: Path) -> None:
     """A ledger whose hooks were changed after its only copy: 0 has another token, 1 is gone, 9 is new."""
-    ledger = await SqliteLedger.open(path, ManualClock(NOON))
+    ledger = await open_at(path, ManualClock(NOON))
     for number in range(9):
         await ledger.hooks.add(hook(number))
     for number in range(40):
@@ -113,7 +113,7 @@ async def lived(path: Path) -> None:
 
 
 async def hooks_in(path: Path) -> tuple[dict[str, Hook], str]:
-    ledger = await SqliteLedger.open(path, ManualClock(NOON))
+    ledger = await open_at(path, ManualClock(NOON))
     found = {one.name: one for one in await ledger.hooks.all()}
     await ledger.close()
     return found, ledger.warning or ""
@@ -126,6 +126,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.files
 async def test_a_copy_gives_hooks_back_paused_because_a_token_may_have_been_replaced(closed: Path, tmp_path: Path) -> None:
     shutil.copytree(closed.parent, tmp_path, dirs_exist_ok=True)
     (tmp_path / "ledger.sqlite").write_bytes(b"rubbish" * 9000)
@@ -137,6 +138,7 @@ async def test_a_copy_gives_hooks_back_paused_because_a_token_may_have_been_repl
     assert "alarm3" in told
 
 
+@pytest.mark.files
 @settings(max_examples=examples(25), deadline=None)
 @given(damage=DAMAGE)
 def test_damage_loses_no_hook_and_makes_no_old_token_valid(
@@ -152,6 +154,7 @@ def test_damage_loses_no_hook_and_makes_no_old_token_valid(
         assert "alarm1" not in active, "it was removed"
 
 
+@pytest.mark.files
 @given(
     rules=st.builds(
         HookRules,

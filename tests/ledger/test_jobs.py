@@ -21,13 +21,15 @@ from gateway.base.errors import InvalidTransition
 from gateway.ledger.job_rows import Job, JobStep, LeftOut, NewJob
 from gateway.ledger.jobs import KEPT_RUNS, flat_job, read_details
 from gateway.ledger.rows import IN_DOUBT, Arrival, NewOutbound
-from gateway.ledger.sqlite import SqliteLedger
 from memory.audience import Audience
+from tests.ledger.engines import open_at
 from tests.ledger.test_recovery import DAMAGE, damaged
 from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+
+    from gateway.ledger.protocol import Ledger
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -59,8 +61,8 @@ async def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def ledger(tmp_path: Path, clock: ManualClock) -> AsyncIterator[SqliteLedger]:
-    opened = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
+async def ledger(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Ledger]:
+    opened = await open_at(tmp_path / "ledger.sqlite", clock)
     yield opened
     await opened.close()
 
@@ -68,6 +70,7 @@ async def ledger(tmp_path: Path, clock: ManualClock) -> AsyncIterator[SqliteLedg
 ADDRESSES = st.none() | st.just("none") | st.builds(ChatAddress, channel=st.text(), kind=st.just("group"), id=st.text())
 
 
+@pytest.mark.files
 @given(
     st.builds(
         NewJob,
@@ -97,18 +100,18 @@ def test_what_people_decide_is_read_as_it_was_written_and_fields_of_later_versio
 
 
 async def test_jobs_are_kept_over_a_restart(tmp_path: Path) -> None:
-    first = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    first = await open_at(tmp_path / "ledger.sqlite", ManualClock(NOON))
     job = await first.jobs.add(WATER, NOON + HOUR, "Europe/Berlin")
     assert (job.id.isalpha(), len(job.id), job.state, job.next_at) == (True, 5, "active", NOON + HOUR)
     await first.close()
-    second = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    second = await open_at(tmp_path / "ledger.sqlite", ManualClock(NOON))
     assert await second.jobs.all() == [job]
     assert await second.jobs.get(job.id) == job
     assert await second.jobs.get("zzzzz") is None
     await second.close()
 
 
-async def test_jobs_of_an_agent_and_of_a_session(ledger: SqliteLedger) -> None:
+async def test_jobs_of_an_agent_and_of_a_session(ledger: Ledger) -> None:
     here = await ledger.jobs.add(replace(WATER, asked_in="agent:main:main"), NOON + HOUR, "UTC")
     there = await ledger.jobs.add(replace(WATER, agent="work"), NOON, "UTC")
     assert await ledger.jobs.all() == [there, here]
@@ -121,7 +124,7 @@ async def test_jobs_of_an_agent_and_of_a_session(ledger: SqliteLedger) -> None:
         await ledger.jobs.change(here)
 
 
-async def test_what_is_due_comes_in_the_order_of_instants_then_of_adding(ledger: SqliteLedger) -> None:
+async def test_what_is_due_comes_in_the_order_of_instants_then_of_adding(ledger: Ledger) -> None:
     jobs = [await ledger.jobs.add(replace(WATER, name=f"{n}"), NOON + n % 3 * HOUR, "UTC") for n in range(9)]
     await ledger.jobs.pause(jobs[0].id, "")
     due, later = await ledger.jobs.due(NOON + HOUR)
@@ -130,7 +133,7 @@ async def test_what_is_due_comes_in_the_order_of_instants_then_of_adding(ledger:
     assert await ledger.jobs.earliest() == NOON
 
 
-async def test_a_prompt_fires_once_and_its_message_waits_in_the_inbox(ledger: SqliteLedger, clock: ManualClock) -> None:
+async def test_a_prompt_fires_once_and_its_message_waits_in_the_inbox(ledger: Ledger, clock: ManualClock) -> None:
     job = await ledger.jobs.add(replace(WATER, kind="prompt"), NOON, "UTC")
     done = await ledger.jobs.step(prompt(job, NOON))
     assert (done.outcome, done.row and done.row.state) == ("fired", "waiting")
@@ -142,17 +145,18 @@ async def test_a_prompt_fires_once_and_its_message_waits_in_the_inbox(ledger: Sq
     assert [(run.state, run.result) for run in await ledger.jobs.log(job.id, 9)] == [("fired", "waiting")]
 
 
+@pytest.mark.files
 async def test_an_instant_that_fired_never_fires_again_even_if_the_job_says_so(tmp_path: Path, clock: ManualClock) -> None:
     path = tmp_path / "ledger.sqlite"
     for kind, step in (("prompt", prompt), ("message", reminder)):
-        first = await SqliteLedger.open(path, clock)
+        first = await open_at(path, clock)
         job = await first.jobs.add(replace(WATER, kind=kind), NOON, "UTC")
         await first.jobs.step(step(job, NOON))
         await first.jobs.remove(job.id)
         again = await first.jobs.add(replace(WATER, kind=kind), NOON, "UTC")
         await first.close()
         rewritten(path, "UPDATE job SET id = ? WHERE id = ?", (job.id, again.id))
-        second = await SqliteLedger.open(path, clock)
+        second = await open_at(path, clock)
         for row in await second.inbox.waiting():
             await second.inbox.settle([row.id], "answered")
         assert (await second.jobs.step(step(job, NOON))).outcome == "known", (
@@ -167,7 +171,7 @@ def rewritten(path: Path, sql: str, values: tuple[str, ...]) -> None:
     db.close()
 
 
-async def test_a_reminder_is_queued_and_its_conversation_is_told(ledger: SqliteLedger) -> None:
+async def test_a_reminder_is_queued_and_its_conversation_is_told(ledger: Ledger) -> None:
     job = await ledger.jobs.add(WATER, NOON, "UTC")
     assert (await ledger.jobs.step(reminder(job, NOON))).outcome == "fired"
     (chunk,) = await ledger.outbox.due(["telegram:default"])
@@ -175,7 +179,7 @@ async def test_a_reminder_is_queued_and_its_conversation_is_told(ledger: SqliteL
     assert [event.line for event in await ledger.context_events.pending(HOME.address)] == ["reminded"]
 
 
-async def test_while_a_run_is_not_answered_the_next_one_is_skipped_and_logged(ledger: SqliteLedger) -> None:
+async def test_while_a_run_is_not_answered_the_next_one_is_skipped_and_logged(ledger: Ledger) -> None:
     job = await ledger.jobs.add(replace(WATER, kind="prompt"), NOON, "UTC")
     first = await ledger.jobs.step(prompt(job, NOON))
     assert first.row is not None
@@ -195,7 +199,7 @@ async def test_while_a_run_is_not_answered_the_next_one_is_skipped_and_logged(le
     ]
 
 
-async def test_a_run_by_hand_changes_nothing_of_the_schedule(ledger: SqliteLedger) -> None:
+async def test_a_run_by_hand_changes_nothing_of_the_schedule(ledger: Ledger) -> None:
     job = await ledger.jobs.add(replace(WATER, kind="prompt"), NOON + HOUR, "UTC")
     await ledger.jobs.pause(job.id, "")
     at = NOON + timedelta(minutes=3)
@@ -209,7 +213,7 @@ async def test_a_run_by_hand_changes_nothing_of_the_schedule(ledger: SqliteLedge
 
 
 @pytest.mark.parametrize("kind", ["message", "prompt"])
-async def test_a_job_whose_chat_refuses_twice_in_a_row_is_paused(ledger: SqliteLedger, clock: ManualClock, kind: Any) -> None:
+async def test_a_job_whose_chat_refuses_twice_in_a_row_is_paused(ledger: Ledger, clock: ManualClock, kind: Any) -> None:
     job = await ledger.jobs.add(replace(WATER, kind=kind), NOON, "UTC")
 
     async def run(number: int, end: str) -> str:
@@ -238,7 +242,7 @@ async def test_a_job_whose_chat_refuses_twice_in_a_row_is_paused(ledger: SqliteL
     )
 
 
-async def test_a_job_ends_after_its_only_instant(ledger: SqliteLedger) -> None:
+async def test_a_job_ends_after_its_only_instant(ledger: Ledger) -> None:
     job = await ledger.jobs.add(WATER, NOON, "UTC")
     await ledger.jobs.step(replace(reminder(job, NOON), next_at=None))
     after = await ledger.jobs.get(job.id)
@@ -247,7 +251,7 @@ async def test_a_job_ends_after_its_only_instant(ledger: SqliteLedger) -> None:
     assert await ledger.jobs.earliest() is None
 
 
-async def test_the_log_keeps_the_newest_runs_and_the_sweep_forgets_old_ones(ledger: SqliteLedger, clock: ManualClock) -> None:
+async def test_the_log_keeps_the_newest_runs_and_the_sweep_forgets_old_ones(ledger: Ledger, clock: ManualClock) -> None:
     job = await ledger.jobs.add(WATER, NOON, "UTC")
     ended = await ledger.jobs.add(WATER, NOON, "UTC")
     await ledger.jobs.step(replace(reminder(ended, NOON), next_at=None))
@@ -265,7 +269,7 @@ async def test_the_log_keeps_the_newest_runs_and_the_sweep_forgets_old_ones(ledg
     assert [one.id for one in await ledger.jobs.all()] == [job.id]
 
 
-async def test_instants_that_were_left_out_are_found_when_the_clock_was_set_back(ledger: SqliteLedger) -> None:
+async def test_instants_that_were_left_out_are_found_when_the_clock_was_set_back(ledger: Ledger) -> None:
     job = await ledger.jobs.add(WATER, NOON, "UTC")
     out = LeftOut(first=NOON, until=NOON + 4 * HOUR, state="missed", reason="off")
     span = (NOON, NOON + 4 * HOUR)
@@ -284,7 +288,7 @@ async def test_instants_that_were_left_out_are_found_when_the_clock_was_set_back
 async def lived(path: Path) -> None:
     """A ledger whose jobs were changed after its only copy: 0 has fired and has another text, 1 is gone, 9 is new."""
     clock = ManualClock(NOON)
-    ledger = await SqliteLedger.open(path, clock)
+    ledger = await open_at(path, clock)
     jobs = [
         await ledger.jobs.add(replace(WATER, name=f"job{n}", text=f"{n} " + "w" * 700), NOON + HOUR, "UTC") for n in range(9)
     ]
@@ -300,7 +304,7 @@ async def lived(path: Path) -> None:
 
 
 async def jobs_in(path: Path) -> tuple[dict[str, Job], str]:
-    ledger = await SqliteLedger.open(path, ManualClock(NOON + 2 * HOUR))
+    ledger = await open_at(path, ManualClock(NOON + 2 * HOUR))
     found = {one.name: one for one in await ledger.jobs.all()}
     await ledger.close()
     return found, ledger.warning or ""
@@ -313,6 +317,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.files
 async def test_the_hourly_copy_gives_jobs_back_and_doubts_what_was_due_since(closed: Path, tmp_path: Path) -> None:
     shutil.copytree(closed.parent, tmp_path, dirs_exist_ok=True)
     (tmp_path / "ledger.sqlite").write_bytes(b"rubbish" * 9000)
@@ -324,6 +329,7 @@ async def test_the_hourly_copy_gives_jobs_back_and_doubts_what_was_due_since(clo
     assert "homebody cron list" in told
 
 
+@pytest.mark.files
 @settings(max_examples=examples(25), deadline=None)
 @given(damage=DAMAGE)
 def test_damage_loses_no_job_and_makes_none_fire_twice(

@@ -11,26 +11,28 @@ import pytest
 from gateway.base.clock import ManualClock
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.rows import Arrival
-from gateway.ledger.sqlite import SqliteLedger
+from tests.ledger.engines import open_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from gateway.ledger.protocol import Ledger
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SESSION = "agent:main:main"
 
 
 @asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[SqliteLedger]:
-    ledger = await SqliteLedger.open(folder / "ledger.sqlite", ManualClock(NOON))
+async def opened(folder: Path) -> AsyncIterator[Ledger]:
+    ledger = await open_at(folder / "ledger.sqlite", ManualClock(NOON))
     try:
         yield ledger
     finally:
         await ledger.close()
 
 
-async def take(ledger: SqliteLedger, count: int) -> list[int]:
+async def take(ledger: Ledger, count: int) -> list[int]:
     arrivals = [
         Arrival(
             key=f"u:{n}",
@@ -46,7 +48,7 @@ async def take(ledger: SqliteLedger, count: int) -> list[int]:
     return [row.id for row in (await ledger.inbox.accept("telegram:default", arrivals)).rows]
 
 
-async def waiting(ledger: SqliteLedger) -> list[int]:
+async def waiting(ledger: Ledger) -> list[int]:
     return [row.id for row in await ledger.inbox.waiting()]
 
 

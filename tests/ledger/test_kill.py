@@ -11,9 +11,10 @@ from collections import Counter
 from pathlib import Path
 
 import apsw
+import pytest
 
 import gateway
-from tests import programs
+from tests import postgres_server, programs
 from tests.patience import PATIENCE
 
 ROOT = Path(gateway.__file__).parents[1]
@@ -23,8 +24,8 @@ KILLS = 15
 SEED = int(os.environ.get("HOMEBODY_KILL_SEED", "20260301"))
 
 
-def start(folder: Path) -> programs.Program:
-    command = [sys.executable, str(WORKER), str(folder), str(MESSAGES)]
+def start(folder: Path, url: str = "") -> programs.Program:
+    command = [sys.executable, str(WORKER), str(folder), str(MESSAGES), url]
     return programs.start(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
@@ -33,8 +34,15 @@ def lines(folder: Path, name: str) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def known(folder: Path, account: str = "telegram:default") -> int:
+def known(folder: Path, account: str = "telegram:default", url: str = "") -> int:
     """How many messages of an account the ledger has. No process works on it now, so it may be opened."""
+    if url:
+        import psycopg
+
+        with psycopg.connect(url) as there:
+            if not there.execute("SELECT 1 FROM pg_tables WHERE schemaname = 'homebody' AND tablename = 'inbox'").fetchone():
+                return 0
+            return there.execute("SELECT count(*) FROM homebody.inbox WHERE account = %s", (account,)).fetchone()[0]
     db = apsw.Connection(str(folder / "ledger.sqlite"))
     count = db.execute("SELECT count(*) FROM inbox WHERE account = ?", (account,)).fetchone()
     assert db.pragma("integrity_check") == "ok"
@@ -45,10 +53,25 @@ def known(folder: Path, account: str = "telegram:default") -> int:
 
 
 def test_nothing_is_lost_and_nothing_is_done_twice_when_the_process_is_killed(tmp_path: Path) -> None:
+    kill_again_and_again(tmp_path)
+
+
+@pytest.mark.postgres
+@pytest.mark.long
+def test_nothing_is_lost_and_nothing_is_done_twice_on_postgresql(tmp_path: Path) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres_server.server().url(), autocommit=True) as admin:
+        admin.execute("CREATE DATABASE killed")
+        kill_again_and_again(tmp_path, postgres_server.server().url("killed"))
+        admin.execute("DROP DATABASE killed WITH (FORCE)")
+
+
+def kill_again_and_again(tmp_path: Path, url: str = "") -> None:
     dice = random.Random(SEED)
     killed = 0
     for _ in range(KILLS):
-        worker = start(tmp_path)
+        worker = start(tmp_path, url)
         assert worker.stdout is not None
         worker.stdout.readline()
         time.sleep(dice.uniform(0, 0.04))
@@ -58,8 +81,8 @@ def test_nothing_is_lost_and_nothing_is_done_twice_when_the_process_is_killed(tm
         worker.wait()
         killed += "done" not in rest
         acknowledged = [int(line) for line in lines(tmp_path, "acknowledged")]
-        assert known(tmp_path) >= max(acknowledged, default=0), f"seed {SEED}"
-    last = start(tmp_path)
+        assert known(tmp_path, url=url) >= max(acknowledged, default=0), f"seed {SEED}"
+    last = start(tmp_path, url)
     output, _ = last.communicate(timeout=PATIENCE)
     assert output.split() == ["ready", "done"], f"seed {SEED}"
     assert killed == KILLS, "the work was done before the last kill: give it more"
@@ -69,7 +92,7 @@ def test_nothing_is_lost_and_nothing_is_done_twice_when_the_process_is_killed(tm
     plain = Counter(line for line in shown if not line.endswith("(repeated)"))
     seen = {line.removesuffix(" (repeated)") for line in shown}
     expected = [f"{number % 3} m:{number}/{piece}" for number in range(MESSAGES) for piece in range(2)]
-    assert known(tmp_path) == known(tmp_path, "agent") == MESSAGES, "each end of a turn is told once"
+    assert known(tmp_path, url=url) == known(tmp_path, "agent", url) == MESSAGES, "each end of a turn is told once"
     assert seen == set(expected), f"seed {SEED}: lost or foreign"
     assert [line for line, count in plain.items() if count > 1] == [], f"seed {SEED}: doubled without a mark"
     assert [alias for alias, count in effects.items() if count > 1] == [], f"seed {SEED}: an effect ran twice"

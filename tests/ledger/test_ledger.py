@@ -20,8 +20,8 @@ from channels.messages import ChatAddress, Cursor
 from gateway.base.clock import ManualClock
 from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.ledger.rows import Arrival, NewOutbound
-from gateway.ledger.sqlite import SqliteLedger
 from tests.full_disk import no_file_may_hold_more_than
+from tests.ledger.engines import open_at
 from tests.properties import examples
 
 if TYPE_CHECKING:
@@ -57,14 +57,15 @@ def clock() -> ManualClock:
 
 
 @asynccontextmanager
-async def opened(folder: Path, clock: ManualClock) -> AsyncIterator[SqliteLedger]:
-    ledger = await SqliteLedger.open(folder / "state" / "ledger.sqlite", clock)
+async def opened(folder: Path, clock: ManualClock) -> AsyncIterator[Ledger]:
+    ledger = await open_at(folder / "state" / "ledger.sqlite", clock)
     try:
         yield ledger
     finally:
         await ledger.close()
 
 
+@pytest.mark.files
 async def test_the_sqlite_ledger_is_a_ledger(tmp_path: Path, clock: ManualClock) -> None:
     async with opened(tmp_path, clock) as sqlite:
         ledger: Ledger = sqlite
@@ -158,6 +159,7 @@ async def test_a_retry_counts_and_our_own_interruption_does_not(tmp_path: Path, 
             await ledger.turns.retry(turn.id)
 
 
+@pytest.mark.files
 async def test_an_effect_that_was_running_is_unknown_after_a_restart(tmp_path: Path, clock: ManualClock) -> None:
     async with opened(tmp_path, clock) as ledger:
         turn = await ledger.turns.claim("s", "main", [])
@@ -320,6 +322,7 @@ async def test_a_chunk_given_up_in_doubt_is_told_with_the_doubt(tmp_path: Path, 
         assert [one.text for one in await ledger.outbox.due([ACCOUNT])] == ["maybe"]
 
 
+@pytest.mark.files
 async def test_after_a_restore_nothing_old_is_sent_by_itself(tmp_path: Path, clock: ManualClock) -> None:
     async with opened(tmp_path, clock) as ledger:
         (row,) = await ledger.outbox.enqueue([chunk("stale")])
@@ -422,6 +425,7 @@ async def test_a_cancelled_caller_does_not_stop_the_ledger(tmp_path: Path, clock
         assert sum(isinstance(one, asyncio.CancelledError) for one in done) == 10
 
 
+@pytest.mark.files
 async def test_only_the_owner_may_read_the_files(tmp_path: Path, clock: ManualClock) -> None:
     async with opened(tmp_path, clock) as ledger:
         await ledger.inbox.accept(ACCOUNT, [arrival(1)])
@@ -429,13 +433,15 @@ async def test_only_the_owner_may_read_the_files(tmp_path: Path, clock: ManualCl
         assert modes == {"ledger.sqlite": 0o600, "ledger.sqlite-wal": 0o600, "ledger.sqlite-open": 0o600}
 
 
+@pytest.mark.files
 async def test_a_second_connection_is_kept_out(tmp_path: Path, clock: ManualClock) -> None:
     async with opened(tmp_path, clock):
         with pytest.raises(StorageFailed) as caught:
-            await SqliteLedger.open(tmp_path / "state" / "ledger.sqlite", clock)
+            await open_at(tmp_path / "state" / "ledger.sqlite", clock)
         assert caught.value.hint
 
 
+@pytest.mark.files
 @pytest.mark.parametrize("damage", ["garbage", "foreign", "page"])
 async def test_a_damaged_file_is_set_aside_and_told(tmp_path: Path, clock: ManualClock, damage: str) -> None:
     path = tmp_path / "state" / "ledger.sqlite"
@@ -463,6 +469,7 @@ async def test_a_damaged_file_is_set_aside_and_told(tmp_path: Path, clock: Manua
         assert ledger.warning is None
 
 
+@pytest.mark.files
 async def test_a_file_that_was_only_begun_is_no_damage(tmp_path: Path, clock: ManualClock) -> None:
     path = tmp_path / "state" / "ledger.sqlite"
     path.parent.mkdir()
@@ -474,6 +481,7 @@ async def test_a_file_that_was_only_begun_is_no_damage(tmp_path: Path, clock: Ma
         assert len((await ledger.inbox.accept(ACCOUNT, [arrival(1)])).rows) == 1
 
 
+@pytest.mark.files
 async def test_a_full_disk_is_told_and_nothing_is_half_done(tmp_path: Path, clock: ManualClock) -> None:
     async with opened(tmp_path, clock) as ledger:
         (first,) = (await ledger.inbox.accept(ACCOUNT, [arrival(1)])).rows
@@ -497,6 +505,7 @@ async def test_a_full_disk_is_told_and_nothing_is_half_done(tmp_path: Path, cloc
         assert [row.text for row in await ledger.outbox.latest(["ready"])] == [large]
 
 
+@pytest.mark.files
 async def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path, clock: ManualClock) -> None:
     path = tmp_path / "state" / "ledger.sqlite"
     async with opened(tmp_path, clock):
@@ -505,7 +514,7 @@ async def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path, clock: Ma
     db.pragma("user_version", 99)
     db.close()
     with pytest.raises(StorageFailed, match="version 99") as caught:
-        await SqliteLedger.open(path, clock)
+        await open_at(path, clock)
     assert "newer" in caught.value.hint
     assert path.exists()
 
@@ -517,6 +526,7 @@ async def test_a_closed_ledger_says_so(tmp_path: Path, clock: ManualClock) -> No
         await ledger.inbox.waiting()
 
 
+@pytest.mark.files
 @given(steps=st.lists(st.tuples(st.sampled_from(["ask", "approve", "revoke", "read"]), st.sampled_from("123")), max_size=12))
 @settings(max_examples=examples(40), deadline=None)
 def test_who_is_approved_is_what_the_file_says_however_reads_and_changes_overlap(steps: list[tuple[str, str]]) -> None:

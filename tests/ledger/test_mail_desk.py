@@ -16,17 +16,19 @@ from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
 from gateway.cli import homebody
 from gateway.ledger.rows import Arrival, NewOutbound
-from gateway.ledger.sqlite import SqliteLedger
+from tests.ledger.engines import open_at
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from gateway.ledger.protocol import Ledger
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PLACE = ChatAddress(channel="telegram", kind="direct", id="42")
 
 
-async def filled(path: Path) -> SqliteLedger:
-    ledger = await SqliteLedger.open(path, ManualClock(NOON))
+async def filled(path: Path) -> Ledger:
+    ledger = await open_at(path, ManualClock(NOON))
     arrivals = [
         Arrival(key=k, alias=k, conversation=PLACE.address, session="s", sender="42", payload="{}", received_at=NOON)
         for k in ("a", "b")
@@ -56,6 +58,7 @@ async def test_what_is_under_way_is_listed_dropped_and_revived(tmp_path: Path) -
     await ledger.close()
 
 
+@pytest.mark.files
 async def test_the_commands_look_into_the_ledger_when_no_gateway_runs(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir(mode=0o700)
     await (await filled(tmp_path / "state" / "ledger.sqlite")).close()

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -22,7 +23,7 @@ from channels.messages import ChatAddress, Cursor
 from gateway.base.clock import ManualClock
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.rows import Arrival, NewApproval, NewOutbound
-from gateway.ledger.sqlite import SqliteLedger
+from tests.ledger import engines
 from tests.properties import examples
 
 if TYPE_CHECKING:
@@ -88,9 +89,11 @@ class LedgerMachine(RuleBasedStateMachine):
 
     async def open(self) -> Ledger:
         names = self.names  # the same in every run: what is drawn goes by them
-        return await SqliteLedger.open(
-            Path(self.folder.name) / "ledger.sqlite", self.clock, new_id=lambda: f"t{next(names):09}"
-        )
+        return await engines.open_at(self.path, self.clock, new_id=lambda: f"t{next(names):09}")
+
+    @property
+    def path(self) -> Path:
+        return Path(self.folder.name) / "ledger.sqlite"
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self.loop.run_until_complete(work)
@@ -411,3 +414,20 @@ TestLedger.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # steps are short as they are; shrinking them takes minutes of fsync
 )
+
+
+class PostgresMachine(LedgerMachine):
+    """The same on a real PostgreSQL."""
+
+    async def open(self) -> Ledger:
+        engines.Current.engine = engines.POSTGRES
+        return await super().open()
+
+    def teardown(self) -> None:
+        super().teardown()
+        engines.drop(self.path)
+
+
+class TestPostgresLedger(PostgresMachine.TestCase):
+    pytestmark = [pytest.mark.postgres, pytest.mark.long]  # noqa: RUF012 - pytest wants a list
+    settings = settings(TestLedger.settings, max_examples=examples(30))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -17,11 +18,13 @@ from gateway.base.clock import ManualClock
 from gateway.ledger import schema
 from gateway.ledger.inbox import KEPT
 from gateway.ledger.rows import Arrival, NewOutbound
-from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.values import read_payload, write_payload
+from tests.ledger.engines import open_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from gateway.ledger.protocol import Ledger
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ACCOUNT = "telegram:default"
@@ -30,8 +33,8 @@ GONE = Path("/nowhere/report.pdf")
 
 
 @asynccontextmanager
-async def opened(folder: Path, clock: ManualClock | None = None) -> AsyncIterator[SqliteLedger]:
-    ledger = await SqliteLedger.open(folder / "ledger.sqlite", clock or ManualClock(NOON))
+async def opened(folder: Path, clock: ManualClock | None = None) -> AsyncIterator[Ledger]:
+    ledger = await open_at(folder / "ledger.sqlite", clock or ManualClock(NOON))
     try:
         yield ledger
     finally:
@@ -228,6 +231,7 @@ async def test_an_edit_changes_every_row_of_a_message_that_several_agents_answer
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
+@pytest.mark.files
 @given(st.lists(st.builds(Button, label=texts, value=texts), max_size=3), st.none() | texts.filter(lambda t: "\0" not in t))
 def test_extras_read_back_as_they_were_written(buttons: list[Button], name: str | None) -> None:
     enclosure = (
@@ -271,6 +275,7 @@ async def test_a_group_that_moves_twice_is_found_under_its_last_id_from_each_for
         assert [row.conversation.id for row in await ledger.outbox.latest(["ready"])] == ["b"]
 
 
+@pytest.mark.files
 async def test_a_ledger_of_the_version_before_is_taken_along(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     db = apsw.Connection(str(path))
@@ -292,6 +297,7 @@ async def test_a_ledger_of_the_version_before_is_taken_along(tmp_path: Path) -> 
         assert await ledger.chat_migrations.all() == []
 
 
+@pytest.mark.files
 async def test_messages_that_waited_in_a_ledger_of_the_version_before_count_as_not_edited(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     db = apsw.Connection(str(path))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -16,13 +17,14 @@ from msgspec.structs import replace
 from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
 from gateway.ledger.rows import Arrival, NewApproval
-from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.subagents import ACCOUNT, NewSubAgent
+from tests.ledger.engines import open_at
 from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from gateway.ledger.protocol import Ledger
     from gateway.ledger.subagents import SentToSubAgent, SubAgent
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -46,12 +48,12 @@ def new(subagent: str, parent: str = ROOT, *, request: str = "t1", depth: int = 
     )  # fmt: skip
 
 
-async def opened(folder: Path) -> tuple[SqliteLedger, ManualClock]:
+async def opened(folder: Path) -> tuple[Ledger, ManualClock]:
     clock = ManualClock(NOON)
-    return await SqliteLedger.open(folder / "ledger.sqlite", clock), clock
+    return await open_at(folder / "ledger.sqlite", clock), clock
 
 
-async def start(ledger: SqliteLedger, one: NewSubAgent, *, children: int = 5, of_request: int = 20) -> SentToSubAgent:
+async def start(ledger: Ledger, one: NewSubAgent, *, children: int = 5, of_request: int = 20) -> SentToSubAgent:
     return await ledger.subagents.start(one, message(f"task:{one.id}", one.session), children=children, of_request=of_request)
 
 
@@ -144,7 +146,7 @@ class Trees(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.folder = tempfile.TemporaryDirectory()
         self.clock = ManualClock(NOON)
-        self.ledger = self.do(SqliteLedger.open(Path(self.folder.name) / "ledger.sqlite", self.clock))
+        self.ledger = self.do(open_at(Path(self.folder.name) / "ledger.sqlite", self.clock))
         self.agents: dict[str, str] = {}  # id -> parent's session
         self.told: dict[str, int] = {}
         self.stopped: set[str] = set()
@@ -234,7 +236,7 @@ class Trees(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.do(self.ledger.close())
-        self.ledger = self.do(SqliteLedger.open(Path(self.folder.name) / "ledger.sqlite", self.clock))
+        self.ledger = self.do(open_at(Path(self.folder.name) / "ledger.sqlite", self.clock))
 
     @invariant()
     def each_is_open_or_told_once_or_stopped(self) -> None:
@@ -260,6 +262,7 @@ TestTrees.settings = settings(
 )
 
 
+@pytest.mark.files
 def test_the_account_is_that_of_the_queries() -> None:
     assert ACCOUNT == "agent", "the queries and the index name it"
 

@@ -11,11 +11,13 @@ from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.rows import Arrival, NewEvent
-from gateway.ledger.sqlite import SqliteLedger
+from tests.ledger.engines import open_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from gateway.ledger.protocol import Ledger
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CHAT = ChatAddress(channel="telegram", kind="direct", id="1")
@@ -28,13 +30,13 @@ def arrival(alias: str, session: str = "s") -> Arrival:
 
 
 @pytest.fixture
-async def ledger(tmp_path: Path) -> AsyncIterator[SqliteLedger]:
-    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+async def ledger(tmp_path: Path) -> AsyncIterator[Ledger]:
+    ledger = await open_at(tmp_path / "ledger.sqlite", ManualClock(NOON))
     yield ledger
     await ledger.close()
 
 
-async def test_a_message_for_another_session_is_stored_once_with_the_end(ledger: SqliteLedger) -> None:
+async def test_a_message_for_another_session_is_stored_once_with_the_end(ledger: Ledger) -> None:
     for number in range(2):  # two turns that tell the same: the second of the messages is known
         [row] = (await ledger.inbox.accept("schedule", [arrival(f"m{number}")])).rows
         turn = await ledger.turns.claim("s", "main", [row.id])
@@ -43,7 +45,7 @@ async def test_a_message_for_another_session_is_stored_once_with_the_end(ledger:
     assert [one.alias for one in await ledger.inbox.waiting()] == ["result"]
 
 
-async def test_where_the_turn_cannot_end_nothing_is_told(ledger: SqliteLedger) -> None:
+async def test_where_the_turn_cannot_end_nothing_is_told(ledger: Ledger) -> None:
     [row] = (await ledger.inbox.accept("schedule", [arrival("m")])).rows
     turn = await ledger.turns.claim("s", "main", [row.id])
     await ledger.turns.finish(turn.id, "done")
@@ -54,7 +56,7 @@ async def test_where_the_turn_cannot_end_nothing_is_told(ledger: SqliteLedger) -
     assert await ledger.context_events.pending(CHAT.address) == []
 
 
-async def test_an_event_keeps_its_sources_and_is_told_to_the_group_under_its_present_id(ledger: SqliteLedger) -> None:
+async def test_an_event_keeps_its_sources_and_is_told_to_the_group_under_its_present_id(ledger: Ledger) -> None:
     former, present = (ChatAddress(channel="telegram", kind="group", id=one) for one in ("-1", "-100"))
     assert (
         await ledger.context_events.pending(present.address) == []

@@ -10,6 +10,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -18,24 +19,35 @@ from gateway.base.clock import SystemClock
 from gateway.ledger.rows import Arrival, NewOutbound, Turn
 from gateway.ledger.sqlite import SqliteLedger
 
+if TYPE_CHECKING:
+    from gateway.ledger.protocol import Ledger
+
 ACCOUNT = "telegram:default"
 CHATS = 3
 MOMENT = 0.003  # what takes time in the world: the most interesting one to be killed in
 
 
 class House:
-    def __init__(self, folder: Path, messages: int) -> None:
+    def __init__(self, folder: Path, messages: int, url: str) -> None:
+        self.url = url
         self.folder = folder
         self.messages = messages
         self.clock = SystemClock()
 
     async def run(self) -> None:
-        self.ledger = await SqliteLedger.open(self.folder / "ledger.sqlite", self.clock)
+        self.ledger = await self.opened()
         for turn in await self.ledger.turns.unfinished():
             await self.turn(await self.ledger.turns.retry(turn.id))
         await asyncio.gather(self.receive(), *(self.answer(chat) for chat in range(CHATS)), self.hear_results(), self.deliver())
         await self.ledger.close()
         print("done", flush=True)  # noqa: T201
+
+    async def opened(self) -> Ledger:
+        if not self.url:
+            return await SqliteLedger.open(self.folder / "ledger.sqlite", self.clock)
+        from gateway.ledger.postgres.ledger import PostgresLedger
+
+        return await PostgresLedger.open(self.url, self.clock)
 
     async def receive(self) -> None:
         """The platform numbers its messages and forgets those that it was told are safe."""
@@ -122,4 +134,4 @@ def conversation(chat: int) -> ChatAddress:
 
 
 if __name__ == "__main__":
-    asyncio.run(House(Path(sys.argv[1]), int(sys.argv[2])).run())
+    asyncio.run(House(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]).run())

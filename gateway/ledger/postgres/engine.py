@@ -1,0 +1,211 @@
+"""The ledger's connection to PostgreSQL while it is open: who may write, and what became of a commit whose answer was lost.
+
+One session writes: it holds an advisory lock of its schema, which ends with the session. Each commit that changes something stores a number
+of its own in ``meta``, in the same message as COMMIT, so that the next connection can read whether it happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import psycopg
+from psycopg import errors, sql
+from psycopg.pq import TransactionStatus
+
+from gateway.base.errors import StorageFailed
+from gateway.ledger.postgres.database import PostgresDatabase, connected, place
+from gateway.ledger.postgres.failures import storage_error
+from gateway.ledger.postgres.schema import COMMIT, HOLDER, migrate
+
+OLDEST: Final = 150_000
+"""PostgreSQL 15. Of the older ones some are not maintained any more, and none is tested."""
+LOCK_SECONDS: Final = 3.0
+"""How long the lock of a process that was killed is waited for: the server notices its end when it has done what it was asked."""
+_LOCK_PAUSE: Final = 0.02
+_LOCK: Final = "SELECT pg_try_advisory_lock(hashtextextended('homebody ledger ' || %s, 0))"
+_PAUSES: Final = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
+"""Seconds between attempts to connect again."""
+_END_FORMER: Final = "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity WHERE pid = %s AND backend_start::text = %s"
+_SET: Final = "INSERT INTO meta VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+
+
+class PostgresEngine:
+    """Implements ``Engine``. ``token`` names this opening of the ledger; ``opened`` prepares the tables, once."""
+
+    failures: type[Exception] = psycopg.Error
+    unsynced = False  # PostgreSQL syncs by itself what was committed without
+
+    def __init__(self, url: str, schema: str, token: str, opened: Callable[[PostgresDatabase], None]) -> None:
+        self._url, self._schema, self._token = url, schema, token
+        self._where = place(url, schema)
+        self._commits = 0
+        self._attempts = 0
+        self._next_attempt = 0.0
+        self._refused: StorageFailed | None = None
+        self._backend: tuple[int, str] = (0, "")
+        self.doubtful: str | None = None
+        connection = connected(self._url, self._schema)
+        try:
+            _must_fit(connection, self._where)
+            self._lock(connection)
+            migrate(connection, schema, token, self._where)
+            self.db = PostgresDatabase(connection)
+            with connection.transaction():
+                connection.execute(_SET, (HOLDER, token))
+                connection.execute(_SET, (COMMIT, f"{token}:0"))
+                opened(self.db)
+        except BaseException:  # also when interrupted: an open connection would hold the lock
+            connection.close()
+            raise
+
+    @property
+    def in_transaction(self) -> bool:
+        """See the protocol."""
+        connection = self.db.connection
+        return not connection.closed and connection.info.transaction_status is not TransactionStatus.IDLE
+
+    @property
+    def lost(self) -> bool:
+        """See the protocol."""
+        return self.db.connection.closed
+
+    def begin(self, *, synced: bool) -> None:
+        """See the protocol."""
+        self.db.wrote = False
+        self.db.connection.execute("BEGIN" if synced else "BEGIN; SET LOCAL synchronous_commit TO off")
+
+    def commit(self) -> None:
+        """See the protocol. Where its answer is lost, ``doubtful`` is the number by which ``outcome`` finds it later."""
+        connection = self.db.connection
+        if not self.db.wrote:
+            connection.execute("COMMIT")
+            return
+        self._commits += 1
+        number = f"{self._token}:{self._commits}"
+        store = sql.SQL("UPDATE meta SET value = {} WHERE name = {}; COMMIT").format(sql.Literal(number), sql.Literal(COMMIT))
+        try:
+            connection.execute(store)
+        except psycopg.Error:
+            if connection.closed:
+                self.doubtful = number
+            raise
+
+    def rollback(self) -> None:
+        """See the protocol."""
+        with contextlib.suppress(psycopg.OperationalError):  # the server rolls back what its client left
+            self.db.connection.execute("ROLLBACK")
+
+    def committed(self, *, synced: bool) -> None:
+        """See the protocol."""
+
+    def sync(self) -> None:
+        """See the protocol."""
+
+    def away(self) -> StorageFailed | None:
+        """See the protocol."""
+        if self._refused is not None or not self.db.connection.closed:
+            return self._refused
+        now = time.monotonic()
+        if now >= self._next_attempt:
+            try:
+                self._return()
+            except (psycopg.Error, StorageFailed) as error:
+                self._attempts += 1
+                self._next_attempt = now + _PAUSES[min(self._attempts, len(_PAUSES) - 1)]
+                return (
+                    error if isinstance(error, StorageFailed) else storage_error(error, self._where) or self._gone(str(error))
+                )
+            self._attempts = 0
+            return self._refused
+        return self._gone("the connection to PostgreSQL is lost")
+
+    def outcome(self) -> bool | None:
+        """See the protocol."""
+        number, self.doubtful = self.doubtful, None
+        found = self.db.connection.execute("SELECT value FROM meta WHERE name = %s", (COMMIT,)).fetchone()
+        return None if found is None else bool(found[0] == number)
+
+    def storage_error(self, error: Exception) -> StorageFailed | None:
+        """See the protocol."""
+        if isinstance(
+            error, errors.ReadOnlySqlTransaction
+        ):  # it has become a replica: the next connection may find the primary
+            self.db.connection.close()
+        return storage_error(error, self._where)
+
+    def close(self) -> None:
+        """See the protocol."""
+        self.db.connection.close()
+
+    def _lock(self, connection: psycopg.Connection[Any]) -> None:
+        lock(connection, self._schema, self._where)
+        started = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+        self._backend = connection.execute(started).fetchone() or (0, "")
+
+    def _return(self) -> None:
+        """Connect again. What another process did meanwhile is not known here: then this one may write no more."""
+        connection = connected(self._url, self._schema)
+        try:
+            _must_fit(connection, self._where)
+            connection.execute(_END_FORMER, self._backend)
+            self._lock(connection)
+            holder = connection.execute("SELECT value FROM meta WHERE name = %s", (HOLDER,)).fetchone()
+        except BaseException:
+            connection.close()
+            raise
+        if holder is not None and holder[0] == self._token:
+            self.db = PostgresDatabase(connection)
+            return
+        connection.close()
+        self.doubtful = None  # the commit of the other one is stored in its place
+        self._refused = StorageFailed(
+            "another gateway has used this database while the connection was lost",
+            where=self._where,
+            hint="Restart this gateway, if it is the one that should run.",
+        )
+
+    def _gone(self, why: str) -> StorageFailed:
+        return StorageFailed(
+            f"the ledger could not be used: {why}",
+            where=self._where,
+            hint="Start PostgreSQL; nothing that was confirmed is lost.",
+        )
+
+
+def lock(connection: psycopg.Connection[Any], schema: str, where: str) -> None:
+    """Take the lock of a ledger, which the session holds until it ends. Raises StorageFailed where another one has it."""
+    until = time.monotonic() + LOCK_SECONDS
+    while not (connection.execute(_LOCK, (schema,)).fetchone() or (False,))[0]:
+        if time.monotonic() > until:
+            raise StorageFailed(
+                "another gateway uses this database",
+                where=where,
+                hint="Stop it first, or give this one a schema of its own: homebody config set storage.schemaName NAME",
+            )
+        time.sleep(_LOCK_PAUSE)
+
+
+def _must_fit(connection: psycopg.Connection[Any], where: str) -> None:
+    """Raise StorageFailed for a server that cannot hold the ledger."""
+    version = connection.info.server_version
+    if version < OLDEST:
+        raise StorageFailed(
+            f"PostgreSQL {version // 10_000} is too old", where=where, hint="Homebody needs PostgreSQL 15 or later."
+        )
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StorageFailed(
+            f"the database stores texts as {encoding}",
+            where=where,
+            hint="Make one that stores UTF8: createdb -E UTF8 -T template0 NAME",
+        )
+    found = connection.execute("SHOW transaction_read_only").fetchone()
+    if found is not None and found[0] == "on":
+        raise StorageFailed(
+            "the database takes no changes: it is a replica, or set to read-only",
+            where=where,
+            hint="Name the primary server in storage.url.",
+        )

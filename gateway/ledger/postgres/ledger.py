@@ -1,0 +1,84 @@
+"""The ledger in a PostgreSQL database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+
+from agent.timing import Clock
+from gateway.base.errors import StorageFailed
+from gateway.ledger.database import Engine
+from gateway.ledger.ledger_store import LedgerStore, new_id
+from gateway.ledger.open_rows import unreadable_row
+from gateway.ledger.postgres.database import PostgresDatabase, place
+from gateway.ledger.postgres.engine import PostgresEngine
+from gateway.ledger.postgres.failures import storage_error
+from gateway.ledger.postgres.transfer import to_file
+from gateway.ledger.thread import LedgerConnection, LedgerThread
+
+SCHEMA = "homebody"
+
+
+class PostgresLedger(LedgerStore):
+    """Implements ``Ledger``. One gateway at a time: a second one is refused while the first runs."""
+
+    def __init__(self, connection: LedgerConnection, url: str, schema: str, where: str) -> None:
+        super().__init__(connection, where)
+        self._url = url
+        self._schema = schema
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        clock: Clock,
+        *,
+        schema: str = SCHEMA,
+        new_id: Callable[[], str] = new_id,
+        committed: Callable[[float], None] = lambda _: None,
+    ) -> PostgresLedger:
+        """Open the ledger in the database that ``url`` names, or make it.
+
+        Chunks that were being sent when the last process died become ambiguous. Raises StorageFailed.
+        """
+        try:
+            where = place(url, schema)
+        except psycopg.ProgrammingError as error:
+            hint = "It is postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+            raise StorageFailed(
+                f"this is no address of PostgreSQL: {str(error).strip()}", where="storage.url", hint=hint
+            ) from None
+
+        def opened() -> Engine:
+            try:
+                return PostgresEngine(url, schema, new_id(), _take_up)
+            except psycopg.Error as error:
+                raise storage_error(error, where) or error from error
+
+        thread = LedgerThread(opened, where, committed)
+        await thread.start()
+        return cls(LedgerConnection(thread, clock, new_id), url, schema, where)
+
+    async def took_any(self) -> bool:
+        """See the protocol."""
+        query = "SELECT pg_sequence_last_value(pg_get_serial_sequence('inbox', 'id'))"
+        found = await self._connection.run(lambda db: db.execute(query).fetchone())
+        return found is not None and found[0] is not None
+
+    async def copy_to(self, place: Path) -> None:
+        """See the protocol."""
+        await asyncio.to_thread(to_file, self._url, self._schema, place, new_id())
+
+
+def _take_up(db: PostgresDatabase) -> None:
+    """Do what the opening of a ledger does: nobody knows of chunks that were being sent, and what is worked on can be read."""
+    db.execute("UPDATE outbox SET state = 'ambiguous', doubts = doubts + 1 WHERE state = 'sending'")
+    if (unreadable := unreadable_row(db)) is not None:
+        raise StorageFailed(
+            f"the ledger is damaged: {unreadable}",
+            where="PostgreSQL",
+            hint="Restore the database from a backup, or change that row.",
+        )

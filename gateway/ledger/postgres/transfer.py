@@ -1,0 +1,218 @@
+"""Copies a whole ledger between PostgreSQL and an SQLite file, and compares each row afterwards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import psycopg
+from psycopg import sql
+
+from gateway.base.atomic_file import sync
+from gateway.base.errors import StorageFailed
+from gateway.ledger.postgres.database import connected, place, storable
+from gateway.ledger.postgres.engine import PostgresEngine, lock
+from gateway.ledger.postgres.failures import storage_error
+from gateway.ledger.postgres.schema import OWN_ROWS, version_of
+from gateway.ledger.schema import migrate
+
+ORDER: Final = {
+    "meta": "name",
+    "turn": "rowid",
+    "tool_call": "turn, call_id",
+    "inbox": "id",
+    "cursor": "account, name",
+    "outbox": "id",
+    "pairing": "rowid",
+    "approved": "rowid",
+    "spending": "id",
+    "aside": "id",
+    "moved": "rowid",
+    "approval": "rowid",
+    "hook": "id",
+    "subagent": "rowid",
+    "job": "rowid",
+    "job_run": "rowid",
+    "unasked": "id",
+}
+"""All tables, those first that others refer to, and the order of their rows."""
+_AT_A_TIME: Final = 1000
+_NUMBERED: Final = ("inbox", "outbox", "aside", "unasked")
+"""Tables of the file whose numbers are never used twice."""
+_LEFT_OUT: Final = (*OWN_ROWS, "log", "syncs")
+"""Rows of ``meta`` that are about one engine."""
+Counts = dict[str, int]
+Told = Callable[[str, int], None]
+
+
+def to_file(url: str, schema: str, file: Path, epoch: str, told: Told = lambda *_: None) -> Counts:
+    """Write the ledger as it is now into a new file. A gateway may use it meanwhile. Returns the number of rows by table. Blocking.
+
+    Raises:
+        StorageFailed: it cannot be read or written, or what was written differs; the file is deleted then.
+    """
+    os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    try:
+        with connected(url, schema) as there, there.transaction():
+            there.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            _must_be_there(there, schema, place(url, schema))
+            here = apsw.Connection(str(file))
+            try:
+                here.pragma("foreign_keys", "OFF")
+                migrate(here, epoch, str(file))
+                counts = _fill_file(here, there, told)
+                _compare(here, there)
+            finally:
+                here.close()
+    except BaseException as error:
+        file.unlink()
+        raise _translated(error, place(url, schema), file) from error
+    sync(file)
+    return counts
+
+
+def from_file(file: Path, url: str, schema: str, token: str, told: Told = lambda *_: None, *, keep: bool = True) -> Counts:
+    """Write the ledger in a file, which nobody has open, into a database that holds none. Returns the number of rows by table. Blocking.
+
+    All of it is one transaction, which is undone where ``keep`` is false. The file is brought to the present version first.
+
+    Raises:
+        StorageFailed: the database has a ledger or cannot hold one, or what was written differs; nothing is changed then.
+    """
+    try:
+        here = apsw.Connection(str(file))
+        engine = None
+        try:
+            here.pragma("foreign_keys", "OFF")
+            migrate(here, token, str(file))
+            engine = PostgresEngine(url, schema, token, lambda _: None)
+            there = engine.db.connection
+            with there.transaction(force_rollback=not keep):
+                counts = _fill_database(here, there, place(url, schema), told)
+                _compare(here, there)
+        finally:
+            here.close()
+            if engine is not None:
+                engine.close()
+    except (psycopg.Error, apsw.Error, OSError) as error:
+        raise _translated(error, place(url, schema), file) from error
+    return counts
+
+
+def _must_be_there(there: psycopg.Connection[Any], schema: str, where: str) -> None:
+    if not version_of(there, schema, where):
+        raise StorageFailed(
+            "there is no ledger in this database", where=where, hint="Is it the right one, and the right schema?"
+        )
+
+
+def _fill_file(here: apsw.Connection, there: psycopg.Connection[Any], told: Told) -> Counts:
+    counts = {}
+    with here:
+        here.execute("DELETE FROM meta")
+        for table in ORDER:
+            columns = _columns(here, table)
+            insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+            counts[table] = 0
+            for rows in _parts(_rows_there(there, table, columns)):
+                here.executemany(insert, rows)
+                counts[table] += len(rows)
+                told(table, counts[table])
+        for table in _NUMBERED:
+            found = there.execute("SELECT pg_sequence_last_value(pg_get_serial_sequence(%s, 'id'))", (table,)).fetchone()
+            here.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+            here.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (table, (found or (0,))[0] or 0))
+    return counts
+
+
+def _fill_database(here: apsw.Connection, there: psycopg.Connection[Any], where: str, told: Told) -> Counts:
+    for table in ORDER:
+        if table != "meta" and there.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():
+            hint = "Name another one, or an empty schema: homebody config set storage.schemaName NAME"
+            raise StorageFailed(f"the database holds a ledger already (its table {table} has rows)", where=where, hint=hint)
+    there.execute("DELETE FROM meta WHERE NOT name = ANY(%s)", (list(OWN_ROWS),))
+    counts = {}
+    for table in ORDER:
+        columns = _columns(here, table)
+        names = sql.SQL(", ").join(map(sql.Identifier, columns))
+        counts[table] = 0
+        for rows in _parts(_rows_here(here, table, columns)):
+            with (
+                there.cursor() as cursor,
+                cursor.copy(sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)) as writing,
+            ):
+                for row in rows:
+                    writing.write_row(row)
+            counts[table] += len(rows)
+            told(table, counts[table])
+        if ORDER[table] == "id" and table != "hook" and (last := _last_number(here, table)):
+            there.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), %s)", (table, last))
+    return counts
+
+
+def _last_number(here: apsw.Connection, table: str) -> int:
+    found = [one for (one,) in here.execute(f"SELECT max(id) FROM {table}")]
+    found += [one for (one,) in here.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))]
+    return max(int(str(one or 0)) for one in found)
+
+
+def _compare(here: apsw.Connection, there: psycopg.Connection[Any]) -> None:
+    """Raises StorageFailed for the first row that is not the same on both sides."""
+    for table in ORDER:
+        columns = _columns(here, table)
+        pairs = zip_longest(_rows_here(here, table, columns), _rows_there(there, table, columns))
+        for number, (ours, theirs) in enumerate(pairs, 1):
+            if ours != theirs:
+                raise StorageFailed(
+                    f"row {number} of the table {table} is not the same on both sides", hint="Nothing was changed."
+                )
+
+
+def _columns(here: apsw.Connection, table: str) -> list[str]:
+    return [str(name) for (name,) in here.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+
+
+def _rows_here(here: apsw.Connection, table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    for row in here.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {ORDER[table]}"):
+        if table != "meta" or row[0] not in _LEFT_OUT:
+            yield tuple(storable(value) for value in row)
+
+
+def _rows_there(there: psycopg.Connection[Any], table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    query = sql.SQL("SELECT {} FROM {} ORDER BY {}").format(names, sql.Identifier(table), sql.SQL(ORDER[table]))
+    with there.cursor(f"all_{table}") as cursor:
+        cursor.itersize = _AT_A_TIME
+        for row in cursor.execute(query):
+            if table != "meta" or row[0] not in _LEFT_OUT:
+                yield tuple(row)
+
+
+def _parts(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    while part := list(islice(rows, _AT_A_TIME)):
+        yield part
+
+
+def _translated(error: BaseException, where: str, file: Path) -> BaseException:
+    if isinstance(error, psycopg.Error):
+        return storage_error(error, where) or error
+    if isinstance(error, OSError):
+        return StorageFailed.from_os(error, "copy the ledger", file)
+    if isinstance(error, apsw.Error):
+        return StorageFailed(f"the ledger cannot be copied: {error}", where=str(file))
+    return error
+
+
+def rename(url: str, schema: str, new: str) -> None:
+    """Give the schema of a ledger that nobody uses another name. Blocking. Raises StorageFailed."""
+    where = place(url, schema)
+    try:
+        with connected(url, schema) as there:
+            lock(there, schema, where)
+            there.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(sql.Identifier(schema), sql.Identifier(new)))
+    except psycopg.Error as error:
+        raise storage_error(error, where) or error from error

@@ -1,0 +1,30 @@
+"""The section ``storage``: where the ledger of messages is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from agent.section import Section
+
+
+def _address(url: SecretStr) -> SecretStr:
+    try:
+        parts = urlsplit(url.get_secret_value())
+        readable = parts.scheme in {"postgresql", "postgres"} and bool(parts.path.strip("/")) and (parts.port or 0) >= 0
+    except ValueError:
+        readable = False
+    if not readable:
+        raise ValueError("it is no address of PostgreSQL: write postgresql://USER:PASSWORD@HOST:5432/DATABASE")
+    return url
+
+
+class StorageSettings(Section):
+    """Where the ledger of messages is (docs/postgresql.md)."""
+
+    url: Annotated[SecretStr, AfterValidator(_address)] | None = None
+    """A PostgreSQL database, as postgresql://USER:PASSWORD@HOST:5432/DATABASE (needs the extra `homebody[postgres]`). Unset: a file."""
+    schema_name: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,39}$")] = "homebody"
+    """The schema in that database. Each gateway needs one of its own."""

@@ -1,0 +1,56 @@
+"""The command line with the ledger in PostgreSQL, as its owner uses it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.doctor.conftest import program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.postgres_server import Server
+
+pytestmark = [pytest.mark.postgres, pytest.mark.long]
+
+
+def test_the_ledger_moves_to_postgresql_serves_there_and_moves_back(url: str, tmp_path: Path) -> None:
+    assert program("cron", "add", "tomorrow at 9", "Water the plants", home=tmp_path).returncode == 0
+    assert program("storage", "migrate", "--to", "postgresql", home=tmp_path).returncode == 2, "the settings name none"
+    assert program("config", "set", "storage.url", home=tmp_path, input=url).returncode == 0
+    both = program("agent", "-m", "hello", home=tmp_path)
+    assert both.returncode == 6
+    assert "storage migrate --to postgresql" in both.stderr
+    file = tmp_path / ".homebody/state/ledger.sqlite"
+    trial = program("storage", "migrate", "--to", "postgresql", "--dry-run", "--json", home=tmp_path)
+    assert json.loads(trial.stdout)["rows"]["job"] == 1
+    assert file.exists()
+    moved = program("storage", "migrate", "--to", "postgresql", home=tmp_path)
+    assert moved.returncode == 0, moved.stderr
+    assert not file.exists()
+    assert program("agent", "-m", "Remember that the key is under the pot.", home=tmp_path).returncode == 0
+    facts = json.loads(program("storage", "status", "--json", home=tmp_path).stdout)
+    assert (facts["engine"], facts["version"]) == ("postgresql", 1)
+    assert "the ledger is in PostgreSQL" in program("doctor", home=tmp_path).stdout
+    assert program("backup", "create", home=tmp_path).returncode == 0
+    drill = program("backup", "drill", home=tmp_path)
+    assert drill.returncode == 0, drill.stdout + drill.stderr
+    back = json.loads(program("storage", "migrate", "--to", "file", "--json", home=tmp_path).stdout)
+    assert (back["rows"]["inbox"], back["rows"]["outbox"]) == (1, 1)
+    assert program("config", "unset", "storage.url", home=tmp_path).returncode == 0
+    assert "Water the plants" in program("cron", "list", home=tmp_path).stdout
+
+
+def test_a_server_that_is_away_is_told_without_the_password(server: Server, tmp_path: Path) -> None:
+    assert program("config", "set", "storage.url", home=tmp_path, input="mysql://me:secret@127.0.0.1/x").returncode == 3
+    away = "postgresql://me:secret@127.0.0.1:9/x"
+    assert program("config", "set", "storage.url", home=tmp_path, input=away).returncode == 0
+    for command in (("agent", "-m", "hello"), ("storage", "status"), ("cron", "list")):
+        done = program(*command, home=tmp_path)
+        assert done.returncode == 6
+        assert "Start PostgreSQL" in done.stderr
+        assert "secret" not in done.stderr
+    assert "secret" not in program("doctor", home=tmp_path).stdout
