@@ -290,6 +290,14 @@ class WorkspaceMemory:
         """Make the next sync read every file again, and embed again every text that the embedder refused."""
         await self._sync.forget_stamps()
 
+    async def leave_no_trace(self) -> None:
+        """Leave nothing of texts that were removed in the files of the index.
+
+        Raises:
+            IndexBroken: the file cannot be written.
+        """
+        await self._open.run(lambda index: index.database.leave_no_trace())
+
     async def export(self, target: Path) -> int:
         """Write all notes to a zip file, under the names that search shows; return their number."""
         return await asyncio.to_thread(export_notes, self.sources, target)

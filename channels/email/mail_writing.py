@@ -11,6 +11,7 @@ from email.utils import format_datetime, formataddr, parseaddr
 from typing import TYPE_CHECKING, Final
 
 from channels.common.control_characters import visible
+from channels.common.mail.header_text import literal, serialised
 from channels.common.mail.mail_headers import reply_subject
 from channels.common.markdown import styled
 from channels.common.styled_text import plain
@@ -51,7 +52,7 @@ def written(outgoing: OutgoingMail) -> bytes:
     try:
         mail["From"] = formataddr(parseaddr(outgoing.sender))
         mail["To"] = outgoing.to
-        mail["Subject"] = _subject(outgoing)
+        mail["Subject"] = literal(_subject(outgoing))
         mail["Date"] = format_datetime(outgoing.at)
         mail["Message-ID"] = outgoing.message_id
         if outgoing.answers is not None and outgoing.answers.message_id:
@@ -67,7 +68,7 @@ def written(outgoing: OutgoingMail) -> bytes:
             mail.add_alternative(_html(text), subtype="html", charset="utf-8")
         if outgoing.file is not None:
             _enclose(mail, *outgoing.file)
-        return mail.as_bytes()
+        return serialised(mail)
     except (ValueError, LookupError, UnicodeError) as error:
         raise NotSent(f"the mail cannot be written: {error}", permanent=True) from error
 
@@ -94,4 +95,6 @@ def _html(markdown: str) -> str:
 def _enclose(mail: EmailMessage, name: str, kind: str, content: bytes) -> None:
     usable = _KIND.fullmatch(kind) and not kind.startswith(("multipart/", "message/"))
     major, _, minor = (kind if usable else "application/octet-stream").partition("/")
-    mail.add_attachment(content, maintype=major, subtype=minor, filename=_NOT_IN_NAMES.sub("_", visible(name)) or "file")
+    mail.add_attachment(
+        content, maintype=major, subtype=minor, filename=literal(_NOT_IN_NAMES.sub("_", visible(name))) or "file"
+    )

@@ -17,7 +17,8 @@ from channels.common.mail.mail_headers import MailHeaders
 MAIN: Final = "main"
 """The thread of mails that answer nothing, in our Message-IDs."""
 MOST_REMEMBERED: Final = 500
-_REFERENCE: Final = re.compile(r"<[^<>\s]{1,250}>")
+_REFERENCE: Final = re.compile(r"<(?![^<>\s]*=\?)[^<>\s]{1,250}>")
+"""An id of a mail; none with an encoded word in it, which Python's ``email`` would decode in the headers of an answer."""
 _OURS: Final = re.compile(rf"<[0-9a-f]{{24}}\.(?P<thread>[0-9a-f]{{16}}|{MAIN})\.homebody@(?P<domain>[^<>\s@]+)>")
 
 

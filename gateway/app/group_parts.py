@@ -98,6 +98,11 @@ class GroupParts:
             from gateway.command_handlers.memory_command import MemoryCommand
 
             removal = WordRemoval(agents, lanes, audience, inbox.history.forget, self._ledger.words)
+
+            async def no_trace() -> None:
+                await self._ledger.leave_no_trace()
+                await removal.clean_indexes()
+
             self._memory = MemoryCommand(
                 agents,
                 self._ledger.forget_requests,
@@ -105,7 +110,7 @@ class GroupParts:
                 channel=self._channel,
                 owner=owner.place,
                 carry_out=removal.carry_out,
-                no_trace=self._ledger.leave_no_trace,
+                no_trace=no_trace,
             ).reply
         return self._memory
 

@@ -25,11 +25,15 @@ from gateway.sessions.forgetting import Speaker, Words, empty, own_lines, take_o
 from gateway.turns.quoting import name_of
 from gateway.turns.worker import Errand
 from memory.audience import Audience
+from memory.errors import MemoryTrouble
 from memory.protocol import Author
+from memory.workspace_memory import WorkspaceMemory
 
 log = logging.getLogger(__name__)
 _LONGEST_WAIT: Final = 3600.0
 """Seconds that a removal waits for the turns before it in one session."""
+SHORTEST_SHOWN: Final = 4
+"""Characters of the words as the head of a message shows them, without signs, from which that is looked for too."""
 _TRIES: Final = 20
 _PAUSE: Final = 0.5
 """Seconds after which rows are looked at again that were not ended."""
@@ -75,6 +79,9 @@ class WordRemoval:
         self._overheard(place, name)
         found = await self._rows.subagents(place.address, request.person, lambda readers: readers == asdict(audience))
         labels = tuple(one.label for one in found if one.theirs and not request.phrase and one.label != NAMELESS)
+        shown = name_of(request.phrase, "").removesuffix("…")
+        if shown != request.phrase and len(shown) >= SHORTEST_SHOWN:
+            labels += (shown,)
         words = Words(Speaker(channel=place.channel, id=name_of(request.person, "?"), name=name), request.phrase, labels)
         theirs = {one.session for one in found if one.theirs and not request.phrase}
         transcripts = await asyncio.to_thread(self._transcripts, audience, {one.session for one in found})
@@ -96,6 +103,16 @@ class WordRemoval:
         )
         await self._from_rows(erasure)
         return Removed(gone, await self._from_notes(agent, audience, words, lines))
+
+    async def clean_indexes(self) -> None:
+        """Leave nothing of removed words in the files of the search indexes. What fails is logged."""
+        for agent in self._agents.values():
+            if not isinstance(agent.memory, WorkspaceMemory):
+                continue
+            try:
+                await agent.memory.leave_no_trace()
+            except MemoryTrouble as error:
+                log.warning("the memory index of %s may still hold words that were removed: %s", agent.id, error)
 
     async def _from_rows(self, erasure: Erasure) -> None:
         """Remove the words from the ledger; once more where rows were still needed, such as that of the command itself."""

@@ -47,7 +47,7 @@ class Removed(Protocol):
 class MemoryCommand:
     """Answers ``/memory``. ``owner`` finds the owner's chat, ``carry_out`` removes words.
 
-    ``no_trace`` leaves nothing of what was removed in files of the ledger. May be called twice for one message.
+    ``no_trace`` leaves nothing of what was removed in files of the ledger and the indexes. May be called twice for one message.
     """
 
     def __init__(

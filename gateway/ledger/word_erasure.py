@@ -13,7 +13,12 @@ from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.values import WITHIN, clean, listed
 
 NAMELESS: Final = "removed"
-"""The label of a sub-agent whose label was removed."""
+"""The name of a sub-agent or a job whose name was removed."""
+_OF_SESSIONS: Final = (
+    "(asked_in IN (SELECT value FROM json_each(:sessions)) "
+    "OR 'agent:' || agent || ':job:' || id IN (SELECT value FROM json_each(:sessions)))"
+)
+"""Jobs that were asked for in the sessions, or ran in one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +74,7 @@ class WordErasurePart:
         def work(db: Database) -> int:
             own_turns = _turns(db, wanted)
             left = _inbox(db, wanted) + _outbox(db, wanted, own_turns) + _unasked(db, wanted) + _subagents(db, wanted)
+            _jobs(db, wanted)
             _others(db, wanted)
             return left
 
@@ -91,10 +97,11 @@ def _inbox(db: Database, wanted: Erasure) -> int:
 
 
 def _outbox(db: Database, wanted: Erasure, own_turns: frozenset[str]) -> int:
+    """Remove messages to the conversation, and those that no turn wrote, such as notices to the owner, wherever they went."""
     query = (
         "SELECT id, turn, text, coalesce(recorded, ''), extras, missed, ended_at, key FROM outbox "
         "WHERE (text <> '' OR extras IS NOT NULL OR recorded IS NOT NULL OR missed IS NOT NULL) "
-        f"AND ({WITHIN} OR substr(key, 1, length(:asked)) = :asked "
+        f"AND ({WITHIN} OR turn IS NULL OR substr(key, 1, length(:asked)) = :asked "
         "OR turn IN (SELECT id FROM turn WHERE session IN (SELECT value FROM json_each(:sessions))))"
     )
     left = 0
@@ -112,7 +119,13 @@ def _outbox(db: Database, wanted: Erasure, own_turns: frozenset[str]) -> int:
 
 def _unasked(db: Database, wanted: Erasure) -> int:
     left = 0
-    for row, chunks, state in _found(db, f"SELECT id, chunks, state FROM unasked WHERE {WITHIN}", wanted):
+    query = (
+        f"SELECT id, name, chunks, state FROM unasked WHERE {WITHIN} OR source IN "
+        f"(SELECT 'job:' || id FROM job WHERE {_OF_SESSIONS})"
+    )
+    for row, name, chunks, state in _found(db, query, wanted):
+        if _holds(wanted, name):
+            db.execute("UPDATE unasked SET name = ? WHERE id = ?", (NAMELESS, row))
         if _holds(wanted, chunks):
             left += state != "queued"
             db.execute("UPDATE unasked SET chunks = '[]' WHERE id = ? AND state = 'queued'", (row,))
@@ -140,10 +153,19 @@ def _subagents(db: Database, wanted: Erasure) -> int:
     return left
 
 
+def _jobs(db: Database, wanted: Erasure) -> None:
+    """Remove the words from jobs that have ended; those that are still planned need them."""
+    for row, name, details in _found(db, f"SELECT id, name, details FROM job WHERE state = 'done' AND {_OF_SESSIONS}", wanted):
+        if not _holds(wanted, name, details):
+            continue
+        written = (_read(details) or {}) | {"text": "", "sources": []}
+        db.execute("UPDATE job SET name = ?, details = ? WHERE id = ?", (NAMELESS, json.dumps(written), row))
+
+
 def _others(db: Database, wanted: Erasure) -> None:
     """Remove lines that wait to be told with the next message, and questions of turns that have ended."""
-    for row, line in _found(db, f"SELECT id, line FROM aside WHERE {WITHIN}", wanted):
-        if _holds(wanted, line):
+    for row, line, sources in _found(db, f"SELECT id, line, sources FROM aside WHERE {WITHIN}", wanted):
+        if _holds(wanted, line, sources):
             db.execute("DELETE FROM aside WHERE id = ?", (row,))
     query = (
         "SELECT approval.id, payload FROM approval LEFT JOIN turn ON turn.id = approval.turn WHERE approval.state <> 'pending' "

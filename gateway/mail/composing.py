@@ -13,6 +13,7 @@ from email.utils import format_datetime, formataddr, parseaddr
 from typing import Final
 
 from agent.errors import MailRefused
+from channels.common.mail.header_text import literal, serialised
 from channels.common.mail.mail_addresses import Address, header_of
 from gateway.mail.addresses import valid
 from gateway.media.file_types import format_size, media_type, safe_name
@@ -87,7 +88,7 @@ def written(letter: Letter, at: datetime) -> bytes:
         for name, found in (("To", letter.to), ("Cc", letter.cc)):
             if found:
                 mail[name] = header_of(found)
-        mail["Subject"] = one_line(letter.subject, "subject")
+        mail["Subject"] = literal(one_line(letter.subject, "subject"))
         mail["Date"] = format_datetime(at)
         mail["Message-ID"] = letter.message_id
         if letter.in_reply_to:
@@ -96,7 +97,7 @@ def written(letter: Letter, at: datetime) -> bytes:
         mail.set_content(letter.text if letter.text.endswith("\n") else f"{letter.text}\n", charset="utf-8")
         for file in letter.files:
             _enclose(mail, file)
-        return mail.as_bytes()
+        return serialised(mail)
     except (ValueError, LookupError, UnicodeError) as error:
         raise MailRefused(f"the mail cannot be written: {error}") from error
 
@@ -105,7 +106,7 @@ def _enclose(mail: EmailMessage, file: Enclosure) -> None:
     # a mail goes as bytes: one that is broken is passed on as it came
     kind = "application/octet-stream" if file.media_type == "message/rfc822" else media_type(file.data)
     major, _, minor = kind.partition("/")
-    mail.add_attachment(file.data, maintype=major, subtype=minor, filename=safe_name(file.name, kind))
+    mail.add_attachment(file.data, maintype=major, subtype=minor, filename=literal(safe_name(file.name, kind)))
 
 
 def shown(letter: Letter) -> str:

@@ -24,6 +24,8 @@ _FREE: Final = frozenset({"text", "notes", "pins", "summary", "thinking", "argum
 _NAMES: Final = frozenset({"label", "sender", "taint"})
 """Fields of entries that hold names that the model chose."""
 NAMELESS: Final = "removed"
+_SHORTEST_FORM: Final = 4
+"""Characters of another form of the words, in which it is looked for: a shorter one is within too many other words."""
 _HEADING: Final = re.compile(r"(#{2,6})\s")
 """A heading of a part, which goes with the last line below it; that of the whole note stays."""
 _BEFORE: Final = "[Said in this group before, not to you]"
@@ -52,11 +54,15 @@ class Words:
 
     @property
     def names(self) -> re.Pattern[str] | None:
-        """What is taken out of labels and names of sources, where blanks and signs are replaced."""
-        wanted = {
-            text for one in (self.phrase, *self.labels) if one for text in (one, source("", one).removeprefix(":").rstrip("…"))
-        }
-        return _any_of(wanted) if wanted else None
+        """What is taken out of labels and names of sources."""
+        return _any_of(self.forms) if self.forms else None
+
+    @property
+    def forms(self) -> set[str]:
+        """The words and labels as they are, and as they are within names of sources, where blanks and signs are replaced."""
+        given = {one for one in (self.phrase, *self.labels) if one}
+        others = {source("", one).removeprefix(":").rstrip("…") for one in given if re.search(r"\w", one)}
+        return given | {one for one in others if len(one) >= _SHORTEST_FORM}
 
     def holding(self, lines: Sequence[str]) -> Callable[[str], bool]:
         """Return what says whether a text holds the words, or one of the speaker's ``lines``, or a line of context that is theirs."""
@@ -159,9 +165,11 @@ def _without(entry: Entry, words: Words, pattern: re.Pattern[str] | None) -> tup
     body = entry.body
     message = body.message if isinstance(body, Said) else None
     if isinstance(message, UserMessage) and words.speaker.said(message) and words.takes(_own(message.text)):
-        if message.text == REMOVED:
+        taint = tuple(words.without_names(one) for one in message.taint)
+        if message.text == REMOVED and taint == message.taint:
             return entry, False
-        return replace(entry, body=Said(message=replace(message, content=(Text(text=REMOVED),)))), True
+        fresh = replace(message, content=(Text(text=REMOVED),), taint=taint)
+        return replace(entry, body=Said(message=fresh)), message.text != REMOVED
     values, changed = _scrubbed(json.loads(encode(entry))["body"], words, pattern)
     return (replace(entry, body=with_body_values(values)), False) if changed else (entry, False)
 
@@ -219,9 +227,8 @@ def _scrub(text: str, words: Words, pattern: re.Pattern[str] | None) -> str:
 
 
 def _pattern(lines: Sequence[str], words: Words) -> re.Pattern[str] | None:
-    wanted = [one for one in (words.phrase, *words.labels) if one]
-    wanted += [line for line in lines if len(line) >= _LONG_ENOUGH]
-    return _any_of(set(wanted)) if wanted else None
+    wanted = words.forms | {line for line in lines if len(line) >= _LONG_ENOUGH}
+    return _any_of(wanted) if wanted else None
 
 
 def _any_of(wanted: Collection[str]) -> re.Pattern[str]:

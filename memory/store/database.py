@@ -242,6 +242,15 @@ class Database:
         finally:
             self.connection.set_busy_timeout(_BUSY_MS)
 
+    def leave_no_trace(self) -> None:
+        """Write the file anew without what was removed: SQLite keeps that in free pages, in parts of the full-text index and in the log."""
+        if self.drivers.keywords:
+            with self.writing():
+                self.connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
+                self.connection.execute("INSERT INTO chunks_trigram (chunks_trigram) VALUES ('optimize')")
+        shrink(self.connection)
+        self.fold_in()
+
     def close(self) -> None:
         """Close the file; SQLite checkpoints its write-ahead log."""
         self.connection.close()

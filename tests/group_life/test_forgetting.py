@@ -106,23 +106,24 @@ def holding(root: Path, word: str) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("what", ["me", "DINGO7775"])
+@pytest.mark.parametrize("what", ["me", "DINGO7775", 'DINGO"7<7>5"'])
 async def test_no_file_of_the_home_holds_the_words_and_the_owner_does_not_find_them(home: Home, what: str) -> None:
+    said = "DINGO7775" if what == "me" else what
     home.seen = Spawning()
     async with home.lived_in(groups=RULES) as gateway:
         agent = gateway.agents["main"]
         await home.peer.say(ANNA, "hello")
         await home.says(1)
-        await home.peer.say(BEN, "DINGO7775 was said beside it", name="Ben", chat=FAMILY)
-        await home.peer.say(BEN, f"{BOT} please look at DINGO7775", name="Ben", chat=FAMILY)
-        await home.peer.until(lambda: sum("sub-agent" in one and "DINGO7775" in one for one in home.seen.shown) >= 1)
+        await home.peer.say(BEN, f"{said} was said beside it", name="Ben", chat=FAMILY)
+        await home.peer.say(BEN, f"{BOT} please look at {said}", name="Ben", chat=FAMILY)
+        await home.peer.until(lambda: sum("sub-agent" in one and "DINGO" in one for one in home.seen.shown) >= 1)
         await gateway.lanes.quiet()
         await home.peer.until(lambda: len(home.peer.chats.said(FAMILY, None)) >= 2)
         await home.peer.say(ANNA, f"{BOT} dinner is at seven", name="Anna", chat=FAMILY)
         await home.peer.until(lambda: any("dinner" in one for one in home.peer.chats.said(FAMILY, None)))
         await gateway.ledger.backup()
-        assert not (await agent.memory.search("DINGO7775", audience=OWNER)).hits
-        assert any("ledger.sqlite.copy" in one for one in holding(home.root / "home", "DINGO7775"))
+        assert not (await agent.memory.search("DINGO", audience=OWNER)).hits
+        assert any("ledger.sqlite.copy" in one for one in holding(home.root / "home", "DINGO"))
         count = len(home.peer.chats.said(FAMILY, None))
         await home.peer.say(BEN, f"/memory{BOT} forget {what}", name="Ben", chat=FAMILY)
         await home.says(count + 1, FAMILY)
@@ -130,15 +131,15 @@ async def test_no_file_of_the_home_holds_the_words_and_the_owner_does_not_find_t
         [wish] = await gateway.ledger.forget_requests.all()
         await home.peer.say(ANNA, f"/memory allow {wish.id}")
         await home.peer.until(lambda: home.peer.chats.said(FAMILY, None)[-1].startswith("🧽"))
-        await home.peer.until(lambda: not holding(home.root / "home", "DINGO7775"))
+        await home.peer.until(lambda: not holding(home.root / "home", "DINGO"))
         rows = len(home.peer.chats.said(FAMILY, None))
-    assert holding(home.root / "home", "DINGO7775") == []
+    assert holding(home.root / "home", "DINGO") == []
     assert any("ledger.sqlite" in one for one in holding(home.root / "home", "dinner is at seven"))
     async with home.lived_in(groups=RULES) as gateway:
         assert gateway.ledger.warning is None
         await home.peer.say(ANNA, f"{BOT} what now?", name="Anna", chat=FAMILY)
         await home.says(rows + 1, FAMILY)
-        assert "DINGO7775" not in home.seen.shown[-1]
+        assert "DINGO" not in home.seen.shown[-1]
 
 
 async def test_a_wish_waits_over_a_restart_and_may_be_denied(home: Home) -> None:
@@ -242,6 +243,22 @@ def test_words_alone_leave_the_rest_of_a_person(tmp_path: Path) -> None:
     role = Words(BENS, "user")
     assert take_out(path, role, own_lines([path], role)) == 0
     assert f"text {REMOVED} role" in path.read_text()
+
+
+def test_names_of_sources_go_from_emptied_messages_too(tmp_path: Path) -> None:
+    sources = ("guest:job_DINGO_7775", "guest:other", "guest:tea")
+    said = UserMessage(content=(Text(text="DINGO 7775"),), at=NOW, sender="“Ben” telegram:43, member", taint=sources)
+    path = transcript(tmp_path / "s.jsonl", Said(message=said))
+    words = Words(BENS, "DINGO 7775")
+    assert take_out(path, words, own_lines([path], words)) == 1
+    assert b"DINGO" not in path.read_bytes()
+    assert b"guest:other" in path.read_bytes()
+    assert take_out(path, words, []) == 0
+
+
+def test_words_of_signs_alone_are_looked_for_as_they_are() -> None:
+    assert Words(BENS, "???").without_names("guest:unknown") == "guest:unknown"
+    assert Words(BENS, "<a>", ()).without_names("a man <a>") == "a man removed"
 
 
 def test_lines_of_notes_go_with_the_words_or_the_name() -> None:

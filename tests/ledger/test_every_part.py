@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 
 from channels.messages import ChatAddress
@@ -13,6 +14,7 @@ from gateway.base.clock import ManualClock
 from gateway.ledger.activations import Activation
 from gateway.ledger.forget_requests import ForgetRequest
 from gateway.ledger.heartbeats import HeartbeatState
+from gateway.ledger.job_rows import NewJob
 from gateway.ledger.rows import Arrival, NewOutbound, Unasked
 from gateway.ledger.spending import Limit, NewCall, Spent
 from gateway.ledger.word_erasure import Erasure
@@ -120,6 +122,38 @@ async def test_words_are_removed_from_rows_that_have_ended(ledger: Ledger) -> No
     assert [one.payload for one in await ledger.inbox.rows([row.id, row.id + 1])] == ["", ""]
     assert (await ledger.outbox.latest(["sent"]))[0].text == ""
     await ledger.leave_no_trace()
+
+
+async def test_words_are_removed_from_ended_jobs_and_from_notices_to_the_owner(ledger: Ledger) -> None:
+    owner = ChatAddress(channel="telegram", kind="direct", id="1")
+    new = NewJob(agent="main", name="say SECRET", schedule="once", kind="prompt", text="say SECRET", sources=("guest:SECRET",))
+    jobs = [
+        await ledger.jobs.add(msgspec.structs.replace(new, asked_in=at), NOON, "UTC") for at in ("group", "group", "private")
+    ]
+    ended = [await ledger.jobs.change(msgspec.structs.replace(one, state="done", next_at=None)) for one in jobs[1:]]
+    rule = UnaskedRule(zone=ZoneInfo("UTC"), per_day=9)
+    unasked = Unasked(agent="main", source=f"job:{ended[0].id}", name="say SECRET", rule=rule, counts=True)
+    notices = [("n1", "set up “say SECRET”", None), ("n2", "other", None), ("n3", "“SECRET” is done", unasked)]
+    rows = [NewOutbound(conversation=owner, text=text, key=key, unasked=mark) for key, text, mark in notices]
+    await ledger.outbox.enqueue(rows)
+    for _ in rows:
+        (due,) = await ledger.outbox.due(["telegram:default"])
+        await ledger.outbox.sending(due.id)
+        await ledger.outbox.sent(due.id, due.key)
+    words = Erasure(
+        request="r",
+        conversation=GROUP.address,
+        sessions=frozenset({"group"}),
+        person="42",
+        everything=False,
+        holds=lambda text: "SECRET" in text,
+    )
+    assert await ledger.words.erase(words) == 0
+    assert {one.text for one in await ledger.outbox.latest(["sent"])} == {"", "other"}
+    planned, removed, private = [await ledger.jobs.get(one.id) for one in jobs]
+    assert (removed.name, removed.text, removed.sources, removed.state) == ("removed", "", (), "done")
+    assert (planned.text, private.text) == ("say SECRET", "say SECRET")
+    assert (await ledger.words.erase(words)) == 0
 
 
 async def test_a_message_that_nobody_asked_for_waits_goes_comes_back_and_is_told_of(ledger: Ledger, clock: ManualClock) -> None:

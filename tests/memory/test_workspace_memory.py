@@ -464,3 +464,23 @@ async def test_export_has_every_note_byte_for_byte(workspace: Path, tmp_path: Pa
     with zipfile.ZipFile(tmp_path / "notes.zip") as archive:
         assert archive.read("MEMORY.md") == (workspace / "MEMORY.md").read_bytes()
     await memory.close()
+
+
+async def test_nothing_of_a_removed_line_is_left_in_the_files_of_the_index(workspace: Path, tmp_path: Path) -> None:
+    path = note(workspace, "memory/2026-02-01.md", "- Berta likes xylophonkey77\n- Dinner is at seven\n")
+    memory = WorkspaceMemory(
+        workspace, tmp_path / "index" / "main.sqlite", MemorySettings(), agent="main", clock=ManualClock(NOW)
+    )
+    await memory.sync()
+    path.write_text("- Dinner is at seven\n")
+    await memory.wrote("memory/2026-02-01.md")
+
+    def held(word: bytes) -> bool:
+        return any(word in one.read_bytes() for one in (tmp_path / "index").glob("main.sqlite*"))
+
+    assert held(b"xylophon")
+    await memory.leave_no_trace()
+    assert not held(b"xylophon")
+    assert held(b"Dinner")
+    assert (await memory.search("dinner at seven", audience=OWNER)).hits
+    await memory.close()

@@ -9,6 +9,7 @@ from email.utils import formataddr, getaddresses
 from typing import Final
 
 from channels.common.control_characters import visible
+from channels.common.mail.header_text import literal
 from channels.common.mail.mime_parts import decoded_words
 
 LONGEST: Final = 254
@@ -54,7 +55,7 @@ def addresses_of(header: str) -> list[Address]:
 
 def header_of(found: tuple[Address, ...]) -> str:
     """Return addresses as a header has them."""
-    return ", ".join(formataddr((one.name, one.address)) for one in found)
+    return ", ".join(formataddr((literal(one.name), one.address)) for one in found)
 
 
 def unicode_form(address: str) -> str:

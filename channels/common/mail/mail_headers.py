@@ -17,7 +17,8 @@ from channels.common.mail.mime_parts import decoded_words
 MOST_BYTES: Final = 65_536
 """Of the headers of a mail so much is read."""
 LONGEST_SUBJECT: Final = 300
-_REFERENCE: Final = re.compile(r"<[^<>\s]{1,250}>")
+_REFERENCE: Final = re.compile(r"<(?![^<>\s]*=\?)[^<>\s]{1,250}>")
+"""An id of a mail; none with an encoded word in it, which Python's ``email`` would decode in the headers of an answer."""
 _MOST_REFERENCES: Final = 30
 _CHECKS: Final = re.compile(r"\b(spf|dkim|dmarc|arc)\s*=\s*([a-z]+)", re.IGNORECASE)
 _WORDS: Final = 2
