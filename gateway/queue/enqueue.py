@@ -101,16 +101,20 @@ class WaitingNotices:
         self._say(message, f"⏳ Queued, {ahead} ahead. {HOW[mode]}; /stop ends what runs.")
 
     def taken(self, message: RoutedMessage) -> bool:
-        """Notify the conversation of a new message about a pause, once; return whether there is one."""
+        """Notify the conversation of a new message about a pause, once; return whether there is one.
+
+        The notice has a key of the message, so that a message that still waits after a restart in the pause has no second one.
+        """
         pause = self._pause()
         if pause is None or not pause.lasts:
             return False
         if pause.untold(message.inbound.conversation.address):
-            self._say(message, PAUSED)
+            self._say(message, PAUSED, key=f"p.{message.row.uid}")
         return True
 
-    def _say(self, message: RoutedMessage, text: str) -> None:
-        task = asyncio.ensure_future(self._tell(NewOutbound(conversation=message.inbound.conversation, text=text, ttl=TTL)))
+    def _say(self, message: RoutedMessage, text: str, key: str | None = None) -> None:
+        notice = NewOutbound(conversation=message.inbound.conversation, text=text, ttl=TTL, key=key)
+        task = asyncio.ensure_future(self._tell(notice))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -45,3 +45,18 @@ async def test_the_moment_in_which_a_disk_refuses_is_not_told_to_people(town: Ca
         await t.steps()
         house.pause.end("storage")
         await wire.until(lambda: said(wire) == ["re: one"])
+
+
+async def test_what_still_waits_after_a_restart_in_the_pause_is_not_told_of_again(town: Callable[..., Town]) -> None:
+    t = town(messages={"queue": {"mode": "followup"}})
+    t.prepare = lambda house: house.pause.begin("crashes", "I crashed.", known=True)  # type: ignore[method-assign]
+    wire = t.wire()
+    async with t.house(wire):
+        await wire.say("one", "two", by="ben")
+        await wire.until(lambda: said(wire) == [PAUSED])
+    again = t.wire()
+    async with t.house(again) as house:
+        await t.steps()
+        assert said(again) == []
+        await house.pause.resume()
+        await again.until(lambda: said(again) == ["re: one", "re: two"])
