@@ -49,9 +49,7 @@ function useConversation(session) {
         const kept = old.id === found.session && old.before !== null && first ? old.items.filter((one) => one.at < first) : [];
         return { loading: false, id: found.session, items: arranged([...kept, ...found.items]), before: kept.length ? old.before : found.before };
       });
-      // What events told meanwhile is newer. An answer that is in the transcript already is not shown a second time as it grew.
-      const said = found.items.some((one) => one.who === "agent" && one.text && one.text === found.live?.draft);
-      if (told.current === before) setLive(said ? { ...found.live, draft: "" } : found.live);
+      if (told.current === before) setLive(found.live); // otherwise events told what is newer
       fail(null);
     } catch (error) {
       if (now.current === session) { fail(error); change((old) => ({ ...old, loading: false })); }
@@ -93,7 +91,9 @@ function useConversation(session) {
   // A question that was decided, here or elsewhere.
   const asks = state.items.some(waits);
   useEffect(() => asks ? onLive("approvals", ({ kind }) => kind === "approvals" && reload()) : undefined, [reload, asks]);
-  return { ...state, live, failure, fail, reload, more };
+  // An answer that is in the transcript already is not shown a second time as it grew.
+  const stored = live?.draft && state.items.slice(-4).some((one) => one.who === "agent" && one.text?.trim() === live.draft.trim());
+  return { ...state, live: stored ? { ...live, draft: "" } : live, failure, fail, reload, more };
 }
 
 function File({ file }) {
