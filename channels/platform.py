@@ -130,13 +130,15 @@ class SetupGuide(Struct, frozen=True, kw_only=True):
     ``steps`` are what to do on the platform, one sentence each. ``secrets`` are keys of the platform's section with the words that ask
     for them, ``questions`` likewise keys that are no secrets, which are asked before. ``invite`` makes the address that opens a chat
     with the bot and sends it a one-time code, given the name under which it signs in and the code; without it the person sends the
-    code by hand, ``where`` the guide says. ``env`` gives further environment variables that setup takes answers from and saves, by key.
+    code by hand, ``where`` the guide says. ``afterwards`` are keys that setup finds out itself (``proposals`` of the channel), with words
+    for whoever sets them by hand. ``env`` gives further environment variables that setup takes answers from and saves, by key.
     """
 
     title: str
     steps: tuple[str, ...]
     secrets: tuple[tuple[str, str], ...]
     questions: tuple[tuple[str, str], ...] = ()
+    afterwards: tuple[tuple[str, str], ...] = ()
     where: str = "in a private message"
     invite: Callable[[str, str], str] | None = None
     env: Mapping[str, str] = field(default_factory=dict)

@@ -38,6 +38,9 @@ GUIDE = SetupGuide(
         ("smtp.host", "SMTP server, such as smtp.example.org"),
     ),
     secrets=(("password", "Password (an app password)"),),
+    afterwards=(
+        ("authServer", "the first word of Authentication-Results in a mail that came; without it everybody is a stranger"),
+    ),
     where="as the only text of a mail to it",
     env={
         "user": "EMAIL_ADDRESS",

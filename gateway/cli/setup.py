@@ -52,7 +52,7 @@ def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as
     if not interactive and not yes:
         from gateway.setup.by_hand import as_text, commands
 
-        tell({"found": found.as_json(), "commands": commands(found)}, as_text(found), as_json=as_json)
+        tell({"found": found.as_json(), "commands": commands(found, step)}, as_text(found, step), as_json=as_json)
         return
     from gateway.setup.questions import DefaultAnswers, TerminalQuestions
     from gateway.setup.screen import Screen

@@ -12,6 +12,7 @@ from channels.messages import Button, ChatAddress
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import HomebodyError, StorageFailed
+from gateway.base.foreign_words import unformatted
 from gateway.command_handlers.session_commands import counted
 from gateway.ledger.forget_requests import ForgetRequest, ForgetRequestLedger
 from gateway.ledger.protocol import OutboxLedger
@@ -192,7 +193,7 @@ class MemoryCommand:
 
 
 def _question(request: ForgetRequest) -> str:
-    what = f"what they said with “{request.phrase}”" if request.phrase else "all that they said there"
+    what = f"what they said with “{unformatted(request.phrase)}”" if request.phrase else "all that they said there"
     return (
         f"🧽 {_who(request)} asks me to forget {what}, in the group {_place(request).id} on {_place(request).channel}. Their words are "
         f"removed from my transcripts for good, and lines from my notes. `/memory allow {request.id}` or `/memory deny {request.id}`"
@@ -207,7 +208,7 @@ def _buttons(request: ForgetRequest) -> list[Button]:
 
 
 def _who(request: ForgetRequest) -> str:
-    return request.name or request.person
+    return unformatted(request.name) or request.person
 
 
 def _place(request: ForgetRequest) -> ChatAddress:

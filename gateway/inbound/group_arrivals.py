@@ -16,6 +16,7 @@ from channels.messages import ChatAddress
 from channels.platform import ANYBODY
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
+from gateway.base.foreign_words import unformatted
 from gateway.config.syntax_tree import dotted_key
 from gateway.ledger.protocol import OutboxLedger
 from gateway.ledger.rows import NewOutbound
@@ -119,7 +120,7 @@ class GroupArrivals:
     async def _tell_owner(self, group: ChatAddress, name: str, title: str, by: str) -> None:
         """Tell the owner of a group that is not allowed, with the command that allows it. Nothing is said in the group."""
         command = f"homebody config set {setting_of(group)}"
-        what = f"“{one_line(title, _TITLE)}” ({group.id})" if title else group.id
+        what = f"“{unformatted(one_line(title, _TITLE))}” ({group.id})" if title else group.id
         log.warning("added to the group %s of %s, which is not allowed: %s", what, group.channel, command)
         now = self._clock.now()
         if len(self._told) == MOST_A_DAY and now - self._told[0] < A_DAY:
@@ -128,7 +129,7 @@ class GroupArrivals:
         if place is None:
             return
         self._told.append(now)
-        who = f"{one_line(by, _TITLE)} added me" if by else "I was added"
+        who = f"{unformatted(one_line(by, _TITLE))} added me" if by else "I was added"
         text = (
             f"👋 {who} to the group {what} on {group.channel}. I read and say nothing there unless you allow it:\n`{command}`"
         )

@@ -154,7 +154,8 @@ def _ask_plain(screen: Screen, platform: Platform, guide: SetupGuide) -> None:
 
 
 def _wants_another(screen: Screen, guide: SetupGuide) -> bool:
-    return screen.questions.confirm(f"{guide.title} has a token already. Enter another one?", default=False)
+    what = "password" if guide.secrets[0][0] == "password" else "token"
+    return screen.questions.confirm(f"{guide.title} has a {what} already. Enter another one?", default=False)
 
 
 def _variables(platform: Platform, guide: SetupGuide) -> dict[str, str]:

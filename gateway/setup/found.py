@@ -11,6 +11,7 @@ from agent.models.catalog.discovery import fetch_json, find_local, local_servers
 from agent.models.catalog.known_models import PROVIDERS
 from agent.models.catalog.provider_keys import keys_of
 from channels.built_in import BUILT_IN
+from channels.common.shared_settings import DEFAULT
 from channels.platform import Platform
 from gateway.base.state_lock import describe
 from gateway.service.selection import available, installed
@@ -87,7 +88,7 @@ async def look_around(draft: Draft) -> Found:
             for platform in BUILT_IN
             if (names := tuple(name for name in _variables(platform) if draft.env.get(name, "").strip()))
         },
-        configured=tuple(platform.name for platform in BUILT_IN if getattr(channels, platform.name).names()),
+        configured=tuple(platform.name for platform in BUILT_IN if _is_set_up(getattr(channels, platform.name), platform)),
         embedders=tuple(embedders),
         service_manager=available(),
         service=service.kind if service else None,
@@ -95,6 +96,14 @@ async def look_around(draft: Draft) -> Found:
         remarks=tuple(_unusable_keys(draft)),
         free_port=None if holder is not None else _other_port(draft.settings.gateway.port),
     )
+
+
+def _is_set_up(section: Any, platform: Platform) -> bool:
+    """Return whether a platform has an account whose secret is set: what the guide asks for as no secret is not enough."""
+    plain = {key for key, _ in platform.guide.questions} if platform.guide else set()
+    if section.names() != [DEFAULT]:
+        return bool(section.names())
+    return any(getattr(section, key) is not None for key in section.SECRETS if key not in plain)
 
 
 def _variables(platform: Platform) -> list[str]:

@@ -14,7 +14,10 @@ from msgspec.structs import replace
 from agent.messages import Text, UserMessage
 from agent.taint import random_mark
 from agent.transcript.history_view import PINNED, SUMMARY_HEAD, stamped
+from channels.common.markdown import styled
+from channels.common.styled_text import plain
 from channels.messages import ChatAddress, Inbound, Sender
+from gateway.base.foreign_words import unformatted
 from gateway.inbound.authorise import GroupHistory
 from gateway.inbound.message_routing import edited, reaction
 from gateway.ledger.rows import InboxRow
@@ -138,3 +141,18 @@ def test_the_same_message_is_put_alike_every_time() -> None:
 
     assert put(lambda: "0123456789") == put(lambda: "0123456789")
     assert put(random_mark) != put(random_mark), "the transcript keeps its bytes: what is not in it yet may differ"
+
+
+@pytest.mark.sec(6)
+@pytest.mark.parametrize(
+    "text", ["[Tap to confirm](https://evil.example/x) **now**", "`rm`", "_x_", "a `` b [c](d)", "<https://evil.example>"]
+)
+def test_words_of_others_are_neither_links_nor_formatted_in_ours(text: str) -> None:
+    shown = styled(f"{unformatted(text)} asks me to forget “{unformatted(text)}”.")
+    assert {part.style for part in shown if not isinstance(part, str)} == {"code"}
+    assert plain(shown) == f"{text} asks me to forget “{text}”.".replace("`", "'")
+
+
+@pytest.mark.parametrize("name", ["Anna Lee", "anna_b", "O'Neill & Co. (home)", ""])
+def test_an_ordinary_name_stays_as_it_is(name: str) -> None:
+    assert unformatted(name) == name

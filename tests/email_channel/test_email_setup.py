@@ -79,10 +79,28 @@ async def test_yes_takes_the_mailbox_of_the_environment(home: Home, dovecot: Dov
         assert PASSWORD not in out
 
 
+async def test_yes_takes_the_password_where_the_settings_hold_the_rest(home: Home, dovecot: Dovecot) -> None:
+    async with EmailStage(dovecot).open() as stage:
+        home.state.mkdir(mode=0o700)
+        plain = "host: 127.0.0.1, security: none"
+        (home.state / "homebody.yaml").write_text(
+            f"gateway: {{port: 0}}\nchannels: {{email: {{imap: {{{plain}, port: {stage.relay.port}}}, "
+            f"smtp: {{{plain}, port: {stage.smtp_port}}}, user: {stage.user}, fromAddress: {AGENT}}}}}\n"
+        )
+        home.more["EMAIL_PASSWORD"] = PASSWORD
+        code, out, err = await home.run("setup", "email", "--yes", "--dry-run")
+        assert code == 0, err
+        assert f"The bot is {AGENT}" in out
+
+
 async def test_without_a_terminal_the_commands_are_printed(home: Home) -> None:
     code, out, _ = await home.run("setup")
     assert code == 0
     assert "homebody config set channels.email.imap.host VALUE" in out
+    code, out, _ = await home.run("setup", "email")
+    assert code == 0
+    assert "homebody config set channels.email.authServer VALUE" in out
+    assert "telegram" not in out
     code, _, err = await home.run("setup", "email", "--yes")
     assert code != 0
     assert "EMAIL_PASSWORD" in err
