@@ -1,0 +1,193 @@
+"""Leases as one gateway sees them: what it may work for, until when, and what it asks for next.
+
+A lease is the right to work for one token (an agent, or an account of a channel) for a while. It is renewed three times in its length, by
+one round with the store: ``LeaseTable.begin`` says what to ask, ``end`` takes the answer. Nothing here does I/O or looks at a clock, so
+that tests play thousands of gateways over a bad network.
+
+Two gateways never hold one token at the same time by their own judgement, as long as their clocks run equally fast within ``DRIFT``: a
+lease counts from the moment when the round was *sent*, and ends earlier here than in the store. A gateway that was stopped and wakes up
+does not know that it is late until it looks at its clock; what it writes then is refused by the store, since each lease has a ``fence``, a
+number that only grows (https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+ROUNDS: Final = 3
+"""Rounds in the length of a lease: two may be lost in a row."""
+DRIFT: Final = 0.1
+"""Share of its length by which a lease ends earlier here than in the store: how much clocks may differ in speed, and time to stop."""
+LEAST_STEP: Final = 8
+"""Tokens that a gateway takes in a round at least. A quarter of its share may be more: who comes first does not take all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A right to work for ``token`` until ``until``, in seconds of this gateway's clock. ``fence`` grows with each new holder."""
+
+    token: str
+    fence: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a gateway asks of the store, done as a whole or not at all."""
+
+    gateway: str
+    seconds: float
+    """How long leases last from now on, in the store's time."""
+    renew: Mapping[str, int]
+    """Tokens held, with their fences."""
+    release: Mapping[str, int]
+    """Tokens given up, with their fences: free at once."""
+    staying: int
+    """How many of them it means to keep. The store gives it free tokens up to its share (``share_of``), but no more than ``most``."""
+    most: int
+    leaving: bool
+    """Whether the gateway is being emptied: it gets none, and does not count when tokens are shared out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a round did."""
+
+    kept: frozenset[str]
+    """Tokens whose lease was renewed. The others are lost: somebody took them after their end."""
+    taken: Mapping[str, int]
+    """Tokens that are held from now on, with their fences."""
+    tokens: int
+    """How many there are."""
+    gateways: int
+    """How many gateways share them, this one included unless it is leaving."""
+    moved: frozenset[str] = frozenset()
+    """Tokens held here that an owner wants to have elsewhere."""
+
+
+def share_of(tokens: int, gateways: int) -> int:
+    """Return how many tokens each of some gateways holds at most."""
+    return -(-tokens // max(1, gateways))
+
+
+class LeaseStore(Protocol):
+    """What leases are kept in. Every method raises ``StorageFailed`` where it cannot say what happened."""
+
+    async def round(self, asked: Round) -> Answer:
+        """Do a round."""
+        ...
+
+    async def add(self, tokens: Iterable[str]) -> None:
+        """Make tokens that do not exist yet; they are free."""
+        ...
+
+    async def remove(self, tokens: Mapping[str, int]) -> None:
+        """Forget tokens that are held with these fences. A token of the same name that is made later has higher fences."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What the gateway begins, and what it ends at once (``lost``) or in order (``leave``: finish, then ``LeaseTable.left``)."""
+
+    taken: tuple[Lease, ...] = ()
+    lost: tuple[str, ...] = ()
+    leave: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class LeaseTable:
+    """The leases of one gateway. ``seconds`` is their length; ``now`` is a clock that goes on while the machine sleeps."""
+
+    gateway: str
+    seconds: float
+    _held: dict[str, Lease] = field(default_factory=dict)
+    _leaving: set[str] = field(default_factory=set)
+    _released: dict[str, int] = field(default_factory=dict)
+    _share: int = 0
+    emptying: bool = False
+    """Set it to have all leases given up, and none taken."""
+
+    @property
+    def pause(self) -> float:
+        """Seconds between two rounds."""
+        return self.seconds / ROUNDS
+
+    def held(self, token: str, now: float) -> Lease | None:
+        """Return the lease on ``token`` if it is certain that nobody else has it."""
+        lease = self._held.get(token)
+        return lease if lease is not None and now < lease.until else None
+
+    def all_held(self, now: float) -> tuple[Lease, ...]:
+        """Return all that is certainly held, those that are being left included."""
+        return tuple(lease for lease in self._held.values() if now < lease.until)
+
+    def begin(self, now: float) -> tuple[Round, tuple[str, ...]]:
+        """Return the next round, and the tokens that ended meanwhile: work for them stops at once."""
+        late = self.expired(now)
+        asked = Round(
+            gateway=self.gateway,
+            seconds=self.seconds,
+            renew={lease.token: lease.fence for lease in self._held.values()},
+            release=dict(self._released),
+            staying=len(self._held) - len(self._leaving),
+            most=max(LEAST_STEP, share_of(self._share, 4)),
+            leaving=self.emptying,
+        )
+        return asked, late
+
+    def end(self, asked: Round, answer: Answer, sent: float, now: float) -> Changes:
+        """Take the answer of a round that was sent at ``sent``."""
+        until = sent + self.seconds * (1 - DRIFT)
+        lost = list(self.expired(now))
+        for token, fence in asked.release.items():
+            if self._released.get(token) == fence:
+                del self._released[token]
+        for token, fence in asked.renew.items():
+            known = self._held.get(token)
+            if known is None or known.fence != fence:  # it ended here while the round was under way
+                if token in answer.kept:
+                    self._released[token] = fence
+            elif token in answer.kept:
+                self._held[token] = Lease(token, fence, max(known.until, until))
+            else:
+                self._drop(token)
+                lost.append(token)
+        taken: list[Lease] = []
+        for token, fence in answer.taken.items():
+            if now >= until or token in self._held:
+                self._released[token] = fence
+            else:
+                self._held[token] = Lease(token, fence, until)
+                taken.append(self._held[token])
+        self._share = 0 if self.emptying else share_of(answer.tokens, answer.gateways)
+        return Changes(tuple(taken), tuple(lost), self._too_many(answer.moved))
+
+    def expired(self, now: float) -> tuple[str, ...]:
+        """Forget the leases that ended, and return their tokens."""
+        late = tuple(lease.token for lease in self._held.values() if now >= lease.until)
+        for token in late:
+            self._drop(token)
+        return late
+
+    def left(self, token: str) -> None:
+        """Take note that the work for a token has ended; the next round gives it up."""
+        lease = self._held.get(token)
+        if lease is not None:
+            self._drop(token)
+            self._released[token] = lease.fence
+
+    def _drop(self, token: str) -> None:
+        self._held.pop(token, None)
+        self._leaving.discard(token)
+
+    def _too_many(self, moved: frozenset[str]) -> tuple[str, ...]:
+        """Choose what is given up: what is wanted elsewhere, and the oldest beyond the share (the newest may just have been moved here)."""
+        leave = [token for token in self._held if token in moved and token not in self._leaving]
+        self._leaving.update(leave)
+        staying = [token for token in self._held if token not in self._leaving]
+        spare = staying[: max(0, len(staying) - self._share)] if self.emptying or self._share else []
+        self._leaving.update(spare)
+        return (*leave, *spare)

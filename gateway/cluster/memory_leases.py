@@ -1,0 +1,90 @@
+"""Leases in the memory of one process, by a clock of its own: for tests and simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from gateway.cluster.leases import Answer, Round, share_of
+
+
+@dataclass(slots=True)
+class _Token:
+    fence: int
+    until: float = 0.0
+
+
+class MemoryLeases:
+    """A ``LeaseStore`` whose rounds happen one after the other. ``now`` is the store's clock, in seconds."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._tokens: dict[str, _Token] = {}
+        self._seen: dict[str, float] = {}
+        self._wishes: dict[str, str] = {}
+        self._made = 0
+
+    async def round(self, asked: Round) -> Answer:
+        """Do a round."""
+        return self.do(asked)
+
+    def do(self, asked: Round) -> Answer:
+        """Do a round at once."""
+        now = self._now()
+        if asked.leaving:
+            self._seen.pop(asked.gateway, None)
+        else:
+            self._seen[asked.gateway] = now + asked.seconds
+        for token, fence in asked.release.items():
+            if self._is(token, fence):
+                self._tokens[token].until = now
+        kept = frozenset(token for token, fence in asked.renew.items() if self._is(token, fence))
+        for token in kept:
+            self._tokens[token].until = now + asked.seconds
+            if self._wishes.get(token) == asked.gateway:
+                del self._wishes[token]
+        alive = {gateway for gateway, until in self._seen.items() if now < until}
+        free = sorted(
+            (self._wishes.get(token, "") != asked.gateway, known.until, token)
+            for token, known in self._tokens.items()
+            if known.until <= now and self._may(token, asked, alive)
+        )
+        wanted = sum(not other for other, *_ in free)
+        room = min(asked.most, share_of(len(self._tokens), len(alive)) - asked.staying)
+        taken = {}
+        for *_, token in free[: 0 if asked.leaving else max(room, wanted)]:
+            self._tokens[token].fence += 1
+            self._tokens[token].until = now + asked.seconds
+            taken[token] = self._tokens[token].fence
+            self._wishes.pop(token, None)
+        moved = frozenset(t for t in kept if self._wishes.get(t, asked.gateway) in alive - {asked.gateway})
+        return Answer(kept, taken, len(self._tokens), len(alive), moved)
+
+    async def add(self, tokens: Iterable[str]) -> None:
+        """Make tokens that do not exist yet."""
+        for token in tokens:
+            if token not in self._tokens:
+                self._made += 1
+                self._tokens[token] = _Token(self._made << 32)
+
+    async def remove(self, tokens: Mapping[str, int]) -> None:
+        """Forget tokens that are held with these fences."""
+        for token, fence in tokens.items():
+            if self._is(token, fence):
+                del self._tokens[token]
+
+    def move(self, token: str, gateway: str) -> None:
+        """Want a token to be held by another gateway."""
+        self._wishes[token] = gateway
+
+    def writes(self, token: str, fence: int) -> bool:
+        """Return whether a write that holds this fence is taken."""
+        known = self._tokens.get(token)
+        return known is not None and known.fence == fence
+
+    def _is(self, token: str, fence: int) -> bool:
+        return token in self._tokens and self._tokens[token].fence == fence
+
+    def _may(self, token: str, asked: Round, alive: set[str]) -> bool:
+        wish = self._wishes.get(token)
+        return wish is None or wish == asked.gateway or wish not in alive

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.cluster.leases import Answer, LeaseTable
+from tests.cluster.network import SECONDS, World
+from tests.properties import examples
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 6), st.integers(1, 30))
+def test_no_token_has_two_holders_or_none_for_long_whatever_goes_wrong(seed: int, gateways: int, tokens: int) -> None:
+    world = World(seed, gateways=gateways, tokens=tokens)
+    world.play(300)
+    assert world.counts["writes"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_a_thousand_agents_on_fifty_gateways(seed: int) -> None:
+    world = World(seed, gateways=50, tokens=1000, trouble=1.0)
+    world.play(600)
+    assert world.longest_free <= 3 * SECONDS
+    assert world.counts["writes"] > 1000
+    assert world.counts["refused"] > 0, "somebody wrote after its lease had gone to another, and was refused"
+
+
+def test_tokens_are_shared_out_evenly_and_stay_where_they_are() -> None:
+    world = World(1, gateways=7, tokens=100, trouble=0)
+    world.play(120)
+    shares = [len(gateway.table.all_held(gateway.clock(world.now))) for gateway in world.gateways]
+    assert sum(shares) == 100
+    assert max(shares) <= 15
+    taken = world.counts["taken"]
+    world.play(600)
+    assert world.counts["taken"] == taken, "nobody takes what another has"
+
+
+def test_a_crashed_gateways_tokens_have_others_within_two_leases() -> None:
+    world = World(2, gateways=3, tokens=30, trouble=0)
+    world.play(60)
+    dead = world.gateways[0]
+    dead.dead = True
+    held = {lease.token for lease in dead.table.all_held(dead.clock(world.now))}
+    world.play(60 + 2 * SECONDS)
+    others = Counter(lease.token for one in world.gateways[1:] for lease in one.table.all_held(one.clock(world.now)))
+    assert held
+    assert held <= set(others)
+
+
+def test_a_gateway_that_is_emptied_finishes_first_and_gives_up_all() -> None:
+    world = World(3, gateways=3, tokens=30, trouble=0)
+    world.play(60)
+    leaver = world.gateways[1]
+    leaver.table.emptying = True
+    world.play(100)
+    assert not leaver.table.all_held(leaver.clock(world.now))
+    assert sum(len(one.table.all_held(one.clock(world.now))) for one in world.gateways) == 30
+    assert world.longest_free < SECONDS, "what is given up is free at once"
+
+
+def test_a_token_goes_where_it_is_wanted() -> None:
+    world = World(4, gateways=3, tokens=30, trouble=0)
+    world.play(60)
+    target = world.gateways[2]
+    moving = next(name for name in world.names if target.table.held(name, target.clock(world.now)) is None)
+    world.store.move(moving, target.table.gateway)
+    world.play(100)
+    assert target.table.held(moving, target.clock(world.now)) is not None
+
+
+def answer(**more: object) -> Answer:
+    return Answer(**{"kept": frozenset(), "taken": {}, "tokens": 1, "gateways": 1, **more})  # type: ignore[arg-type]
+
+
+def test_a_lease_counts_from_when_the_round_was_sent_and_ends_early() -> None:
+    table = LeaseTable("g", 10)
+    asked, _ = table.begin(100)
+    table.end(asked, answer(taken={"agent:a": 5}), sent=100, now=104)
+    assert table.held("agent:a", 108.9) is not None
+    assert table.held("agent:a", 109) is None
+
+
+def test_what_an_answer_brings_too_late_is_given_back() -> None:
+    table = LeaseTable("g", 10)
+    asked, _ = table.begin(100)
+    changes = table.end(asked, answer(taken={"agent:a": 5}), sent=100, now=110)
+    assert changes.taken == ()
+    assert table.begin(110)[0].release == {"agent:a": 5}
+
+
+def test_a_renewal_that_comes_after_the_end_does_not_bring_the_lease_back() -> None:
+    table = LeaseTable("g", 10)
+    asked, _ = table.begin(100)
+    table.end(asked, answer(taken={"agent:a": 5}), sent=100, now=100)
+    asked, _ = table.begin(103)
+    assert table.expired(109.5) == ("agent:a",)
+    assert table.end(asked, answer(kept=frozenset({"agent:a"})), sent=103, now=110).taken == ()
+    assert table.held("agent:a", 110) is None
+    assert table.begin(110)[0].release == {"agent:a": 5}
+
+
+def test_a_lost_release_is_asked_again() -> None:
+    table = LeaseTable("g", 10)
+    asked, _ = table.begin(100)
+    table.end(asked, answer(taken={"agent:a": 5}), sent=100, now=100)
+    table.left("agent:a")
+    assert table.begin(103)[0].release == {"agent:a": 5}
+    asked, _ = table.begin(106)
+    assert asked.release == {"agent:a": 5}
+    table.end(asked, answer(), sent=106, now=106)
+    assert table.begin(109)[0].release == {}
