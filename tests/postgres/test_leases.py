@@ -1,0 +1,151 @@
+"""Leases in a real PostgreSQL: shared, taken over, fenced, moved, and not known when the server does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.base.errors import StorageFailed
+from gateway.cluster.leases import Lease, LeaseTable
+from gateway.cluster.postgres_leases import FENCED, PostgresLeases, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from gateway.cluster.postgres_leases import Connection
+    from tests.postgres_server import Server
+
+pytestmark = pytest.mark.postgres
+
+
+async def connected(url: str) -> Connection:
+    import psycopg
+
+    return await psycopg.AsyncConnection.connect(url, autocommit=True)
+
+
+class Member:
+    """One gateway, whose rounds are done by hand."""
+
+    def __init__(self, url: str, name: str, seconds: float) -> None:
+        self.store = PostgresLeases(lambda: connected(url), f"http://{name}")
+        self.table = LeaseTable(name, seconds)
+
+    async def round(self) -> tuple[str, ...]:
+        """Do a round, give up at once what is asked for; return what was lost."""
+        sent = time.monotonic()
+        asked, late = self.table.begin(sent)
+        changes = self.table.end(asked, await self.store.round(asked), sent, time.monotonic())
+        for token in changes.leave:
+            self.table.left(token)
+        return (*late, *changes.lost)
+
+    @property
+    def held(self) -> set[str]:
+        return {lease.token for lease in self.table.all_held(time.monotonic())}
+
+    def lease(self, token: str) -> Lease:
+        found = self.table.held(token, time.monotonic())
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+async def members(url: str) -> AsyncIterator[tuple[Member, Member]]:
+    connection = await connected(url)
+    await asyncio.gather(prepare(connection), *[_prepared(url) for _ in range(2)])  # several gateways may begin at once
+    await connection.close()
+    both = Member(url, "one", 30), Member(url, "other", 30)
+    await both[0].store.add([f"agent:{number}" for number in range(4)])
+    await both[1].store.add([f"agent:{number}" for number in range(6)])
+    yield both
+    for member in both:
+        await member.store.close()
+
+
+async def _prepared(url: str) -> None:
+    connection = await connected(url)
+    await prepare(connection)
+    await connection.close()
+
+
+async def fenced(url: str, lease: Lease) -> bool:
+    """Whether a write with this lease would be taken."""
+    connection = await connected(url)
+    found = await (await connection.execute(FENCED, (lease.token, lease.fence))).fetchone()
+    await connection.close()
+    return found is not None
+
+
+async def settled(*members: Member) -> None:
+    for _ in range(4):
+        for member in members:
+            await member.round()
+
+
+async def test_tokens_are_shared_given_up_and_never_held_twice(members: tuple[Member, Member]) -> None:
+    one, other = members
+    await one.round()
+    assert len(one.held) == 6, "alone it has all"
+    await settled(one, other)
+    assert len(one.held) == len(other.held) == 3
+    assert not one.held & other.held
+    one.table.emptying = True
+    await settled(one, other)
+    assert one.held == set()
+    assert len(other.held) == 6
+
+
+async def test_a_former_holder_is_fenced_off(url: str, members: tuple[Member, Member]) -> None:
+    one, other = members
+    one.table.seconds = 2
+    await one.round()
+    lease = one.lease("agent:0")
+    assert await fenced(url, lease)
+    await asyncio.sleep(2.1)  # it was stopped, and another came
+    await other.round()
+    assert len(other.held) == 6
+    assert not await fenced(url, lease)
+    assert other.lease("agent:0").fence > lease.fence
+    assert "agent:0" in await one.round(), "it hears of it"
+
+
+async def test_a_token_goes_where_it_is_wanted(url: str, members: tuple[Member, Member]) -> None:
+    one, other = members
+    await settled(one, other)
+    moving = min(one.held)
+    connection = await connected(url)
+    await connection.execute("INSERT INTO cluster_wish VALUES (%s, 'other')", (moving,))
+    await settled(one, other)
+    assert moving in other.held
+    assert await (await connection.execute("SELECT count(*) FROM cluster_wish")).fetchone() == (0,)
+    await connection.close()
+
+
+async def test_a_token_that_is_made_again_has_a_higher_fence(members: tuple[Member, Member]) -> None:
+    one, _ = members
+    await one.round()
+    former = one.lease("agent:0")
+    await one.store.remove({former.token: former.fence})
+    assert "agent:0" in await one.round()
+    await one.store.add(["agent:0"])
+    await settled(one)
+    assert one.lease("agent:0").fence > former.fence
+
+
+async def test_a_server_that_is_away_says_so_and_the_next_round_connects_again(
+    server: Server, members: tuple[Member, Member]
+) -> None:
+    one, _ = members
+    await one.round()
+    server.stop()
+    try:
+        with pytest.raises(StorageFailed, match="leases could not be asked for"):
+            await one.round()
+    finally:
+        server.start()
+    await one.round()
+    assert len(one.held) == 6
