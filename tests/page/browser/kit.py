@@ -80,8 +80,8 @@ class BrowserTab:
         await self.settled()
 
     async def settled(self) -> None:
-        """Wait until nothing is being loaded."""
-        await self.page.wait_for_function("() => !document.querySelector('.loading')")
+        """Wait until nothing is being loaded or done."""
+        await self.page.wait_for_function("() => !document.querySelector('.loading, [aria-busy=true]')")
 
     async def check(self, name: str) -> None:
         """Look for what keeps people out, for what does not fit, and for lines in the console; make a picture if they are wanted."""
@@ -90,7 +90,8 @@ class BrowserTab:
             await self.page.screenshot(path=Path(PICTURES) / f"page-{name}-{self.look}.png")
         wide = await self.page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{name} is {wide} pixels wider than the {self.look} screen"
-        assert await self.violations() == [], name
+        found = await self.violations()
+        assert found == [], f"{name}: {found}"
         assert self.unexpected() == [], name
 
     async def violations(self) -> list[str]:
