@@ -86,7 +86,7 @@ async def test_a_gateway_from_before_the_api_is_told_as_another_version(tmp_path
     async with await asyncio.start_unix_server(answer, tmp_path / SOCKET):
         with pytest.raises(HomebodyError, match="of another version") as caught:
             await ask(tmp_path, "status")
-    assert "homebody gateway" in caught.value.hint
+    assert "homebody restart" in caught.value.hint
     assert not isinstance(caught.value, GatewayNotResponding)  # waiting for it would be in vain
 
 

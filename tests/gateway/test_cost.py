@@ -20,8 +20,11 @@ async def test_a_day_rides_on_the_cache_and_the_first_hello_is_small(tmp_path: P
     assert found["readInBursts"] >= 0.9
     short = await run(day, tmp_path / "short", agent={"cacheRetention": "5m"}, session={})
     without = await run(day, tmp_path / "off", agent={}, session={}, caching=False)
-    untrimmed = await run(day, tmp_path / "long", agent={"contextPruning": {"softTrimRatio": 0.3}}, session={})
-    assert found["dollars"] < 0.9 * untrimmed["dollars"], "old results are shown shorter whenever the cache has run out"
+    forgets = {"cacheRefresh": {"hours": 0}}
+    cold = await run(day, tmp_path / "cold", agent=forgets, session={})
+    untrimmed = await run(day, tmp_path / "long", agent={"contextPruning": {"softTrimRatio": 0.3}, **forgets}, session={})
+    assert cold["dollars"] < 0.9 * untrimmed["dollars"], "old results are shown shorter whenever the cache has run out"
+    assert found["dollars"] <= cold["dollars"], "a prompt that is kept is not written again"
     assert found["dollars"] < 1.1 * short["dollars"], "the choice of a retention does not count what trimming saves"
     assert short["dollars"] < without["dollars"]
     assert found["dollars"] <= 0.6 * without["dollars"]
