@@ -2,6 +2,7 @@
 
 MemoryTrouble
 ├── MemoryUnreadable    a path that does not exist, lies outside, or must not be seen by this audience
+├── MemoryConflict      a change that was made already, or whose lines were changed meanwhile
 ├── EmbeddingFailed     an embedder returned no vectors; search uses keywords only
 └── IndexBroken         the index file cannot be used
 """
@@ -19,6 +20,10 @@ class MemoryTrouble(Exception):
 
 class MemoryUnreadable(MemoryTrouble):
     """Raised for a path that does not exist, lies outside the memory, or must not be seen by this audience."""
+
+
+class MemoryConflict(MemoryTrouble):
+    """Raised when something cannot be done as the notes are now: it was done already, or the same lines were changed meanwhile."""
 
 
 class EmbeddingFailed(MemoryTrouble):

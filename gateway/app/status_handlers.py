@@ -70,7 +70,7 @@ class StatusHandlers:
 
     async def status(self) -> dict[str, Any]:
         """Return the state of the gateway."""
-        tally = await self._ledger.tally()
+        tally, paused = await self._ledger.tally(), self._pause.causes
         return {
             "pid": os.getpid(),
             "version": await asyncio.to_thread(_version),
@@ -89,8 +89,8 @@ class StatusHandlers:
             "heartbeats": [self._heartbeats(agent) for agent in self._agents.values()],
             "calendars": self._calendars(),
             "mcp": self._mcp(),
-            "paused": self._pause.causes,
-            "notices": self._notices.told,
+            "paused": paused,
+            "notices": [notice for notice in self._notices.told if notice not in paused],
         }
 
     def mark(self) -> Hashable:

@@ -5,6 +5,7 @@ HomebodyError               1   the command failed
 │   └── ScheduleError       2   a time, an interval or a cron expression that cannot be used
 ├── SettingsError           3   invalid settings; lists all errors
 ├── NoModel                 4   no language model is configured, or its key was rejected
+├── Conflict            1   something was done already, or what it is about was changed meanwhile
 ├── InvalidTransition       1   a ledger row is not in the state that the operation needs (a bug, or the operation was repeated)
 ├── RunnerGone              1   the process that runs commands is not there
 ├── NotStarted              1   a command could not be executed
@@ -116,6 +117,10 @@ class NoModel(HomebodyError):
     """Raised when a language model is needed, and none is configured or its key was rejected."""
 
     exit_code = NO_MODEL
+
+
+class Conflict(HomebodyError):
+    """Raised when something cannot be done as things are now: it was done already, or what it is about was changed meanwhile."""
 
 
 class InvalidTransition(HomebodyError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 ROOT = FieldType((Settings,))
 _DEFAULTS: KeyPath = ("agents", "defaults")
 _LIST: KeyPath = ("agents", "list")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 
 class EffectiveValue(Struct, frozen=True):
@@ -135,7 +133,6 @@ def parse_value(text: str, path: KeyPath) -> Any:
     except SettingsError:
         return text
     if node is not None and node.value is not None:
-        _check_number(node.value, types, text)
         return _typed(node, types, text)
     if node is not None and takes_null(types):
         return None
@@ -152,16 +149,14 @@ def takes_null(types: FieldType) -> bool:
 
 
 def _check_number(value: Any, types: FieldType, text: str) -> None:
-    """Raise UsageError where only numbers are allowed, and this is a word that would pass as one: ``true``, ``1_0``."""
-    kinds = set(types.kinds) - {type(None)}
-    if not kinds or not kinds <= {int, float} or not isinstance(value, bool | str):
+    """Raise UsageError where only numbers are allowed and this is a text that would pass as one: ``true``, ``+3``, ``'7'``."""
+    if not types.only_number or not isinstance(value, bool | str) or (isinstance(value, str) and "${" in value):
         return
-    if isinstance(value, bool) or not (_NUMBER.fullmatch(value.strip()) or "${" in value):
-        wanted = "a whole number" if kinds == {int} else "a number"
-        raise UsageError(
-            f"{json.dumps(text, ensure_ascii=False)[:60]} is not allowed here; allowed: {wanted}",
-            hint="Write it as 5 or 0.5." if float in kinds else "Write it as 5.",
-        )
+    whole = float not in types.kinds
+    raise UsageError(
+        f"{json.dumps(text, ensure_ascii=False)[:60]} is not allowed here; allowed: {'a whole number' if whole else 'a number'}",
+        hint="Write it as 5." if whole else "Write it as 5 or 0.5.",
+    )
 
 
 def _typed(node: Node, types: FieldType, text: str) -> Any:
@@ -170,6 +165,7 @@ def _typed(node: Node, types: FieldType, text: str) -> Any:
         return {key: _typed(child, types.under(key) or FieldType(()), text) for key, child in node.value.items()}
     if isinstance(node.value, list):
         return [_typed(child, types.under(index) or FieldType(()), text) for index, child in enumerate(node.value)]
+    _check_number(node.value, types, text[node.start : node.end] or text)
     return text[node.start : node.end] if types.text and not isinstance(node.value, str) else node.value
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from msgspec import Struct
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, BeforeValidator, SecretStr
 
 from gateway.base.errors import Problem
 from gateway.config.document import Tree
@@ -225,6 +225,13 @@ class FieldType(Struct, frozen=True):
         others = set(self.kinds) - {str, SecretStr, Path, type(None)}
         return self.text and not others
 
+    @property
+    def only_number(self) -> bool:
+        """Whether only numbers are allowed, and no text is read as one, as ``30m`` is for a time."""
+        kinds = set(self.kinds) - {type(None)}
+        marks = [*self.field.metadata, *_marks(self.field.annotation)] if self.field else []
+        return bool(kinds) and kinds <= {int, float} and not any(isinstance(mark, BeforeValidator) for mark in marks)
+
     def keys(self) -> dict[str, FieldType]:
         """Return the keys of the section, as they are written in a file."""
         return {name: field_type for model in self.models for name, field_type in fields(model).items()}
@@ -276,6 +283,14 @@ def all_keys(model: type[BaseModel], under: KeyPath = ()) -> Iterator[KeyPath]:
         yield path
         for section in field_type.models:
             yield from all_keys(section, path)
+
+
+def _marks(annotation: Any) -> Iterator[Any]:
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Annotated:
+        yield from arguments[1:]
+    for part in arguments:
+        yield from _marks(part)
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:

@@ -52,6 +52,14 @@ def text_hash(text: str) -> str:
 
 def edited(document: Document, changes: Sequence[Change]) -> str:
     """Apply changes one after the other. Raises SettingsError with a problem for each key that cannot be changed so."""
+    document, problems = _applied(document, changes)
+    if problems:
+        raise SettingsError(problems, where=document.file, hint="Nothing was written.")
+    return document.text
+
+
+def _applied(document: Document, changes: Sequence[Change]) -> tuple[Document, list[Problem]]:
+    """Return the document with those changes that can be made, and a problem for each other key."""
     problems: list[Problem] = []
     for change in changes:
         try:
@@ -60,19 +68,19 @@ def edited(document: Document, changes: Sequence[Change]) -> str:
             problems += [_at(change.key, problem.message, problem.hint) for problem in error.problems]
         except HomebodyError as error:
             problems.append(_at(change.key, error.message, error.hint))
-    if problems:
-        raise SettingsError(problems, where=document.file, hint="Nothing was written.")
-    return document.text
+    return document, problems
 
 
 def draft(text: str, source: Path, changes: Sequence[Change], env: Mapping[str, str], paths: Paths) -> Draft:
     """Return what changes would make of a file, and the errors that they would add. Raises SettingsError if it cannot be parsed."""
-    document = read_document(text, str(source))
-    try:
-        after = edited(document, changes)
-    except SettingsError as error:
-        return Draft(text, error.problems, (), (), ())
+    document, refused = _applied(read_document(text, str(source)), changes)
+    after = document.text
     before, checked = check(text, source, env, paths), check(after, source, env, paths)
+    if refused:
+        wrong = {problem.path for problem in refused}
+        right = tuple(change.key for change in changes if change.key not in wrong)
+        others = [one for one in _new_errors(before, checked) if _about(one, right)]
+        return Draft(text, (*refused, *others), (), (), ())
     paths_of = [resolve_key(change.key)[0] for change in changes]
     hot = tuple(dotted_key(path) for path in paths_of if reload_mode(path) == "hot")
     restart = tuple(dotted_key(path) for path in paths_of if reload_mode(path) != "hot")
@@ -119,6 +127,12 @@ def _changed(document: Document, change: Change) -> str:
 
 def _at(key: str, message: str, hint: str) -> Problem:
     return Problem(message, key, hint=hint)
+
+
+def _about(problem: Problem, keys: tuple[str, ...]) -> bool:
+    """Whether a problem is about one of these keys, and not about what is missing with a change that could not be made."""
+    key = canonical_key(problem)
+    return any(key == canonical_key(_at(one, "", "")) for one in keys)
 
 
 def _new_errors(before: Checked, after: Checked) -> list[Problem]:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memory.audience import Audience
-from memory.errors import MemoryTrouble, MemoryUnreadable
+from memory.errors import MemoryConflict, MemoryTrouble, MemoryUnreadable
 from memory.notes.note_reader import read_note
 from memory.notes.sources import NoteSources, Stamp
 from memory.notes.tidying import Proposal, applied
-from memory.notes.version_store import BY_OWNER, Version, VersionStore
+from memory.notes.version_store import BY_OWNER, Version, VersionStore, undo_author, undone_by
 from memory.protocol import Author, Clock
 
 
@@ -100,7 +100,8 @@ class NoteHistory:
         """Undo one change (named as in ``VersionStore.version``), keep later changes, and return the version of the undo.
 
         Raises:
-            MemoryTrouble: the name does not identify one change, the lines were changed again later, or the note cannot be written.
+            MemoryConflict: it is undone already, or its lines were changed again later.
+            MemoryTrouble: the name does not identify one change, or the note cannot be written.
         """
 
         def work() -> Version:
@@ -111,14 +112,19 @@ class NoteHistory:
 
     def _undo(self, version: Version) -> Version:
         self._record(version.path, BY_OWNER)
+        if (by := undone_by(self.versions.versions(version.path)).get(version.name)) is not None:
+            raise MemoryConflict(
+                f"version {version.name} of {version.path} was undone already, by version {by.name}",
+                hint=f"To have the change back: homebody memory undo {by.name}",
+            )
         now = self._text(version.path)
         wanted = self.versions.undone(version, now)
         if wanted == now:
-            raise MemoryTrouble(
+            raise MemoryConflict(
                 f"version {version.name} of {version.path} is already undone", hint=f"homebody memory log {version.path}"
             )
         self._write(version.path, wanted)
-        made = self._record(version.path, Author("owner", f"undo of {version.name}"))
+        made = self._record(version.path, undo_author(version))
         assert made is not None
         return made
 

@@ -15,7 +15,7 @@ import json
 import os
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -23,10 +23,11 @@ from pathlib import Path
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from memory.errors import MemoryTrouble
+from memory.errors import MemoryConflict, MemoryTrouble
 from memory.protocol import Author
 
 BY_OWNER = Author()
+_UNDO_OF = "undo of "
 
 
 class Version(Struct, frozen=True):
@@ -168,14 +169,14 @@ class VersionStore:
         """Return the text ``now`` with one change undone; later changes of other lines stay.
 
         Raises:
-            MemoryTrouble: the same lines were changed again later.
+            MemoryConflict: the same lines were changed again later.
         """
         before, after = self.text(version.before), self.text(version.after)
         if now == after:
             return before
         merged = revert_change((before or "").split("\n"), (after or "").split("\n"), (now or "").split("\n"))
         if merged is None:
-            raise MemoryTrouble(
+            raise MemoryConflict(
                 f"{version.path} was changed in the same lines since version {version.name}",
                 hint=f"Undo the later versions first; homebody memory log {version.path} lists them.",
             )
@@ -277,6 +278,20 @@ def _parsed(line: bytes) -> Version | None:
         return Version(**{**raw, "number": int(raw["number"]), "author": Author(**raw["author"]), "same": 0})
     except (ValueError, TypeError, KeyError):
         return None
+
+
+def undo_author(version: Version) -> Author:
+    """Return the author of the change that undoes a version."""
+    return Author(BY_OWNER.kind, f"{_UNDO_OF}{version.name}")
+
+
+def undone_by(newest_first: Iterable[Version]) -> dict[str, Version]:
+    """Return by name each version that is undone, with the version that undid it. One whose undo was undone itself is not among them."""
+    found: dict[str, Version] = {}
+    for one in newest_first:
+        if one.author.kind == BY_OWNER.kind and one.author.name.startswith(_UNDO_OF) and one.name not in found:
+            found.setdefault(one.author.name.removeprefix(_UNDO_OF), one)
+    return found
 
 
 def revert_change(before: list[str], after: list[str], now: list[str]) -> list[str] | None:

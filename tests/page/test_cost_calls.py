@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tests.gateway.conftest import Street
 
 __all__ = ["street"]
+OF = ("day", "background", "agent", "session")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CLAUDE = Price(input=2, output=10, cache_read=0.2, cache_write=2.5, cache_write_1h=4)
 GPT = Price(input=2, output=10, cache_read=0.2)
@@ -67,6 +68,9 @@ async def test_budgets_tell_what_the_guard_counts(street: Callable[..., Street])
         assert found["budgets.session.tokens", "agent:main:main"]["used"] == used
         assert found["budgets.day.usd", None]["left"] is None
         assert found["budgets.background.tokens", None]["used"] == 0
+        assert {f"budgets.{of}.{unit}" for of in OF for unit in ("usd", "tokens")} <= {name for name, _ in found}, (
+            "each can be changed"
+        )
         told = "\n".join(budget_lines(await call(house, "costs.budgets")))
         assert "budgets.day.tokens" in told
         with pytest.raises(UsageError, match="days"):

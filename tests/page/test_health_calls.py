@@ -147,6 +147,11 @@ async def test_status_tells_version_and_backups(street: Callable[..., Street]) -
         facts = await house.calls()["status"]()
         assert facts["version"]
         assert facts["backup"]["newest"] is None
+        house.pause.begin("disk", "The disk is full.")
+        house.notices.tell("Something else.")
+        facts = await house.calls()["status"]()
+        assert (facts["paused"], facts["notices"][-1]) == (["The disk is full."], "Something else.")
+        assert "The disk is full." not in facts["notices"], "told once"
         folder = here.root / "home" / "backups"
         folder.mkdir()
         (folder / "homebody-20260301T093000Z.tar.gz").write_bytes(b"\x1f\x8b1234")

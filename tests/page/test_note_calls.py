@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent.messages import ToolCall
 from gateway.api.handlers.note_requests import EDITABLE, PAGE
-from gateway.base.errors import HomebodyError, UsageError
+from gateway.base.errors import Conflict, HomebodyError, UsageError
 from memory.errors import MemoryTrouble
 from tests.gateway.conftest import street
 from tests.page.desk import Desk, desk
@@ -63,6 +63,26 @@ async def test_a_note_is_read_changed_and_its_change_is_the_owners(page: Desk) -
     found = await page("memory.explain", agent="main", query="postgres")
     assert found["results"][0]["path"] == NOTE
     await page("memory.undo", agent="main", version=newest["name"])
+    assert (await page("memory.read", agent="main", path=NOTE))["text"] == read["text"]
+
+
+async def test_a_change_is_undone_once_until_its_undo_is_undone(page: Desk) -> None:
+    read = await page("memory.read", agent="main", path=NOTE)
+    await page("memory.write", agent="main", path=NOTE, text="", expected=read["hash"])
+
+    async def told() -> list[tuple[str, bool]]:
+        return [(one["name"], one["undone"]) for one in (await page("memory.log", agent="main", path=NOTE))["versions"]]
+
+    (removed, _), _ = await told()
+    made = (await page("memory.undo", agent="main", version=removed))["name"]
+    assert (await told())[:2] == [(made, False), (removed, True)]
+    with pytest.raises(Conflict, match=f"undone already, by version {made}") as refused:
+        await page("memory.undo", agent="main", version=removed)
+    assert refused.value.hint.endswith(f"homebody memory undo {made}")
+    assert (await page("memory.read", agent="main", path=NOTE))["text"] == read["text"], "its lines came back once"
+    again = (await page("memory.undo", agent="main", version=made))["name"]
+    assert (await told())[:3] == [(again, False), (made, True), (removed, False)]
+    await page("memory.undo", agent="main", version=removed)
     assert (await page("memory.read", agent="main", path=NOTE))["text"] == read["text"]
 
 

@@ -149,6 +149,10 @@ async def test_a_file_that_was_changed_meanwhile_is_not_written_over(page: Desk,
         ("budgets.day.usd", "1_0", "is not allowed here; allowed: a number"),
         ("budgets.day.usd", "true", "is not allowed here; allowed: a number"),
         ("budgets.day.tokens", "'1_0'", "is not allowed here; allowed: a whole number"),
+        ("budgets.day.usd", "+3", "is not allowed here; allowed: a number"),
+        ("budgets.day.usd", "'7'", "is not allowed here; allowed: a number"),
+        ("budgets.day.tokens", "!!str 5", "is not allowed here; allowed: a whole number"),
+        ("budgets.day", "{usd: +3}", '"+3" is not allowed here'),
         ("gateway.port", "null", "no value"),
         ("models.providers.local.baseUrl", "http://ann:********@host", "a secret is not shown"),
         ("agents.list[7].id", "x", "a new list begins"),
@@ -167,6 +171,22 @@ async def test_errors_stand_by_their_key_and_nothing_is_written(
     done = await page("settings.write", changes=changes, expected=shown["hash"])
     assert (done["written"], done["problems"][0]["key"]) == (False, key)
     assert (tmp_path / "home/homebody.yaml").read_text() == before
+
+
+async def test_all_wrong_fields_are_told_at_once(page: Desk) -> None:
+    given = {"gateway.port": "true", "budgets.warnAt": "7", "logging.level": "debug", "budgets.day.usd": "+3"}
+    found = await page("settings.preview", changes=[{"key": key, "value": value} for key, value in given.items()])
+    assert {one["key"] for one in found["problems"]} == {"gateway.port", "budgets.warnAt", "budgets.day.usd"}
+    assert found["diff"] == []
+
+
+async def test_what_goes_with_a_wrong_field_is_no_error_of_its_own(page: Desk) -> None:
+    changes = [
+        {"key": "models.providers.other.baseUrl", "value": "http://a:********@host"},
+        {"key": "models.providers.other.api", "value": "x"},
+    ]
+    found = await page("settings.preview", changes=changes)
+    assert [one["key"] for one in found["problems"]] == [one["key"] for one in changes]
 
 
 async def test_errors_that_the_file_has_already_stand_in_their_section(page: Desk, tmp_path: Path) -> None:
@@ -232,6 +252,21 @@ async def test_no_number_is_infinite(page: Desk, key: str, value: str) -> None:
     [problem] = found["problems"]
     assert (problem["key"], found["diff"]) == (key, [])
     assert "number" in problem["message"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("agents.defaults.heartbeat.every", "30m"),
+        ("agents.defaults.contextPruning.ttl", "5m"),
+        ("session.maintenance.pruneAfter", "30d"),
+        ("budgets.day.usd", ".5"),
+        ("gateway.port", "${HOMEBODY_NO_PORT}"),
+    ],
+)
+async def test_times_in_words_numbers_and_variables_are_taken(page: Desk, key: str, value: str) -> None:
+    found = await page("settings.preview", changes=[{"key": key, "value": value}])
+    assert (found["problems"], found["diff"] != []) == ([], True)
 
 
 async def test_what_the_write_mends_is_no_warning_of_the_difference(page: Desk, tmp_path: Path) -> None:

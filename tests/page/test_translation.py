@@ -210,3 +210,17 @@ async def test_a_reminder_goes_to_the_page_where_that_is_what_is_used(served: Se
                 break
         else:
             raise AssertionError("the reminder did not come")
+
+
+async def test_a_second_undo_is_a_conflict_and_said_in_the_language_of_the_page(served: ServedPage) -> None:
+    tab = await served.tab()
+    made = await tab.call("memory.write", agent="main", path="memory/new.md", text="Tee\n", expected=None)
+    assert made["written"]
+    (newest, *_) = (await tab.call("memory.log", agent="main", path="memory/new.md"))["versions"]
+    undo = {"agent": "main", "version": newest["name"]}
+    await tab.call("memory.undo", **undo)
+    refused = await tab.post("/page/call/memory.undo", undo, **GERMAN)
+    assert refused.status_code == 409
+    said = refused.json()["error"]
+    assert "wurde schon zurückgenommen" in said["message"]
+    assert said["hint"].startswith("Um die Änderung wiederzubekommen: homebody memory undo ")

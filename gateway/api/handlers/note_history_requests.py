@@ -12,9 +12,10 @@ from msgspec.structs import asdict
 
 from agent.tools.untrusted_files import UntrustedFiles
 from gateway.agents.running_agent import RunningAgent
-from gateway.base.errors import UsageError, unknown_agent
+from gateway.base.errors import Conflict, UsageError, unknown_agent
 from memory.audience import OWNER
-from memory.notes.version_store import Version
+from memory.errors import MemoryConflict
+from memory.notes.version_store import Version, undone_by
 from memory.workspace_memory import WorkspaceMemory
 
 MOST_VERSIONS: Final = 500
@@ -43,12 +44,13 @@ class NoteHistoryHandlers:
         }
 
     async def log(self, agent: str, path: str | None = None, limit: int = 50) -> dict[str, Any]:
-        """Return the changes of all notes or of one, the newest first; ``more`` says whether there are older ones."""
+        """Return the changes of all notes or of one, the newest first, with whether each is ``undone``; ``more``: there are older ones."""
         _, memory = self._memory(agent)
         await memory.sync(vectors=False)
         versions = await memory.history.log(audience=OWNER, path=path)
-        most = max(1, min(limit, MOST_VERSIONS))
-        return {"versions": [version_facts(one) for one in versions[:most]], "more": len(versions) > most}
+        most, undone = max(1, min(limit, MOST_VERSIONS)), undone_by(versions)
+        facts = [{**version_facts(one), "undone": one.name in undone} for one in versions[:most]]
+        return {"versions": facts, "more": len(versions) > most}
 
     async def diff(self, agent: str, version: str) -> dict[str, Any]:
         """Return a change as the lines of a unified diff."""
@@ -59,9 +61,15 @@ class NoteHistoryHandlers:
         return {**version_facts(found), "diff": text.splitlines()}
 
     async def undo(self, agent: str, version: str) -> dict[str, Any]:
-        """Undo one change and keep later ones of other lines; return the change that this is."""
+        """Undo one change and keep later ones of other lines; return the change that this is.
+
+        Raises Conflict: it was undone already, or its lines were changed later.
+        """
         _, memory = self._memory(agent)
-        made = await memory.history.undo(version)
+        try:
+            made = await memory.history.undo(version)
+        except MemoryConflict as error:
+            raise Conflict(str(error), hint=error.hint) from error
         await memory.sync(vectors=False)
         return {"undone": version, **version_facts(made)}
 

@@ -75,6 +75,7 @@ async def test_two_tabs_edit_one_note_and_nothing_typed_is_lost(village: PageVil
         await tab.page.get_by_role("button", name="Show").first.click()
         await tab.page.get_by_role("button", name="Undo this change").click()
         await tab.page.get_by_text("undo of").wait_for()
+        await expect(tab.page.get_by_role("button", name="Undone")).to_be_disabled()
         assert (await other.call("memory.read", agent="main", path=NOTE))["text"] == "theirs\n"
 
 

@@ -111,6 +111,8 @@ async def test_the_owner_raises_a_budget_and_sees_what_is_written(village: PageV
         await fill(served.house)
         tab = await visit(served, "phone-dark")
         await tab.go("costs")
+        for name in ("budgets.agent.usd", "budgets.agent.tokens", "budgets.session.usd", "budgets.session.tokens"):
+            await tab.page.get_by_role("button", name=f"Change {name}").first.wait_for()
         await tab.page.get_by_role("button", name="Change budgets.day.usd").click()
         dialog = tab.page.get_by_role("dialog")
         await dialog.get_by_label("Limit of a day").fill("12.5")

@@ -58,13 +58,16 @@ function Budgets({ role }) {
   const { value, error, reload } = useCall("costs.budgets", {}, { live: ["costs", "settings"] });
   const [raising, raise] = useState(null);
   const own = (one) => !one.name.startsWith("budgets.");
-  const shown = value?.budgets.filter((one) => one.limit !== null || !one.whose);
+  // One without a limit stands once, with who used most of it, so that a limit can be set.
+  const shown = value?.budgets.filter((one, n, all) => one.limit !== null || all.findIndex((other) => other.name === one.name) === n);
+  const elsewhere = { job: ["schedule", "nav.schedule"], heartbeat: ["settings/agents", "nav.settings"], mail: ["settings/mail", "nav.settings"] };
+  const place = ({ kind, whose, unit }) => (kind === "hook" ? html`<code>homebody hooks change ${whose} --daily-${unit} …</code>` : kind === "subagent" ? t("costs.fixed") : html`<a href=${`#/${elsewhere[kind][0]}`}>${t(elsewhere[kind][1])}</a>`);
   return html`<h2>${t("costs.budgets")}</h2><${ErrorNotice} error=${error} retry=${reload} />${value && !value.enabled && html`<${Notice} kind="warn">${t("costs.notHeld")}<//>`}
     ${value && html`<${Table} caption=${t("costs.budgets")} rows=${shown} rowKey=${(one) => one.name + one.whose} columns=${[
       { key: "name", title: t("costs.budget"), cell: (one) => html`${t(`costs.${own(one) ? `of.${one.kind}` : one.name.split(".").slice(0, 2).join(".")}`)}, ${t(`costs.unit.${one.unit}`)} ${one.whose && html`<div class=${own(one) ? "soft" : "soft mono"} dir="auto">${one.whose}</div>`}` },
       { key: "used", title: t("costs.used"), cell: (one) => html`${one.limit === null ? amount(one.used, one.unit) : t("costs.usedOf", { used: amount(one.used, one.unit), limit: amount(one.limit, one.unit) })}${one.limit !== null && html`<${Meter} value=${one.used} max=${one.limit} label=${percent(one.share)} />`}` },
       { key: "left", title: t("costs.left"), number: true, cell: (one) => (one.limit === null ? t("costs.unlimited") : html`${amount(one.left, one.unit)} ${one.share >= value.warnAt && html`<${Badge} kind="warn">${percent(one.share)}<//>`}`) },
-      ...(role === "owner" ? [{ key: "raise", title: t("costs.change"), cell: (one) => own(one) ? one.kind === "job" && html`<a href="#/schedule">${t("nav.schedule")}</a>` : html`<${Button} onClick=${() => raise(one)} label=${t("costs.changeOne", { name: one.name })}>${t("costs.change")}<//>` }] : []),
+      ...(role === "owner" ? [{ key: "raise", title: t("costs.change"), cell: (one) => own(one) ? place(one) : html`<${Button} onClick=${() => raise(one)} label=${t("costs.changeOne", { name: one.name })}>${t("costs.change")}<//>` }] : []),
     ]} />`}
     ${raising && html`<${Raise} budget=${raising} close=${() => raise(null)} done=${() => { raise(null); reload(); }} />`}`;
 }

@@ -201,8 +201,11 @@ function lines(theirs, mine) {
 
 function who(author) {
   if (!author) return t("memory.unknown");
-  if (author.kind === "agent") return t("memory.byAgent", { name: author.name });
-  return author.name ? t("memory.byOwnerIn", { name: author.name }) : t("memory.byOwner");
+  const { kind, name } = author;
+  if (kind === "agent") return t("memory.byAgent", { name });
+  const known = new Map([["browser page", t("memory.inBrowser")], ["tidy", t("memory.tidying")], ["a wish to be forgotten", t("memory.wish")]]);
+  const undone = /^undo of ([\d.]+)$/.exec(name);
+  return name ? t("memory.byOwnerIn", { name: undone ? t("memory.undoOf", { n: undone[1] }) : known.get(name) || name }) : t("memory.byOwner");
 }
 
 function Author({ author }) {
@@ -240,21 +243,23 @@ function Journal({ agent, path, role, open }) {
       <div><a dir="auto" href=${at("/file", { agent, path: one.path })}>${one.path}</a><br />
         <small class="hint">${kinds[one.kind]} · <${Author} author=${one.author} /> · <${When} at=${one.at} /></small></div>
       <${Button} aria-expanded=${shown === one.name} onClick=${() => show(shown === one.name ? "" : one.name)}>${t("memory.showChange")}<//></div>
-      ${shown === one.name && html`<${Change} agent=${agent} version=${one.name} role=${role} done=${reload} />`}</li>`)}</ul>
+      ${shown === one.name && html`<${Change} agent=${agent} version=${one.name} undone=${one.undone} role=${role} done=${reload} />`}</li>`)}</ul>
     ${value.more && html`<${Button} onClick=${() => most(limit + 100)}>${t("memory.more")}<//>`}`;
 }
 
-function Change({ agent, version, role, done }) {
+function Change({ agent, version, undone, role, done }) {
   const { value, error } = useCall("memory.diff", { agent, version });
   const [wrong, tell] = useState(null);
   const [busy, work] = useState(false);
   async function undo() {
     work(true);
-    try { await call("memory.undo", { agent, version }); done(); } catch (one) { tell(one); } finally { work(false); }
+    try { await call("memory.undo", { agent, version }); tell(null); } catch (one) { tell(one); }
+    await done();
+    work(false);
   }
   if (!value) return error ? html`<${ErrorNotice} error=${error} />` : html`<${Loading} />`;
   return html`<${Diff} lines=${value.diff.slice(2)} />${wrong && html`<${ErrorNotice} error=${wrong} />`}
-    ${role === "owner" && html`<${Button} busy=${busy} onClick=${undo}>${t("memory.undo")}<//>`}`;
+    ${role === "owner" && html`<${Button} busy=${busy} disabled=${undone} onClick=${undo}>${undone ? t("memory.undone") : t("memory.undo")}<//>`}`;
 }
 
 function Search({ agent, query, line }) {

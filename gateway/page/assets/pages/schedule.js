@@ -81,7 +81,7 @@ function Job({ job, cost, runs, days, role, act, edit }) {
       ${job.untrusted.length > 0 && html` <${Badge} kind="warn">${t("memory.untrustedFrom", { sources: job.untrusted.join(", ") })}<//>`}</h3>
     <p dir="auto">${job.words}${job.reason && html` · ${job.reason}`}</p>
     <p class="hint">${job.next.length > 0 && html`${t("schedule.next")} ${job.next.map((one) => instant(one)).join(" · ")}. `}${job.lastAt && html`${t("schedule.last")} <${When} at=${job.lastAt} />. `}
-      ${cost && html`${t("schedule.cost", { days, calls: cost.calls })} <b><${Money} usd=${cost.usd} /></b>. `}${t("schedule.goesTo", { to: job.to, agent: job.agent })}</p>
+      ${cost && html`${t("schedule.cost", { days, calls: cost.calls })} <b><${Money} usd=${cost.usd} /></b>. `}${t("schedule.goesTo", { to: job.to === "owner" ? t("schedule.you") : job.to === "none" ? t("schedule.nobody") : job.to, agent: job.agent })}</p>
     <div class="row">${role === "owner" && html`
       <${Button} onClick=${() => edit(job)}>${t("costs.change")}<//>
       <${Button} onClick=${() => act("jobs.run", { job: job.id, request: crypto.randomUUID?.() || String(Math.random()) })}>${t("schedule.run")}<//>
