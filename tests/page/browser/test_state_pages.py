@@ -109,8 +109,12 @@ async def test_the_owner_restores_the_former_conversation_and_a_viewer_cannot(vi
 async def test_the_owner_raises_a_budget_and_sees_what_is_written(village: PageVillage, visit: Visit) -> None:
     async with village.page() as served:
         await fill(served.house)
+        await served.house.calls()["hooks.add"](name="alarm", instruction="look", daily_usd=2.0)
         tab = await visit(served, "phone-dark")
         await tab.go("costs")
+        await tab.page.get_by_text("homebody hooks change alarm --daily-usd").wait_for()
+        heartbeats = tab.page.get_by_role("row").filter(has_text="Heartbeats").get_by_role("link", name="Settings")
+        assert await heartbeats.get_attribute("href") == "#/settings/agents"
         for name in ("budgets.agent.usd", "budgets.agent.tokens", "budgets.session.usd", "budgets.session.tokens"):
             await tab.page.get_by_role("button", name=f"Change {name}").first.wait_for()
         await tab.page.get_by_role("button", name="Change budgets.day.usd").click()
