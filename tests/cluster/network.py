@@ -159,7 +159,7 @@ class World:
         if not self.awake(gateway, lambda: self.write(gateway)):
             return
         clock = gateway.clock(self.now)
-        held = list(gateway.table._held.values()) if self.dice.random() < 0.5 else gateway.table.all_held(clock)
+        held = gateway.table.all_held(float("-inf") if self.dice.random() < 0.5 else clock)
         if held:
             lease = self.dice.choice(held)
             self.later(self.delay(), lambda: self.written(lease))
