@@ -1,6 +1,6 @@
 """Leases in PostgreSQL: tokens are messages of a queue of pgmq, invisible to others as long as a lease lasts.
 
-pgmq (https://github.com/pgmq/pgmq) is SQL alone; its script comes with the Python package of the same name and runs as a migration, so the
+pgmq (https://github.com/pgmq/pgmq, PostgreSQL License) is SQL alone; its script lies beside this file and runs as a migration, so the
 server needs no extension. ``read`` takes tokens that nobody holds, skipping those that another round looks at; ``set_vt`` renews them. How
 often a message was read, behind its number, is the fence: both only grow, also when a token is removed and made again.
 """
@@ -8,7 +8,6 @@ often a message was read, behind its number, is the fence: both only grow, also 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -51,12 +50,9 @@ FENCED: Final = (
 """Finds a row if a lease is still of this fence, and keeps others from taking it until the transaction ends."""
 
 
-def pgmq_script() -> str:
-    """Return the SQL of pgmq. Raises StorageFailed where the package is missing."""
-    found = importlib.util.find_spec("pgmq")
-    if found is None or not found.submodule_search_locations:
-        raise StorageFailed("the package pgmq is missing", hint="Install homebody[postgres].")
-    return Path(found.submodule_search_locations[0], "sql", "pgmq.sql").read_text("utf-8")
+PGMQ: Final = Path(__file__).with_name("pgmq.sql")
+"""Version 1.13.0, as it stands in the package pgmq 1.1.4 on PyPI. The package itself would bring orjson, which discord.py then reads events
+with: it refuses some that are allowed."""
 
 
 async def prepare(connection: Connection) -> None:
@@ -65,7 +61,7 @@ async def prepare(connection: Connection) -> None:
         await connection.execute("SELECT pg_advisory_xact_lock(hashtext('homebody cluster'))")
         [(there,)] = await _rows(connection, "SELECT to_regclass('pgmq.meta')")
         if there is None:
-            await connection.execute(pgmq_script().encode())
+            await connection.execute(PGMQ.read_bytes())
         await connection.execute("SELECT pgmq.create(%s)", (QUEUE,))
         await connection.execute(_TABLES.encode())
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.cluster.leases import Answer, LeaseTable
+from gateway.cluster.postgres_leases import PGMQ
 from tests.cluster.network import SECONDS, World
 from tests.properties import examples
 
@@ -114,3 +116,7 @@ def test_a_lost_release_is_asked_again() -> None:
     assert asked.release == {"agent:a": 5}
     table.end(asked, answer(), sent=106, now=106)
     assert table.begin(109)[0].release == {}
+
+
+def test_the_script_of_pgmq_is_as_it_was_published() -> None:
+    assert hashlib.sha256(PGMQ.read_bytes()).hexdigest() == "bf7e66c75ed771df0c5f7cb2b9f0123ca77992daacd56e3911d1894a3efa99de"

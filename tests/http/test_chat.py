@@ -157,7 +157,7 @@ async def test_a_socket_left_by_a_killed_gateway_is_replaced(tmp_path: Path) -> 
     assert path.is_socket()
     with pytest.raises(LinkLost, match="no gateway answers") as caught:
         await ChatConnection.open(path)
-    assert caught.value.hint == "homebody gateway"
+    assert caught.value.hint == "homebody start"
     running = asyncio.ensure_future((house := Served(path)).run())
     while True:
         try:
@@ -176,7 +176,7 @@ async def test_a_stopping_gateway_ends_the_frames_with_a_clear_error(tmp_path: P
         link = await house.link()
     with pytest.raises(LinkLost, match="the gateway is stopping") as caught:
         await anext(link.frames())
-    assert "homebody gateway" in caught.value.hint
+    assert "homebody start" in caught.value.hint
     with pytest.raises(LinkLost):
         await link.say("anybody?", key="m1")
     await link.close()
@@ -308,7 +308,7 @@ async def test_a_gateway_from_before_the_api_is_told_as_another_version(tmp_path
     async with await asyncio.start_unix_server(answer, tmp_path / "chat.sock"):
         with pytest.raises(ChannelError, match="of another version") as caught:
             await ChatConnection.open(tmp_path / "chat.sock")
-    assert "homebody gateway" in caught.value.hint
+    assert "homebody restart" in caught.value.hint
     assert not isinstance(caught.value, LinkLost)  # waiting for it would be in vain
 
 

@@ -161,7 +161,7 @@ WRONG = [
     (("list", "--agent", "nobody"), "no agent 'nobody'", "homebody agents add nobody"),
     (("show", "nosuch"), "there is no job 'nosuch'", "homebody cron list"),
     (("change", "nosuch", "--text", "x"), "there is no job 'nosuch'", "homebody cron list"),
-    (("run", "nosuch"), "no gateway is running", "homebody gateway"),
+    (("run", "nosuch"), "no gateway is running", "homebody start"),
 ]
 
 

@@ -110,6 +110,7 @@ TRIED: dict[str, tuple[Any, ...]] = {
         "http://proxy.example:3128",
         "106540352242922",
         "v99.0",
+        "postgresql://homebody@127.0.0.1/homebody",
     ),
 }
 """Values by what the page calls them: the first that may stand there, and is a change, is the one."""

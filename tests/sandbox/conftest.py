@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from gateway.sandbox import landlock, restrict
@@ -48,9 +49,9 @@ def python_for_others() -> str | None:
         reachable = all(Path(folder).stat().st_mode & 0o005 for folder in Path(real).parents) if Path(real).exists() else False
         if reachable:
             asked = subprocess.run(
-                [real, "-c", "import sys; print(sys.version_info >= (3, 11))"], capture_output=True, text=True, check=False
+                [real, "-c", "import sys; print(sys.implementation.cache_tag)"], capture_output=True, text=True, check=False
             )
-            if asked.stdout.strip() == "True":
+            if asked.stdout.strip() == sys.implementation.cache_tag:  # msgspec is compiled for this version
                 return real
     return None
 
@@ -69,7 +70,8 @@ def seen(confining: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[
 
 
 def copied(place: Path) -> None:
-    """Copy the parts that need nothing beside the standard library to where every user may read them."""
+    """Copy the parts that need nothing beside the standard library and msgspec to where every user may read them."""
+    shutil.copytree(Path(msgspec.__file__).parent, place / "msgspec", ignore=shutil.ignore_patterns("__pycache__"))
     for part in ("gateway/base", "gateway/sandbox"):
         shutil.copytree(HERE.parents[1] / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(HERE.parents[1] / "gateway/__init__.py", place / "gateway")

@@ -38,6 +38,8 @@ def test_a_rehearsal_on_a_stored_state_finds_no_problem(name: str, tmp_path: Pat
 def test_a_stored_state_is_lived_in_with_all_that_was_in_it(name: str, tmp_path: Path) -> None:
     wanted = json.loads((STATES / f"{name}.json").read_text())
     homebody(tmp_path, "backup", "restore", str(STATES / f"{name}.tar.gz"))
-    assert facts_of(tmp_path) == wanted
+    found = facts_of(tmp_path)
+    assert found.pop("changes") >= wanted.pop("changes"), "changes of notes; since then the files of prompts have them, too"
+    assert found == wanted
     assert "blue pot" in homebody(tmp_path, "agent", "-m", "where is the spare key?")
     assert "plumber" in homebody(tmp_path, "todo", "list")
