@@ -150,6 +150,11 @@ class PrunedToolsSettings(Section):
     """Tools whose results are never pruned; this wins over ``allow``."""
 
 
+def is_cached_by_time(model: str) -> bool:
+    """Whether the provider of a model (``provider/model``) keeps prompts for a while from their last reading on: Anthropic's rule."""
+    return model.startswith(("anthropic/", "openrouter/anthropic/"))
+
+
 class PruningSettings(Section):
     """Cache-TTL pruning: old tool results are sent shorter once the provider has forgotten the prompt anyway."""
 
@@ -178,7 +183,7 @@ class PruningSettings(Section):
         """Whether to prune for a model, given by its ``provider/model``."""
         if self.mode is not None:
             return self.mode == "cache-ttl"
-        return model.startswith(("anthropic/", "openrouter/anthropic/"))
+        return is_cached_by_time(model)
 
 
 class CacheRefreshSettings(Section):

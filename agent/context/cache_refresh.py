@@ -8,15 +8,17 @@ the prompt forgotten, is several times as much.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Literal
 
 from agent.context import flush
 from agent.context.background_call import call_in_background
-from agent.context.cache_retention import REFRESH_AFTER, SECONDS, TOO_LATE, refreshes
+from agent.context.cache_retention import REFRESH_AFTER, SECONDS, TOO_LATE
 from agent.context.pruning import cold_since
 from agent.context.session_context import SessionContext
 from agent.messages import Text, UserMessage
+from agent.settings import is_cached_by_time
 from agent.transcript.entries import CacheRefreshed
 
 ASKED = "[Cache refresh] Nothing is asked of you. Reply with exactly NO_REPLY."
@@ -26,19 +28,24 @@ _HOUR = SECONDS["1h"]
 
 
 def due(
-    context: SessionContext, *, spoken: datetime, ends: datetime | None = None, now: datetime
+    context: SessionContext, *, spoken: datetime, ends: Callable[[], datetime | None] = lambda: None, now: datetime
 ) -> Literal["refresh", "flush"] | None:
-    """Return what is to be done now. ``spoken``: when a person last wrote; ``ends``: when the session may be reset, if nobody writes."""
-    rule, since = context.settings.cache_refresh, cold_since(context.transcript.entries)
-    if not rule.hours or since is None or context.light is not None or not refreshes(context.model.name) or context.ttl != "1h":
+    """Return what is to be done now: nothing, for nearly every session at nearly every look.
+
+    ``spoken``: when a person last wrote; ``ends`` returns when the session may be reset, if nobody writes.
+    """
+    rule = context.settings.cache_refresh
+    if not rule.hours or context.light is not None or not is_cached_by_time(context.model.name) or context.ttl != "1h":
         return None
-    if not timedelta(seconds=_HOUR * REFRESH_AFTER) <= now - since < timedelta(seconds=_HOUR * TOO_LATE):
+    since = cold_since(context.transcript.entries)
+    if since is None or not timedelta(seconds=_HOUR * REFRESH_AFTER) <= now - since < timedelta(seconds=_HOUR * TOO_LATE):
         return None
     until = spoken + timedelta(hours=rule.hours)
     if now > until or context.tokens() < rule.least_tokens:
         return None
     after = now + timedelta(seconds=_HOUR * REFRESH_AFTER)
-    if after <= until and (ends is None or after < ends):
+    reset = ends()
+    if after <= until and (reset is None or after < reset):
         return "refresh"
     return "flush" if flush.is_worthwhile(context) else None
 

@@ -38,11 +38,6 @@ def silences(entries: Sequence[Entry]) -> list[float]:
     return found[-_REMEMBERED:]
 
 
-def refreshes(model: str) -> bool:
-    """Whether reading a prompt of this model (``provider/model``) has it kept for as long again: Anthropic's rule."""
-    return model.startswith(("anthropic/", "openrouter/anthropic/"))
-
-
 def cheaper(gaps: Sequence[float], new_share: float = NEW_SHARE, *, refreshed: float = 0.0) -> Ttl:
     """Return the retention that costs less when silences go on like ``gaps``; ``new_share`` of the prompt is new at each.
 

@@ -24,7 +24,7 @@ from agent.messages import Message, ToolCall, ToolMessage, UserMessage
 from agent.models import token_estimate
 from agent.models.protocol import Model, Request, Segment
 from agent.models.token_estimate import Calibration, Weight
-from agent.settings import AgentSettings, Level
+from agent.settings import AgentSettings, Level, is_cached_by_time
 from agent.taint import merged
 from agent.timing import Clock
 from agent.tools.protocol import Origin, ToolContext
@@ -147,7 +147,9 @@ class SessionContext:
 
     def judge_rhythm(self) -> None:
         """Choose the retention again. When the cache has expired, a change costs nothing."""
-        refreshed = self.settings.cache_refresh.hours * 3600 if cache_retention.refreshes(self.model.name) else 0.0
+        refreshed = (
+            self.settings.cache_refresh.hours * cache_retention.SECONDS["1h"] if is_cached_by_time(self.model.name) else 0.0
+        )
         self._ttl = cache_retention.cheaper(cache_retention.silences(self.transcript.entries), refreshed=refreshed)
 
     @property

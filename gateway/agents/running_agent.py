@@ -276,7 +276,7 @@ class RunningAgent:
         record = self.store.get(context.key)
         if record is None or record.session != context.session or is_isolated(record.key):
             return None
-        return cache_refresh.due(context, spoken=record.spoken, ends=self.next_due(record, now), now=now)
+        return cache_refresh.due(context, spoken=record.spoken, ends=lambda: self.next_due(record, now), now=now)
 
     async def keep_cached(self, key: str) -> None:
         """Have the provider keep the prompt of a session, or flush it before it is forgotten, if that is still due."""
@@ -289,14 +289,18 @@ class RunningAgent:
             kept = await cache_refresh.refresh(context, "refresh")
             log.debug("the prompt of %s is %s", key, "kept in the cache" if kept else "not kept in the cache")
         elif self.profile.settings.compaction.memory_flush.on_reset:
-            receipt = await flush.flush(context, "leave", "quiet")
-            await self.store.change(key, last_flush=flush_line(receipt, self._clock.now()))
+            await self._flushed(context, "leave", "quiet")
+
+    async def _flushed(self, context: SessionContext, turn: str, reason: flush.Reason) -> FlushReceipt:
+        """Flush a session, and note in its record what came of it."""
+        receipt = await flush.flush(context, turn, reason)
+        await self.store.change(context.key, last_flush=flush_line(receipt, self._clock.now()))
+        return receipt
 
     async def _flush_now(self, conversation: SessionContext) -> None:
         try:
             await conversation.prepare()
-            receipt = await flush.flush(conversation, "leave", "shutdown")
-            await self.store.change(conversation.key, last_flush=flush_line(receipt, self._clock.now()))
+            await self._flushed(conversation, "leave", "shutdown")
         except (AgentError, HomebodyError) as error:
             log.warning("session %s was not flushed: %s", conversation.key, error)
 
@@ -370,9 +374,7 @@ class RunningAgent:
         if obstacle or not flush.is_worthwhile(conversation):
             return conversation, flush.receipt_in_words(None, obstacle if record.turns else "")
         await conversation.prepare()
-        receipt = await flush.flush(conversation, "leave", "reset")
-        await self.store.change(record.key, last_flush=flush_line(receipt, self._clock.now()))
-        return conversation, flush.receipt_in_words(receipt)
+        return conversation, flush.receipt_in_words(await self._flushed(conversation, "leave", "reset"))
 
     async def compact(
         self, record: SessionRecord, audience: Audience, focus: str, *, into: int | None = None
@@ -391,8 +393,7 @@ class RunningAgent:
 
     async def _compacted(self, conversation: SessionContext, record: SessionRecord, focus: str) -> CompactionResult:
         if self.profile.settings.compaction.memory_flush.on_compact_command and flush.is_worthwhile(conversation):
-            receipt = await flush.flush(conversation, "command", "compact")
-            await self.store.change(record.key, last_flush=flush_line(receipt, self._clock.now()))
+            await self._flushed(conversation, "command", "compact")
         shrunk = await compact(conversation, "command", "command", focus=focus)
         if shrunk.summarised:
             await self.store.change(record.key, compactions=record.compactions + 1)

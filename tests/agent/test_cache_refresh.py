@@ -34,7 +34,7 @@ async def talked(make: Make, *answers: object, settings: dict[str, Any] | None =
 def due(r: Room, *, spoken: datetime, ends: datetime | None = None) -> str | None:
     assert r.conversation is not None
     now = r.clock.now()
-    return cache_refresh.due(r.conversation, spoken=spoken, ends=ends, now=now)
+    return cache_refresh.due(r.conversation, spoken=spoken, ends=lambda: ends, now=now)
 
 
 @pytest.mark.parametrize(
