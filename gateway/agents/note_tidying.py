@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from agent.errors import AgentError
-from agent.messages import AssistantMessage, Text, UserMessage
+from agent.messages import Text, UserMessage
+from agent.models.middleware.model_middleware import ForwardedCall
 from agent.models.notebook import NAME as NOTEBOOK
 from agent.models.protocol import Model, Request, Segment
 from agent.timing import Clock
@@ -192,9 +193,9 @@ def _trusted(untrusted: UntrustedFiles) -> Trusted:
 
 
 async def _answer(model: Model, request: Request) -> str:
-    async for part in model.stream(request):
-        if isinstance(part, AssistantMessage):
-            if part.failure is not None:
-                raise HomebodyError(part.failure.message.rstrip("."), hint=part.failure.hint)
-            return part.text
-    raise AssertionError("a model's stream ends with its answer")
+    call = ForwardedCall(model, request)
+    async for _ in call.parts():
+        pass
+    if (failure := call.answer.failure) is not None:
+        raise HomebodyError(failure.message.rstrip("."), hint=failure.hint)
+    return call.answer.text
