@@ -86,7 +86,7 @@ def to_file(
             unfinished.replace(file)  # with both, no gateway starts
             try:
                 transfer.rename(url, storage.schema_name, former)
-            except BaseException:
+            except BaseException:  # also when interrupted: with both, no gateway starts
                 file.unlink()
                 raise
     finally:

@@ -7,7 +7,7 @@ import heapq
 import itertools
 import random
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.cluster.leases import Lease, LeaseTable
@@ -30,7 +30,6 @@ class Gateway:
     cut_until: float = 0.0
     dead: bool = False
     round: int = 0
-    leaving: dict[str, float] = field(default_factory=dict)
 
     def clock(self, now: float) -> float:
         return self.offset + now * self.rate

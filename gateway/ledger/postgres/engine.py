@@ -153,7 +153,7 @@ class PostgresEngine:
             connection.execute(_END_FORMER, self._backend)
             self._lock(connection)
             holder = connection.execute("SELECT value FROM meta WHERE name = %s", (HOLDER,)).fetchone()
-        except BaseException:
+        except BaseException:  # also when interrupted: an open connection would hold the lock
             connection.close()
             raise
         if holder is not None and holder[0] == self._token:

@@ -68,7 +68,7 @@ def to_file(url: str, schema: str, file: Path, epoch: str, told: Told = lambda *
                 _compare(here, there)
             finally:
                 here.close()
-    except BaseException as error:
+    except BaseException as error:  # also when interrupted: half a ledger is none
         file.unlink()
         raise _translated(error, place(url, schema), file) from error
     sync(file)
