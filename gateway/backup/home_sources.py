@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gateway.backup.contents import Sources
 from gateway.backup.encryption import Lock, key_file, own_recipient
 from gateway.backup.folder import folder_of
 from gateway.backup.manifest import HOME
-from gateway.backup.outside_files import named_files, place_of
+from gateway.backup.outside_files import named_files, place_of, texts_in
 from gateway.base.errors import HomebodyError
 from gateway.base.paths import YAML_NAME, Paths
 from gateway.config.document import read_document, read_text
 from gateway.config.edit import with_value
 from gateway.config.load import Loaded
 from gateway.config.secrets import passwords_in, secrets_of
-from gateway.config.syntax_tree import KeyPath
 
 REMOVED: Final = "env:REMOVED_FROM_BACKUP"
 """What stands in settings in place of a secret that was left out."""
+_LONG: Final = 8
 
 
 def sources_of(paths: Paths, loaded: Loaded, *, without_secrets: bool = False) -> Sources:
@@ -89,7 +89,7 @@ def _name_for(source: Path) -> str:
 def _without_secrets(text: str, loaded: Loaded) -> str:
     assert loaded.source is not None
     known = {secret for secret in secrets_of(loaded.settings) if secret}
-    for path, value in list(_leaves(loaded.given, ())):
+    for path, value in list(texts_in(loaded.given)):
         if value in known or (re.search(r"://", value) and any(passwords_in(value))):
             text = with_value(read_document(text, str(loaded.source)), path, REMOVED)
     left = [secret for secret in known if len(secret) >= _LONG and secret in text]
@@ -97,17 +97,3 @@ def _without_secrets(text: str, loaded: Loaded) -> str:
         hint = "Move the secrets to the environment (env:NAME) or to files (file:PATH), or make an encrypted backup."
         raise HomebodyError("a secret in the settings cannot be left out", where=str(loaded.source), hint=hint)
     return text
-
-
-_LONG: Final = 8
-
-
-def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    if isinstance(value, dict):
-        for key, child in value.items():
-            yield from _leaves(child, (*path, str(key)))
-    elif isinstance(value, list | tuple):
-        for index, child in enumerate(value):
-            yield from _leaves(child, (*path, index))
-    elif isinstance(value, str):
-        yield path, value

@@ -25,20 +25,23 @@ _FILE: Final = "file:"
 _LONGEST: Final = 100
 
 
-def named_files(given: Any) -> Iterator[tuple[KeyPath, str]]:
-    """Yield what settings name as places of secrets, with their keys: ``file:PATH``, and keys such as ``tokenFile``."""
-    yield from _named(given, ())
-
-
-def _named(given: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+def texts_in(given: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the texts in settings, with their keys."""
     if isinstance(given, Mapping):
         for key, value in given.items():
-            yield from _named(value, (*path, str(key)))
+            yield from texts_in(value, (*path, str(key)))
     elif isinstance(given, list | tuple):
         for index, value in enumerate(given):
-            yield from _named(value, (*path, index))
-    elif isinstance(given, str) and (given.startswith(_FILE) or str(path[-1]).endswith("File")):
-        yield path, given.removeprefix(_FILE)
+            yield from texts_in(value, (*path, index))
+    elif isinstance(given, str):
+        yield path, given
+
+
+def named_files(given: Any) -> Iterator[tuple[KeyPath, str]]:
+    """Yield what settings name as places of secrets, with their keys: ``file:PATH``, and keys such as ``tokenFile``."""
+    for path, text in texts_in(given):
+        if text.startswith(_FILE) or str(path[-1]).endswith("File"):
+            yield path, text.removeprefix(_FILE)
 
 
 def place_of(name: str, beside: Path) -> Path:
