@@ -44,7 +44,7 @@ class PrefixWatch:
         self._tools = ""
         self._shrunk = ""
 
-    def look(self, request: Request, shrunk: Entry | None) -> None:
+    def observe(self, request: Request, shrunk: Entry | None) -> None:
         """Take a request of a turn. A parting that nobody meant is logged. ``shrunk`` is the latest entry that meant one."""
         mark = shrunk.id if shrunk else ""
         former, self._former = self._former, request

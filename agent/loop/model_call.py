@@ -36,7 +36,7 @@ async def call_model(
     Raises:
         TranscriptWriteError: the transcript could not be written.
     """
-    context.watch.look(request, context.transcript.latest(*SHRINKING))
+    context.watch.observe(request, context.transcript.latest(*SHRINKING))
     call = _Call(context, turn, emit, speaker or AnswerStream())
     try:
         answer, wait = await call.streamed(request)

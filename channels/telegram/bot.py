@@ -133,7 +133,7 @@ def wait_of(error: RetryAfter) -> float:
 
 def send_error(error: TelegramError, bot: Bot) -> ChannelError:
     """Return NotSent for a failed send that had no effect, else Uncertain."""
-    text = f"Telegram: {told(error, bot)}"
+    text = f"Telegram: {describe_error(error, bot)}"
     if isinstance(error, RetryAfter):
         return NotSent(text, retry_after=wait_of(error))
     if isinstance(error, Forbidden | BadRequest):
@@ -157,7 +157,7 @@ _UNREADABLE = re.compile(r"\. Parsing the server response .*", re.DOTALL)
 LONGEST = 300
 
 
-def told(error: BaseException, bot: Bot) -> str:
+def describe_error(error: BaseException, bot: Bot) -> str:
     """Return why a call failed, without the token, which some messages carry."""
     words = _UNREADABLE.sub("", str(error)).replace(bot.token, "(token)") or type(error).__name__
     return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"

@@ -187,7 +187,7 @@ class TelegramChannel(ChatChannel):
         bot = (await self._made_actions()).connection.bot
         from telegram.error import InvalidToken, TelegramError
 
-        from channels.telegram.bot import told, wrong_token
+        from channels.telegram.bot import describe_error, wrong_token
         from channels.telegram.update_loop import unheard
 
         try:
@@ -196,7 +196,7 @@ class TelegramChannel(ChatChannel):
             raise wrong_token(self._settings, self.account) from error
         except TelegramError as error:
             raise ChannelError(
-                f"{self._settings.api_root} does not answer: {told(error, bot)}",
+                f"{self._settings.api_root} does not answer: {describe_error(error, bot)}",
                 hint="check the network, and channels.telegram.apiRoot",
             ) from error
         hint = unheard(me, self._settings)

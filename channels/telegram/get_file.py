@@ -13,7 +13,7 @@ from telegram.error import BadRequest, NetworkError, TelegramError
 from channels.common.saving import check_size, save
 from channels.errors import NotFetched
 from channels.messages import Attachment
-from channels.telegram.bot import Connection, told
+from channels.telegram.bot import Connection, describe_error
 from channels.telegram.settings import OFFICIAL
 
 BLOCK = 256 * 1024
@@ -49,9 +49,9 @@ async def _source(connection: Connection, handle: str) -> str:
         file = await connection.bot.get_file(handle)
     except BadRequest as error:
         hint = OWN_SERVER if "too big" in str(error).lower() else ""
-        raise NotFetched(f"Telegram: {told(error, connection.bot)}", hint=hint) from error
+        raise NotFetched(f"Telegram: {describe_error(error, connection.bot)}", hint=hint) from error
     except TelegramError as error:
-        raise NotFetched(f"Telegram: {told(error, connection.bot)}", permanent=False) from error
+        raise NotFetched(f"Telegram: {describe_error(error, connection.bot)}", permanent=False) from error
     except (TypeError, KeyError, ValueError) as error:
         raise NotFetched(f"Telegram returned something other than a file: {error!r}", permanent=False) from error
     if not file.file_path:
@@ -68,7 +68,7 @@ async def _streamed(connection: Connection, address: str) -> AsyncIterator[bytes
             async for block in answer.content.iter_chunked(BLOCK):
                 yield block
     except NetworkError as error:
-        raise NotFetched(f"the connection was lost: {told(error, connection.bot)}", permanent=False) from error
+        raise NotFetched(f"the connection was lost: {describe_error(error, connection.bot)}", permanent=False) from error
 
 
 async def _copied(source: Path) -> AsyncIterator[bytes]:

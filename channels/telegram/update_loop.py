@@ -17,7 +17,7 @@ from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError
 from channels.common.log import Log
 from channels.errors import ChannelBroken
 from channels.protocol import HookAnswer, HookRequest, MenuEntry
-from channels.telegram.bot import told, wait_of, wrong_token
+from channels.telegram.bot import describe_error, wait_of, wrong_token
 from channels.telegram.bot_mentions import Me
 from channels.telegram.receiving import Receiver, ReceiverDeps
 from channels.telegram.recent_messages import SeenMessages
@@ -92,7 +92,7 @@ class Listener:
             except RetryAfter as error:
                 await self._deps.clock.sleep(wait_of(error))
             except TelegramError as error:
-                await self._deps.backoff.wait("telegram does not answer", told(error, self._deps.bot))
+                await self._deps.backoff.wait("telegram does not answer", describe_error(error, self._deps.bot))
 
     async def _offer(self, entries: dict[str, MenuEntry]) -> None:
         """Set the menu. Best effort: commands work without it."""
@@ -100,7 +100,7 @@ class Listener:
             await offer(self._deps.bot, entries)
         except (TelegramError, TypeError, KeyError, ValueError) as error:
             self._deps.log.info(
-                "the menu of commands was not set", error=told(error, self._deps.bot), account=self._deps.account
+                "the menu of commands was not set", error=describe_error(error, self._deps.bot), account=self._deps.account
             )
 
 
@@ -203,7 +203,7 @@ class Poller:
                 await self._conflict(error)
             except TelegramError as error:
                 self._failed = True
-                await self._deps.backoff.wait("telegram does not answer", told(error, self._deps.bot))
+                await self._deps.backoff.wait("telegram does not answer", describe_error(error, self._deps.bot))
             else:
                 self._heard()
                 if updates:
@@ -255,10 +255,10 @@ class Poller:
                 f"another program polls the bot of telegram account {self._deps.account}",
                 hint="stop the other program, or give each its own bot (@BotFather, /newbot)",
             ) from error
-        await self._deps.backoff.wait("another program polls this bot", told(error, self._deps.bot))
+        await self._deps.backoff.wait("another program polls this bot", describe_error(error, self._deps.bot))
 
     async def _try_removing_webhook(self) -> None:
         try:
             await self._deps.bot.delete_webhook()
         except TelegramError as error:
-            await self._deps.backoff.wait("the webhook could not be removed", told(error, self._deps.bot))
+            await self._deps.backoff.wait("the webhook could not be removed", describe_error(error, self._deps.bot))

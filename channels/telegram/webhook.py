@@ -12,7 +12,7 @@ from telegram.error import InvalidToken, RetryAfter, TelegramError
 
 from channels.errors import ChannelBroken
 from channels.protocol import HookAnswer, HookRequest
-from channels.telegram.bot import key_of, readable, told, wait_of, wrong_token
+from channels.telegram.bot import describe_error, key_of, readable, wait_of, wrong_token
 from channels.telegram.receiving import Receiver, ReceiverDeps
 from channels.telegram.settings import LOOK_SECONDS
 from channels.telegram.updates import ALLOWED
@@ -60,12 +60,12 @@ class Hook:
                 await self._deps.clock.sleep(wait_of(error))
             except TelegramError as error:
                 if "bad webhook" in str(error).lower():
-                    key, why = key_of(self._deps.account), told(error, self._deps.bot)
+                    key, why = key_of(self._deps.account), describe_error(error, self._deps.bot)
                     raise ChannelBroken(
                         f"Telegram rejects {self._address} as {key}.webhookUrl: {why}",
                         hint="give the public https address (port 443, 80, 88 or 8443), or unset webhookUrl to poll",
                     ) from error
-                await self._deps.backoff.wait("telegram does not answer", told(error, self._deps.bot))
+                await self._deps.backoff.wait("telegram does not answer", describe_error(error, self._deps.bot))
             else:
                 await self._deps.clock.sleep(LOOK_SECONDS)
 

@@ -206,7 +206,7 @@ class SessionContexts:
             if conversation is not present and not self._busy(conversation.key):
                 del self._open[session]
 
-    async def glance(self, record: SessionRecord, audience: Audience) -> SessionContext:
+    async def inspect(self, record: SessionRecord, audience: Audience) -> SessionContext:
         """Return the session context for reading only, in its current state, even during a turn.
 
         Raises:

@@ -112,8 +112,8 @@ class Gateway(GatewayParts):
             await self.metrics.begin()
         starts = CrashLoopBreaker(self.deps.paths.state, self.deps.clock)
         if self.deps.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
-            self.pause.begin("crashes", OFTEN_CRASHED, known=starts.told)
-            self.owner.when_stored(f"⚠️ {OFTEN_CRASHED}", starts.has_told)
+            self.pause.begin("crashes", OFTEN_CRASHED, known=starts.owner_knows)
+            self.owner.when_stored(f"⚠️ {OFTEN_CRASHED}", starts.record_owner_told)
         self.pause.resumed = starts.resumed
         self.notices.begin(partial(self.owner.say, waits=True))
         await self._take_up()

@@ -31,7 +31,7 @@ class SkillParts:
         """Return the skills of an agent, the same object each time."""
         if agent not in self._agents:
             catalog = SkillCatalog(agent, self._current, self._deps.paths, self._trust, self._deps.env)
-            self._agents[agent] = AgentSkills(catalog, self._current, self._questions.saw)
+            self._agents[agent] = AgentSkills(catalog, self._current, self._questions.tell_of_new)
         return self._agents[agent]
 
     def why_asked(self, agent: str, act: Act) -> str | None:

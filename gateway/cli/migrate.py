@@ -72,4 +72,4 @@ def _migrate(invocation: Invocation, program: Program, path: Path, *, dry_run: b
         else f"It is in {invocation.paths.home} now; {state.folder} is unchanged. Go on with: homebody chat"
     )
     facts = {**report.facts(), "dryRun": dry_run, "from": str(state.folder), "home": str(invocation.paths.home)}
-    tell(facts, "\n".join([*report.told(), last]), as_json=as_json)
+    tell(facts, "\n".join([*report.text_lines(), last]), as_json=as_json)

@@ -32,7 +32,7 @@ def list_(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
     """List all skills that were found, and whether the agent is given them."""
     from gateway.skills import words
 
-    found = _catalog(invocation, agent_id).look()
+    found = _catalog(invocation, agent_id).scan()
     tell({"skills": [words.facts(one) for one in found]}, words.listed(found), as_json=as_json)
 
 
@@ -58,7 +58,7 @@ def check(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
     """Say of each skill that the agent is not given why, and what to do."""
     from gateway.skills import words
 
-    found = _catalog(invocation, agent_id).look()
+    found = _catalog(invocation, agent_id).scan()
     left = [words.facts(one) for one in found if one.state != "ready"]
     tell({"ready": [one.name for one in found if one.state == "ready"], "left": left}, words.checked(found), as_json=as_json)
 

@@ -152,7 +152,7 @@ class UrgentCommands:
     async def _choose_mode(self, inbound: Inbound, route: Route, argument: str) -> str:
         store = self._agents[route.agent].store
         told = await choose(store, route.session, argument)
-        return told or self._queue.told(route.session, inbound.conversation.channel)
+        return told or self._queue.describe(route.session, inbound.conversation.channel)
 
     async def _reply(self, command: ParsedCommand, message: RoutedMessage) -> str:
         name, inbound, route, actor = command[0].name, message.inbound, message.route, message.actor
@@ -200,7 +200,7 @@ class UrgentCommands:
         tally = await self._ledger.tally()
         lines = [f"**{agent.profile.name}** · session `{route.session}`"]
         if record is not None:
-            conversation = await agent.conversations.glance(record, route.audience)
+            conversation = await agent.conversations.inspect(record, route.audience)
             size, window = conversation.tokens(), conversation.window
             lines += [
                 f"- Model: {conversation.model.name}{_chosen(record)}",
@@ -224,7 +224,7 @@ class UrgentCommands:
         lines += self._commands(route.agent)
         if route.audience.kind == "owner":
             lines += await self._status_lines(agent)
-        lines.append(f"- Queue: {self._queue.told(route.session, inbound.conversation.channel)}")
+        lines.append(f"- Queue: {self._queue.describe(route.session, inbound.conversation.channel)}")
         waiting = max(tally.waiting - 1, 0)  # the question itself is in the inbox until it is answered
         lines.append(f"- Running: {counted(tally.running, 'turn')}, {ahead} waiting here, {waiting} in total")
         if tally.suspended:

@@ -27,7 +27,7 @@ _SCHEDULE: Final = "homebody config set backup.schedule 03:30"
 _LOST: Final = "If this disk breaks, settings, conversations and notes since then are lost."
 
 
-def _look(installation: Installation) -> Iterator[Finding]:
+def _examine(installation: Installation) -> Iterator[Finding]:
     settings, paths = installation.settings.backup, installation.paths
     folder = folder_of(paths, settings)
     copies = copies_in(folder)
@@ -107,4 +107,4 @@ def _same_disk(one: Path, two: Path) -> bool:
     return two.exists() and one.stat().st_dev == two.stat().st_dev
 
 
-BACKUPS = Check(name="backups", look=_look, seconds=60.0)
+BACKUPS = Check(name="backups", examine=_examine, seconds=60.0)

@@ -19,7 +19,7 @@ _LOCAL = "terminal:default"
 _SILENT = "Messages do not arrive, and replies wait."
 
 
-async def _look(installation: Installation) -> list[Finding]:
+async def _examine(installation: Installation) -> list[Finding]:
     found = list(platforms(installation.settings, SystemClock(), installation.env, installation.paths.state))
     status = await installation.status()
     if not found:
@@ -74,4 +74,4 @@ def _of(
         yield Finding(level="warning", what=what, where=name, mend=f"See docs/{name.partition(':')[0]}.md.")
 
 
-CHANNELS = Check(name="channels", look=_look, seconds=40.0)
+CHANNELS = Check(name="channels", examine=_examine, seconds=40.0)

@@ -32,7 +32,7 @@ _TIME_ERROR: Final = 5
 _UTC: Final = {"UTC", "Etc/UTC", "Etc/UCT", "Etc/Universal", "Etc/Zulu"}
 
 
-def _look(installation: Installation) -> Iterator[Finding]:
+def _examine(installation: Installation) -> Iterator[Finding]:
     yield from _zone(installation)
     wrong = list(_behind_files(installation)) or ([] if installation.offline else list(_far_off(installation)))
     yield from wrong
@@ -137,4 +137,4 @@ def _kept_by_time_server() -> bool | None:
     return None if state < 0 else state != _TIME_ERROR
 
 
-CLOCK = Check(name="clock", look=_look, quick=True)
+CLOCK = Check(name="clock", examine=_examine, quick=True)

@@ -12,7 +12,7 @@ from gateway.settings.root import AgentProfile
 _NAMES = {"bwrap": "bubblewrap", "landlock": "Landlock"}
 
 
-async def _look(installation: Installation) -> list[Finding]:
+async def _examine(installation: Installation) -> list[Finding]:
     settings = installation.settings
     running = [one for one in installation.profiles if one.exec.security != "deny"]
     silent = [one.id for one in installation.profiles if one not in running]
@@ -59,4 +59,4 @@ def _refused(paths: dict[str, str]) -> list[Finding]:
     ]
 
 
-SANDBOX = Check(name="sandbox", look=_look, seconds=60.0)
+SANDBOX = Check(name="sandbox", examine=_examine, seconds=60.0)

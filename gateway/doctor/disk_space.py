@@ -16,7 +16,7 @@ FEW_INODES: Final = 2_000
 _PAUSED: Final = "Below 32 MB the gateway accepts messages and does not process them; nothing that was confirmed is lost."
 
 
-def _look(installation: Installation) -> Iterator[Finding]:
+def _examine(installation: Installation) -> Iterator[Finding]:
     places = [installation.paths.home]
     if (settings := installation.valid_settings) is not None:
         places += [profile.workspace for profile in installation.profiles]
@@ -65,4 +65,4 @@ def _of(place: Path) -> Iterator[Finding]:
         yield ok(f"{free / MB / 1024:.1f} GB are free on the disk of {place}")
 
 
-DISK = Check(name="disk", look=_look, quick=True)
+DISK = Check(name="disk", examine=_examine, quick=True)

@@ -39,9 +39,9 @@ async def examine(installation: Installation, checks: Sequence[Check], progress:
 async def _made(installation: Installation, check: Check) -> list[Finding]:
     try:
         async with asyncio.timeout(check.seconds):
-            if inspect.iscoroutinefunction(check.look):
-                return list(await check.look(installation))
-            return await in_thread(_listed, check.look, installation)
+            if inspect.iscoroutinefunction(check.examine):
+                return list(await check.examine(installation))
+            return await in_thread(_listed, check.examine, installation)
     except NotChecked as reason:
         return [Finding(level="note", what=f"not checked: {reason}")]
     except TimeoutError:
@@ -59,8 +59,8 @@ async def _made(installation: Installation, check: Check) -> list[Finding]:
         return [Finding(level="warning", what=f"could not be checked: {said}", mend=known.hint if known is not None else "")]
 
 
-def _listed(look: Callable[[Installation], Any], installation: Installation) -> list[Finding]:
-    return list(look(installation))
+def _listed(examine: Callable[[Installation], Any], installation: Installation) -> list[Finding]:
+    return list(examine(installation))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class _Seen:
     count: int = 0
 
 
-def _look(installation: Installation) -> Iterator[Finding]:
+def _examine(installation: Installation) -> Iterator[Finding]:
     home = installation.paths.home
     try:
         home.lstat()
@@ -242,4 +242,4 @@ def _open(paths: list[Path]) -> str:
     return f"gave you the rights on {_names(paths)}"
 
 
-PERMISSIONS = Check(name="permissions", look=_look, quick=True)
+PERMISSIONS = Check(name="permissions", examine=_examine, quick=True)

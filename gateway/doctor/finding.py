@@ -63,18 +63,18 @@ class NotChecked(Exception):
     """Raised by a check that cannot be made; the text says why, after "not checked: "."""
 
 
-Look: TypeAlias = "Callable[[Installation], Iterable[Finding] | Awaitable[Iterable[Finding]]]"
+Examine: TypeAlias = "Callable[[Installation], Iterable[Finding] | Awaitable[Iterable[Finding]]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check. ``look`` is a coroutine function, or a plain one that may block and runs in a thread of its own.
+    """One check. ``examine`` is a coroutine function, or a plain one that may block and runs in a thread of its own.
 
     ``seconds``: its time limit. ``quick``: part of `homebody status --deep`. ``online``: left out with ``--offline``.
     """
 
     name: str
-    look: Look
+    examine: Examine
     seconds: float = 20.0
     quick: bool = False
     online: bool = False

@@ -17,7 +17,7 @@ OURS: Final = ("agent", "channels", "gateway", "memory")
 _WHY: Final = "Python may import it in place of ours; then Homebody does not start, or fails strangely."
 
 
-def _look(installation: Installation) -> Iterator[Finding]:
+def _examine(installation: Installation) -> Iterator[Finding]:
     root = Path(gateway.__file__).resolve().parents[1]
     found = [
         *imported_in_place(root),
@@ -83,4 +83,4 @@ def _named(folder: Path, root: Path) -> Iterator[Path]:
             yield module
 
 
-PACKAGES = Check(name="packages", look=_look, quick=True)
+PACKAGES = Check(name="packages", examine=_examine, quick=True)

@@ -105,7 +105,7 @@ async def _of_ledger(ledger: Ledger, installation: Installation) -> LedgerFacts:
     return LedgerFacts(**found, people=people)
 
 
-async def _look(installation: Installation) -> list[Finding]:
+async def _examine(installation: Installation) -> list[Finding]:
     path = installation.paths.state / LEDGER
     facts = await ledger_facts(installation)
     if installation.settings.storage.url is not None:
@@ -245,7 +245,7 @@ def _set_aside(path: Path) -> Iterator[Finding]:
         )
 
 
-async def _look_crashes(installation: Installation) -> list[Finding]:
+async def _examine_crashes(installation: Installation) -> list[Finding]:
     status = await installation.status()
     why = "It stores messages and does not answer."
     causes = (status or {}).get("paused", ())
@@ -284,5 +284,5 @@ def _lives(path: Path) -> list[tuple[datetime, bool]]:
         raise NotChecked(f"{path} cannot be read: {error}") from error
 
 
-LEDGER_CHECK = Check(name="ledger", look=_look, seconds=60.0, quick=True)
-CRASHES = Check(name="crashes", look=_look_crashes, quick=True)
+LEDGER_CHECK = Check(name="ledger", examine=_examine, seconds=60.0, quick=True)
+CRASHES = Check(name="crashes", examine=_examine_crashes, quick=True)

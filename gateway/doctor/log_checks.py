@@ -15,7 +15,7 @@ from gateway.logs.wiring import LOG_NAME
 _LONGEST: Final = 160
 
 
-def _look(installation: Installation) -> Iterator[Finding]:
+def _examine(installation: Installation) -> Iterator[Finding]:
     settings = installation.valid_settings
     path = settings.logging.file if settings is not None and settings.logging.file else installation.paths.logs / LOG_NAME
     if not log_files(path):
@@ -31,4 +31,4 @@ def _look(installation: Installation) -> Iterator[Finding]:
     yield Finding(level="note", what=what, where=str(path), mend="homebody logs --level error --since 1d")
 
 
-LOGS = Check(name="logs", look=_look, seconds=30.0)
+LOGS = Check(name="logs", examine=_examine, seconds=30.0)

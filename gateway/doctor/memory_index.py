@@ -35,7 +35,7 @@ _MENDS: Final = {
 _INSTALL: Final = "Install the requirements again: make install, in the folder that you cloned"
 
 
-async def _look(installation: Installation) -> list[Finding]:
+async def _examine(installation: Installation) -> list[Finding]:
     slot = installation.settings.plugins.slots.memory
     if slot != OURS:
         return [ok("memory is switched off" if slot == NOBODY else f"memory is kept by the package {slot}")]
@@ -190,4 +190,4 @@ async def _rebuild(installation: Installation, profile: AgentProfile) -> str:
     return f"indexed the notes of {profile.id} ({synced.changed} changed)"
 
 
-MEMORY = Check(name="memory", look=_look, seconds=60.0)
+MEMORY = Check(name="memory", examine=_examine, seconds=60.0)

@@ -23,7 +23,7 @@ _ADD = "export ANTHROPIC_API_KEY=..., or: homebody models auth add anthropic"
 _CANNOT = "Agents that use it cannot answer."
 
 
-async def _look(installation: Installation) -> list[Finding]:
+async def _examine(installation: Installation) -> list[Finding]:
     settings = installation.settings
     profiles = Profiles(installation.paths, settings.auth)
     found: list[Finding] = []
@@ -96,4 +96,4 @@ def _error(what: str, mend: str) -> Finding:
     return Finding(level="error", what=what, why=_CANNOT, mend=mend)
 
 
-KEYS = Check(name="keys", look=_look, seconds=60.0)
+KEYS = Check(name="keys", examine=_examine, seconds=60.0)

@@ -26,7 +26,7 @@ _UNKNOWN: Final = "cannot be looked up"
 _PLATFORMS: Final = {"telegram": "api.telegram.org", "discord": "discord.com", "slack": "slack.com"}
 
 
-def _look_port(installation: Installation) -> Iterator[Finding]:
+def _examine_port(installation: Installation) -> Iterator[Finding]:
     try:
         gateway = installation.settings.gateway.under(installation.env)
     except HomebodyError as error:
@@ -159,7 +159,7 @@ def _names(addresses: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 yield host, purpose
 
 
-async def _look_dns(installation: Installation) -> list[Finding]:
+async def _examine_dns(installation: Installation) -> list[Finding]:
     hosts = needed_hosts(installation)
     found = [finding for host, purpose in hosts.items() for finding in await in_thread(_resolved, host, purpose)]
     unknown = [one for one in found if _UNKNOWN in one.what]
@@ -195,5 +195,5 @@ def _is_blocked(address: str) -> bool:
     return found.is_unspecified or found.is_loopback
 
 
-PORT = Check(name="port", look=_look_port, quick=True)
-DNS = Check(name="dns", look=_look_dns, seconds=30.0, online=True)
+PORT = Check(name="port", examine=_examine_port, quick=True)
+DNS = Check(name="dns", examine=_examine_dns, seconds=30.0, online=True)

@@ -21,7 +21,7 @@ _UNFINISHED: Final = re.compile(r"\..+\.(\d+)\.tmp|ledger\.sqlite\.copy\.part(-w
 OLD_SECONDS: Final = 3600.0
 
 
-async def _look(installation: Installation) -> list[Finding]:
+async def _examine(installation: Installation) -> list[Finding]:
     holder = installation.holder
     found = await in_thread(_leftovers, installation)
     if holder is None:
@@ -113,4 +113,4 @@ async def _remove(left: list[Path], installation: Installation) -> str:
     return f"removed {await in_thread(work)} unfinished files"
 
 
-GATEWAY = Check(name="gateway", look=_look, quick=True)
+GATEWAY = Check(name="gateway", examine=_examine, quick=True)

@@ -89,7 +89,7 @@ def _expanded(text: str, home: Path) -> str:
     return text.replace("%h", str(home)).replace("%%", "%")
 
 
-def _look(installation: Installation) -> Iterator[Finding]:
+def _examine(installation: Installation) -> Iterator[Finding]:
     home = Path(installation.env.get("HOME") or Path.home())
     found = list(units(folders(home)))
     for unit in found:
@@ -142,4 +142,4 @@ def _is_user(name: str) -> bool:
         return name.isdigit() or "%" in name
 
 
-SERVICE = Check(name="service", look=_look, quick=True)
+SERVICE = Check(name="service", examine=_examine, quick=True)

@@ -12,7 +12,7 @@ _KEPT = "The gateway starts with the settings of its last good start, or not at 
 _IGNORED = "What it says does not take effect."
 
 
-async def _look(installation: Installation) -> list[Finding]:
+async def _examine(installation: Installation) -> list[Finding]:
     checked = installation.checked
     found = [_of(one, "error", _KEPT) for one in checked.problems if not one.environment]
     found += [_of(one, "error", "The gateway does not start without it.") for one in checked.problems if one.environment]
@@ -53,4 +53,4 @@ def _waiting(facts: dict[str, object]) -> Iterator[Finding]:
         )
 
 
-SETTINGS = Check(name="settings", look=_look, quick=True)
+SETTINGS = Check(name="settings", examine=_examine, quick=True)

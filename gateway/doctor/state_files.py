@@ -21,7 +21,7 @@ from gateway.skills.trust import FILE_NAME as SKILLS
 _LEARNT: Final = ("learnt.json", "key-health.json", "starts.json")
 
 
-def _look_files(installation: Installation) -> Iterator[Finding]:
+def _examine_files(installation: Installation) -> Iterator[Finding]:
     state = installation.paths.state
     found: list[Finding] = []
     for path in [installation.paths.home / KEYS, *sorted(installation.paths.agents.glob(f"*/{KEYS}"))]:
@@ -75,10 +75,10 @@ def missing_extras(settings: Settings) -> list[Finding]:
     ]
 
 
-def _look_extras(installation: Installation) -> Iterator[Finding]:
+def _examine_extras(installation: Installation) -> Iterator[Finding]:
     missing = missing_extras(installation.settings)
     yield from missing or [ok("every extra that the settings need is installed")]
 
 
-STATE_FILES = Check(name="state", look=_look_files, quick=True)
-EXTRAS = Check(name="extras", look=_look_extras, quick=True)
+STATE_FILES = Check(name="state", examine=_examine_files, quick=True)
+EXTRAS = Check(name="extras", examine=_examine_extras, quick=True)

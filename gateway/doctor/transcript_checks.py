@@ -24,7 +24,7 @@ SETTLED_SECONDS: Final = 60.0
 _REST: Final = "The rest of the conversation is not affected."
 
 
-def _look(installation: Installation) -> Iterator[Finding]:
+def _examine(installation: Installation) -> Iterator[Finding]:
     count = 0
     found: list[Finding] = []
     known = set(installation.settings.agent_ids)
@@ -141,4 +141,4 @@ def _set_aside(folder: Path) -> Iterator[Finding]:
         yield Finding(level="note", what=what, where=os.fspath(folder), mend=mend)
 
 
-TRANSCRIPTS = Check(name="transcripts", look=_look, seconds=60.0)
+TRANSCRIPTS = Check(name="transcripts", examine=_examine, seconds=60.0)

@@ -219,7 +219,7 @@ class GroupHistory:
             kept = self._groups[address]
             self._groups[address] = deque((one for one in kept if not one[1].startswith(f"{name}: ")), maxlen=kept.maxlen)
 
-    def told(self, address: str) -> None:
+    def drop(self, address: str) -> None:
         """Forget the messages of a conversation, because they are stored with one that is for the agent."""
         self._groups.pop(address, None)
 

@@ -303,7 +303,7 @@ class Dispatcher:
     async def dispatch(self, row: InboxRow, message: ReceivedMessage) -> None:
         """Dispatch one message."""
         if message.before:
-            self._history.told(row.conversation)
+            self._history.drop(row.conversation)
         try:
             routed = self._routing.routed(row, message)
         except UsageError as error:

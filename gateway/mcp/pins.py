@@ -76,7 +76,7 @@ class PinStore:
             name, Pin(identity=identity_of(server), approved=offer, at=now.isoformat(timespec="seconds"), legacy=legacy)
         )
 
-    def saw(self, name: str, pin: Pin, offer: Offer) -> Pin:
+    def record_offer(self, name: str, pin: Pin, offer: Offer) -> Pin:
         """Record what a server offers now, where it differs from what is known. Raises StorageFailed."""
         waiting = offer if difference(pin.approved, offer) else None
         return pin if pin.waiting == waiting else self._write(name, replace(pin, waiting=waiting))

@@ -218,7 +218,7 @@ class McpServers:
                 )
                 log.info("the MCP server %s offers %d tools, which are pinned", name, len(offer.tools))
             else:
-                server.pin = await asyncio.to_thread(self._pins.saw, name, server.pin, offer)
+                server.pin = await asyncio.to_thread(self._pins.record_offer, name, server.pin, offer)
         except StorageFailed as error:
             raise ServerFailed(f"what the MCP server {name} offers cannot be recorded: {error}", hint=error.hint) from error
         if server.pin is not former:

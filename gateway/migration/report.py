@@ -44,7 +44,7 @@ class Report:
             "problems": self.count("problem"),
         }
 
-    def told(self) -> Iterator[str]:
+    def text_lines(self) -> Iterator[str]:
         """Yield the report as text."""
         kind = ""
         for line in self.lines:

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 0.5
+CHECK_SECONDS: Final = 0.5
 """How often is looked while somebody watches: a question of an agent is to be seen within a second."""
 Facts = Callable[[], Awaitable[Hashable]]
 
@@ -48,7 +48,7 @@ class OutsideChanges:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Look once, and tell what changed since the last look; the first one only remembers."""
         for kind, facts in self._facts.items():
             try:
@@ -66,7 +66,7 @@ class OutsideChanges:
             self._task.cancel()
 
     async def _run(self) -> None:
-        await self.look()
+        await self.check()
         while self._hub.watched:
-            await self._sleep(LOOK_SECONDS)
-            await self.look()
+            await self._sleep(CHECK_SECONDS)
+            await self.check()

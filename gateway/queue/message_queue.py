@@ -132,7 +132,7 @@ class MessageQueue:
         record = agent.store.get(session) if agent is not None else None
         return record.queue if record is not None else ""
 
-    def told(self, session: str, channel: str) -> str:
+    def describe(self, session: str, channel: str) -> str:
         """Describe the rule in force."""
         rule = self.rule(session, channel)
         chosen = " (chosen for this conversation)" if self._choice(session) else ""

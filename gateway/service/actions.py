@@ -26,7 +26,7 @@ class Ran:
     err: str = ""
 
     @property
-    def told(self) -> str:
+    def output(self) -> str:
         """What it printed, for an error."""
         return (self.err.strip() or self.out.strip() or f"exit code {self.code}")[:500]
 
@@ -115,7 +115,7 @@ def carry_out(actions: Sequence[Action], runner: CommandRunner, tell: Callable[[
             if ran.code and action.otherwise:
                 tell(action.otherwise)
             elif ran.code:
-                raise HomebodyError(f"failed: {ran.told}", where=shlex.join(action.command), hint=action.hint)
+                raise HomebodyError(f"failed: {ran.output}", where=shlex.join(action.command), hint=action.hint)
 
 
 def _write(action: Write) -> None:

@@ -43,7 +43,7 @@ class AgentSkills:
 
     def listing(self, window: int) -> str:
         """Return the list of skills for the prompt of a model with that window."""
-        skills = self.catalog.look()
+        skills = self.catalog.scan()
         if skills is not self._listed[0]:
             self._saw(skills)
             self._listed = skills, {}
@@ -69,7 +69,7 @@ class AgentSkills:
         """See ``SkillFiles``."""
         return {
             PurePosixPath(FOLDER, one.folder.name): "" if one.trusted else source("skill", one.name)
-            for one in self.catalog.look()
+            for one in self.catalog.scan()
             if one.place == "workspace"
         }
 
@@ -98,7 +98,7 @@ class AgentSkills:
 
     def why_asked(self, act: Act) -> str | None:
         """Return why a command is asked about whatever rules allow: it names a skill that the owner did not approve. None for others."""
-        for one in self.catalog.look():
+        for one in self.catalog.scan():
             if one.trusted or one.place == "bundled":
                 continue
             named = one.folder.name in _parts(act.command) or str(one.folder) in act.command
@@ -114,7 +114,7 @@ class AgentSkills:
     def _elsewhere(self) -> list[Skill]:
         """Return the skills outside of the workspace that may be read: those that count, and as untrusted text those not approved."""
         return [
-            one for one in self.catalog.look() if one.place != "workspace" and one.state in {"ready", "unapproved", "changed"}
+            one for one in self.catalog.scan() if one.place != "workspace" and one.state in {"ready", "unapproved", "changed"}
         ]
 
     def _given(self, skill: Skill) -> dict[str, str]:

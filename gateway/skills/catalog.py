@@ -112,7 +112,7 @@ class SkillCatalog:
         """The state before ``_found`` was found; None where it may have changed without a trace since."""
         self._lock = threading.Lock()
 
-    def look(self) -> tuple[Skill, ...]:
+    def scan(self) -> tuple[Skill, ...]:
         """Return all skills by place, the first that count first, and by name; the same object while nothing changes."""
         settings = self._settings()
         with self._lock:
@@ -129,7 +129,7 @@ class SkillCatalog:
 
     def ready(self) -> tuple[Skill, ...]:
         """Return the skills that the agent is given, by name."""
-        return tuple(sorted((one for one in self.look() if one.state == "ready"), key=lambda one: one.name))
+        return tuple(sorted((one for one in self.scan() if one.state == "ready"), key=lambda one: one.name))
 
     def places(self, profile: AgentProfile, settings: Settings) -> list[tuple[Place, Path]]:
         """Return the folders of skills, the first that count first."""

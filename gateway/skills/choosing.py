@@ -15,7 +15,7 @@ LEAST_DIGEST: Final = 8
 
 def named(catalog: SkillCatalog, name: str) -> list[Skill]:
     """Return the skills of a name in all places, the first that count first. Blocks. Raises UsageError where there is none."""
-    skills = catalog.look()
+    skills = catalog.scan()
     found = [one for one in skills if one.name == name]
     if not found:
         near = get_close_matches(name, [one.name for one in skills], n=1)

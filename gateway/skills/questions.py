@@ -33,7 +33,7 @@ class SkillQuestions:
         self._lock = threading.Lock()
         self._told: list[str] | None = None
 
-    def saw(self, skills: Sequence[Skill]) -> None:
+    def tell_of_new(self, skills: Sequence[Skill]) -> None:
         """Tell of those that wait and were not told of."""
         waiting = [one for one in skills if one.state in WAITING and one.digest]
         if not waiting:

@@ -46,7 +46,7 @@ class SkillsCommand:
 def _reply(catalog: SkillCatalog, said: Sequence[str]) -> Reply:
     match said:
         case []:
-            return _listed(catalog.look()), ()
+            return _listed(catalog.scan()), ()
         case ["approve", name]:
             return _approval_question(approvable(named(catalog, name), None))
         case ["approve", name, digest]:
@@ -106,7 +106,7 @@ def _approval_question(skill: Skill) -> Reply:
 
 def _still(catalog: SkillCatalog, skill: Skill) -> str:
     """Say why a skill that was approved is left out all the same; "" if it is not."""
-    now = next((one for one in catalog.look() if one.folder == skill.folder), skill)
+    now = next((one for one in catalog.scan() if one.folder == skill.folder), skill)
     return "" if now.state == "ready" else f" It is left out all the same: {now.reason}. {now.hint}".rstrip()
 
 

@@ -50,11 +50,11 @@ class CrashLoopBreaker:
         return crashed
 
     @property
-    def told(self) -> bool:
+    def owner_knows(self) -> bool:
         """Whether the owner was told of the pause that this run is in."""
         return self._pause == _TOLD
 
-    def has_told(self) -> None:
+    def record_owner_told(self) -> None:
         """Record that the owner was told of the pause."""
         self._mark(_TOLD)
 

@@ -18,7 +18,7 @@ MB = 1024 * 1024
 LOW = 200 * MB
 OUT = 32 * MB
 RESERVE = 8 * MB
-LOOK_EVERY = 30.0
+CHECK_EVERY = 30.0
 
 Level = Literal["fine", "low", "out"]
 
@@ -47,10 +47,10 @@ class DiskGuard:
     async def run(self) -> None:
         """Check until cancelled."""
         while True:
-            await asyncio.to_thread(self.look)
-            await self._clock.sleep(LOOK_EVERY)
+            await asyncio.to_thread(self.check)
+            await self._clock.sleep(CHECK_EVERY)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check once. Does blocking I/O."""
         try:
             free = self._free(self._folder)

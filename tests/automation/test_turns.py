@@ -101,7 +101,7 @@ async def test_what_a_guest_made_has_a_guests_rights_and_taints(street: Make) ->
         assert record.audience == "peer:telegram-7"
         context = agent.conversations.get(record.session)
         assert (context.audience, context.taint) == (guest, {"guest:water"})
-        looked = await agent.conversations.glance(record, house.router.audience(ISOLATED))
+        looked = await agent.conversations.inspect(record, house.router.audience(ISOLATED))
         assert looked.audience == guest, "whoever looks at it: the key alone would say that it is the owner's"
 
 

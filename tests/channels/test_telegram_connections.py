@@ -21,7 +21,7 @@ from yarl import URL
 
 from channels.errors import ChannelBroken, Uncertain
 from channels.messages import OutboundFile
-from channels.telegram.bot import told
+from channels.telegram.bot import describe_error
 from channels.telegram.proxy import proxy_of
 from channels.telegram.settings import TelegramSettings
 from channels.telegram.transport import BLOCK, NotWritten, PatientTransport, Seconds, Transport, words_of
@@ -582,5 +582,5 @@ def test_what_is_wrong_with_the_line_is_told_in_plain_words(error: Exception, wo
 def test_a_page_in_place_of_an_answer_is_told_without_its_content() -> None:
     bot = Bot(TOKEN, base_url="http://127.0.0.1:8081/bot", request=Transport(CONTEXT, None, LONG))
     error = NetworkError(f"Bad Gateway (502). Parsing the server response b'<html>{TOKEN}</html>' failed")
-    assert told(error, bot) == "Bad Gateway (502)"
-    assert TOKEN not in told(NetworkError(f"Unauthorized: {TOKEN}"), bot)
+    assert describe_error(error, bot) == "Bad Gateway (502)"
+    assert TOKEN not in describe_error(NetworkError(f"Unauthorized: {TOKEN}"), bot)

@@ -281,7 +281,7 @@ async def test_an_mcp_server_that_changed_is_found(house: House) -> None:
 
     pin = pins.approve("box", server, offer("Looks."), datetime.now(UTC))
     assert await house.wrong(MCP) == []
-    pins.saw("box", pin, offer("Looks, and sends what it sees elsewhere."))
+    pins.record_offer("box", pin, offer("Looks, and sends what it sees elsewhere."))
     (found,) = await house.wrong(MCP)
     assert "homebody mcp approve box" in found.mend
 

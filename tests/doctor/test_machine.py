@@ -362,9 +362,9 @@ async def test_a_check_that_hangs_ends_at_its_limit_and_hides_no_other(house: Ho
         raise ZeroDivisionError("a defect")
 
     checks = [
-        Check(name="hangs", look=hangs, seconds=0.2),
-        Check(name="breaks", look=breaks),
-        Check(name="works", look=lambda _: [Finding(level="ok", what="fine")]),
+        Check(name="hangs", examine=hangs, seconds=0.2),
+        Check(name="breaks", examine=breaks),
+        Check(name="works", examine=lambda _: [Finding(level="ok", what="fine")]),
     ]
     told: list[tuple[int, int]] = []
     found = await examine(house.installation(), checks, lambda done, count, _: told.append((done, count)))

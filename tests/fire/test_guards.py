@@ -87,31 +87,31 @@ def test_a_pause_is_told_once_until_it_is_over(tmp_path: Path) -> None:
         return life
 
     for _ in range(TOO_OFTEN):
-        assert not crash().told
+        assert not crash().owner_knows
     first = crash()
-    assert not first.told, "it died before it could tell"
+    assert not first.owner_knows, "it died before it could tell"
     second = crash()
-    assert not second.told
-    second.has_told()
+    assert not second.owner_knows
+    second.record_owner_told()
     third = crash()
-    assert third.told
+    assert third.owner_knows
     third.resumed()
-    assert not crash().told, "that is another pause"
+    assert not crash().owner_knows, "that is another pause"
     clock.move(3600)
     (tmp_path / "starts.json").write_text(json.dumps([[clock.now().timestamp(), False]] * TOO_OFTEN))
     life = CrashLoopBreaker(tmp_path, clock)
-    assert (life.begin(), life.told) == (TOO_OFTEN, False), "an earlier version did not write whether it was paused"
+    assert (life.begin(), life.owner_knows) == (TOO_OFTEN, False), "an earlier version did not write whether it was paused"
 
 
 def test_a_full_disk_is_told_and_the_reserve_is_given_up(tmp_path: Path) -> None:
     free = [1000 * MB]
     told: list[str] = []
     guard = DiskGuard(tmp_path, ManualClock(NOON), lambda level, _: told.append(level), free=lambda _: free[0])
-    guard.look()
+    guard.check()
     assert ((tmp_path / "reserve").stat().st_size, told) == (8 * MB, [])
     for megabytes in (150, 140, 20, 30, 100, 500):
         free[0] = megabytes * MB
-        guard.look()
+        guard.check()
         if megabytes == 20:
             assert not (tmp_path / "reserve").exists()
     assert told == ["low", "out", "fine"]

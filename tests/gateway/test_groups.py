@@ -245,7 +245,7 @@ def test_what_was_said_before_is_told_once_and_to_its_own_group() -> None:
     told = overheard.before(said("will it?", number=3, name="Ben"))
     assert told == "Anna: rain [Anna to you] tomorrow"
     assert overheard.before(said("will it?", number=3, name="Ben")) == told, "until it is stored, it may be offered again"
-    overheard.told(said("").conversation.address)
+    overheard.drop(said("").conversation.address)
     assert overheard.before(said("again?", number=4)) == ""
 
 

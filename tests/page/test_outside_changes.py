@@ -37,11 +37,11 @@ async def test_only_what_differs_is_told() -> None:
         return read
 
     looking = OutsideChanges(hub, {name: fact(name) for name in facts})  # type: ignore[misc]
-    await looking.look()
+    await looking.check()
     assert hub.told == []
     facts["jobs"] = 2
-    await looking.look()
-    await looking.look()
+    await looking.check()
+    await looking.check()
     assert hub.told == ["jobs"]
 
 
@@ -57,8 +57,8 @@ async def test_facts_that_cannot_be_read_do_not_hide_others() -> None:
         return count
 
     looking = OutsideChanges(hub, {"settings": broken, "memory": counting})
-    await looking.look()
-    await looking.look()
+    await looking.check()
+    await looking.check()
     assert hub.told == ["memory"]
 
 
@@ -99,35 +99,35 @@ async def test_changes_of_the_house_are_seen_wherever_they_are_made(tmp_path: Pa
         logs = facts.pop("logs")
         looking = OutsideChanges(hub, facts)
         await page("memory.log", agent="main")  # the templates are in the journal by then
-        await looking.look()
+        await looking.check()
         jobs = JobHandlers(house.automation.jobs, house.deps.clock, settings=lambda: house.settings.current)
         job = (await jobs.add("in 1 day", "x"))["job"]["id"]
-        await looking.look()
+        await looking.check()
         await jobs.pause(job)
-        await looking.look()
+        await looking.check()
         assert hub.told == ["jobs", "jobs"]
         await asyncio.to_thread(house.rules.stored.switch, "git", on=False)
-        await looking.look()
+        await looking.check()
         await asyncio.to_thread((tmp_path / "home/homebody.yaml").write_text, "logging: {level: debug}\n")
-        await looking.look()
+        await looking.check()
         await page("memory.write", agent="main", path="memory/new.md", text="x\n", expected=None)
-        await looking.look()
-        await looking.look()
+        await looking.check()
+        await looking.check()
         assert hub.told[2:] == ["approvals", "settings", "memory"]
         place = ChatAddress(channel="telegram", kind="direct", id="42")
         await house.ledger.outbox.enqueue([NewOutbound(conversation=place, text="tea")])
-        await looking.look()
+        await looking.check()
         (letter,) = await house.ledger.outbox.latest(("ready",))
         for change in (house.ledger.outbox.dead(letter.id, "the chat is gone"), house.ledger.outbox.forget(letter.id)):
             await change
-            await looking.look()
+            await looking.check()
         spending = house.ledger.spending
         call = NewCall(day="2026-11-26", agent="main", session="s", model="m", background=False, tokens=1, usd=0.5)
         row = (await spending.reserve(call, ())).row
-        await looking.look()
+        await looking.check()
         await spending.settle_call(row or 0, Spent(input=3, cost=0.25))
-        await looking.look()
-        await looking.look()
+        await looking.check()
+        await looking.check()
         assert hub.told[5:] == ["health", "health", "health", "costs", "costs"]
         log = house.deps.paths.logs / "homebody.jsonl"
         await asyncio.to_thread(log.parent.mkdir, parents=True, exist_ok=True)
@@ -157,10 +157,10 @@ async def test_a_question_and_its_answer_are_seen(tmp_path: Path) -> None:
     wire = farm.wire()
     async with farm.house(wire) as house:
         looking = OutsideChanges(hub, {"approvals": house.page_facts()["approvals"]})
-        await looking.look()
+        await looking.check()
         question = await asked(wire, "plough field")
-        await looking.look()
+        await looking.check()
         await wire.say(value(question, "deny"), event="button")
         await wire.until(lambda: any(text.startswith("so: ") for text in wire.said()))
-        await looking.look()
+        await looking.check()
     assert hub.told == ["approvals", "approvals"]

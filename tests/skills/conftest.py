@@ -50,7 +50,7 @@ class Shelf:
     def own(self) -> dict[str, Skill]:
         """Return the skills that do not come with Homebody, the first of each name."""
         found: dict[str, Skill] = {}
-        for one in self.catalog.look():
+        for one in self.catalog.scan():
             if one.place != "bundled":
                 found.setdefault(one.name, one)
         return found

@@ -57,14 +57,14 @@ def test_of_one_name_the_workspace_goes_before_the_installed_before_ours_before_
         return next(one.place for one in shelf.catalog.ready() if one.name == name)
 
     assert first() == "bundled"  # what nobody approved hides nothing
-    places = {one.place: one for one in shelf.catalog.look() if one.name == name}
+    places = {one.place: one for one in shelf.catalog.scan() if one.name == name}
     shelf.trust.approve(name, places["extra"].digest)
     assert first() == "bundled"
     shelf.trust.approve(name, places["managed"].digest)
     assert first() == "managed"
     shelf.trust.approve(name, places["workspace"].digest)
     assert first() == "workspace"
-    assert {one.place: one.state for one in shelf.catalog.look() if one.name == name} == {
+    assert {one.place: one.state for one in shelf.catalog.scan() if one.name == name} == {
         "workspace": "ready",
         "managed": "hidden",
         "bundled": "hidden",
@@ -107,7 +107,7 @@ def test_skills_are_switched_off_by_settings(shelf: Shelf):
     write_skill(shelf.extra / "x")
     shelf.approve("x")
     shelf.said["skills"] = {"entries": {"x": {"enabled": False}}, "allowBundled": ["morning-briefing"]}
-    states = {one.name: one.state for one in shelf.catalog.look()}
+    states = {one.name: one.state for one in shelf.catalog.scan()}
     assert (states["x"], states["morning-briefing"], states["project-tracking"]) == ("off", "ready", "off")
     shelf.said["agents"] = {"defaults": {"workspace": str(shelf.workspace)}, "list": [{"id": "main", "skills": ["x"]}]}
     shelf.said["skills"] = {}
@@ -209,7 +209,7 @@ def test_a_folder_that_cannot_be_a_skill_says_why_and_harms_no_other(shelf: Shel
 def test_a_place_that_is_a_link_of_the_workspace_is_not_followed(shelf: Shelf):
     write_skill(shelf.extra / "x")
     (shelf.workspace / "skills").symlink_to(shelf.extra)
-    assert [one.place for one in shelf.catalog.look() if one.name == "x"] == ["extra"]
+    assert [one.place for one in shelf.catalog.scan() if one.name == "x"] == ["extra"]
     (shelf.extra / "y").symlink_to(shelf.extra / "x")
     assert "y" not in shelf.own()
 
@@ -225,7 +225,7 @@ def test_a_skill_that_goes_while_it_is_looked_at_does_no_harm(shelf: Shelf):
     stirring = threading.Thread(target=stir)
     stirring.start()
     try:
-        seen = {one.state for _ in range(200) for one in shelf.catalog.look() if one.name == "x"}
+        seen = {one.state for _ in range(200) for one in shelf.catalog.scan() if one.name == "x"}
     finally:
         done.set()
         stirring.join()
@@ -237,7 +237,7 @@ def test_a_record_of_approvals_that_is_broken_approves_nothing(shelf: Shelf):
     shelf.approve("x")
     shelf.trust.path.write_text("{")
     assert shelf.own()["x"].state == "unapproved"
-    assert {one.state for one in shelf.catalog.look() if one.place == "bundled"} <= {"ready", "needs"}
+    assert {one.state for one in shelf.catalog.scan() if one.place == "bundled"} <= {"ready", "needs"}
 
 
 def test_skills_are_judged_anew_only_when_something_changed(shelf: Shelf, tmp_path: Path):
@@ -253,13 +253,13 @@ def test_skills_are_judged_anew_only_when_something_changed(shelf: Shelf, tmp_pa
     os.utime(x / "SKILL.md", (1, 1))
 
     def own() -> str:
-        first = catalog.look()
-        while (again := catalog.look()) is not first:  # until a change of the files would show in their times
+        first = catalog.scan()
+        while (again := catalog.scan()) is not first:  # until a change of the files would show in their times
             first = again
         return " ".join(one.state for one in again if one.place == "extra")
 
     assert own() == "unapproved"
-    shelf.trust.approve("x", next(one.digest for one in catalog.look() if one.name == "x"))
+    shelf.trust.approve("x", next(one.digest for one in catalog.scan() if one.name == "x"))
     assert own() == "needs"
     (programs / "needed-one").write_text("#!/bin/sh\n")
     (programs / "needed-one").chmod(0o755)
@@ -270,5 +270,5 @@ def test_skills_are_judged_anew_only_when_something_changed(shelf: Shelf, tmp_pa
     assert own() == "changed unapproved"
     shutil.rmtree(x)
     assert own() == "unapproved"
-    shelf.trust.approve("y", next(one.digest for one in catalog.look() if one.name == "y"))
+    shelf.trust.approve("y", next(one.digest for one in catalog.scan() if one.name == "y"))
     assert own() == "ready"

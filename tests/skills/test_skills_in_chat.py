@@ -71,15 +71,15 @@ async def test_nobody_else_sees_or_approves_skills_and_nor_does_the_owner_before
         catalog = house.skills.of("main").catalog
         workspace = Path(house.agents["main"].profile.workspace)
         write_skill(workspace / "skills" / "bread")
-        digest = next(one.digest for one in catalog.look() if one.name == "bread")
+        digest = next(one.digest for one in catalog.scan() if one.name == "bread")
         for count, by in enumerate(("ben", "anna"), 1):
             await wire.say(f"/skills approve bread {digest}", by=by, group="g", mentioned=True)
             await wire.until(lambda n=count: len(wire.said()) >= n)
         assert ["my owner can use" in text for text in wire.said()] == [True, True]
-        assert next(one.state for one in catalog.look() if one.name == "bread") == "unapproved"
+        assert next(one.state for one in catalog.scan() if one.name == "bread") == "unapproved"
         await wire.say(f"/skills approve bread {digest}")
         await wire.until(lambda: any("Approved bread" in text for text in wire.said()))
-        assert next(one.state for one in catalog.look() if one.name == "bread") == "ready"
+        assert next(one.state for one in catalog.scan() if one.name == "bread") == "ready"
 
 
 async def test_the_owner_is_asked_about_a_new_skill_once_and_again_when_it_changes(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class ContextHandlers:
             UsageError: there is no such agent or session.
         """
         found, record = self._named(agent, session)
-        conversation = await found.conversations.glance(record, self._audience(record.key))
+        conversation = await found.conversations.inspect(record, self._audience(record.key))
         return {**_head(found, record), **to_builtins(context_report(conversation))}
 
     async def history(self, agent: str | None = None, session: str | None = None, calls: int = 60) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class ContextHandlers:
         """
         found, record = self._named(agent, session)
         wanted = max(1, min(calls, MOST_CALLS))
-        conversation = await found.conversations.glance(record, self._audience(record.key))
+        conversation = await found.conversations.inspect(record, self._audience(record.key))
         fixed = token_estimate.weight_of_tools(conversation.toolbox.specs) + sum(
             (token_estimate.weigh(segment.text) for segment in conversation.system()), Weight()
         )
@@ -132,7 +132,7 @@ class ContextHandlers:
             UsageError: there is no such agent or session.
         """
         found, record = self._named(agent, session)
-        preview = await flush_preview(await found.conversations.glance(record, self._audience(record.key)))
+        preview = await flush_preview(await found.conversations.inspect(record, self._audience(record.key)))
         return {
             **_head(found, record),
             "flushAt": preview.at,
@@ -149,7 +149,7 @@ class ContextHandlers:
     async def _context(self, found: RunningAgent, record: SessionRecord, session: str) -> SessionContext:
         audience = self._audience(record.key)
         if session == record.session:
-            return await found.conversations.glance(record, audience)
+            return await found.conversations.inspect(record, audience)
         conversation = await found.conversations.of(record, session, audience)
         if conversation.transcript.opened is not None:
             await conversation.prepare()

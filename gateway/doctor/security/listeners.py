@@ -24,7 +24,7 @@ WIDE: Final = {4: 24, 6: 64}
 """A network of proxies with fewer bits than these is more than a home network."""
 
 
-def _look(installation: Installation) -> Iterator[Finding]:
+def _examine(installation: Installation) -> Iterator[Finding]:
     given = installation.settings.gateway
     gateway = given.under(installation.env)
     found = [*_bind(installation, gateway), *_proxies(gateway), *_origins(gateway)]
@@ -93,7 +93,7 @@ def _origins(gateway: GatewaySettings) -> Iterator[Finding]:
             )
 
 
-def _look_token(installation: Installation) -> Iterator[Finding]:
+def _examine_token(installation: Installation) -> Iterator[Finding]:
     if installation.settings.gateway.auth.token is not None:
         yield ok("the token of the API is set in the settings, and is long enough")
         return
@@ -117,7 +117,7 @@ def _look_token(installation: Installation) -> Iterator[Finding]:
         yield ok("the token of the API is strong, and only you can read it")
 
 
-def _look_api(installation: Installation) -> Iterator[Finding]:
+def _examine_api(installation: Installation) -> Iterator[Finding]:
     gateway = installation.settings.gateway.under(installation.env)
     reachable = gateway.bind == "lan" or bool(gateway.allowed_hosts)
     tokens = ClientTokens(installation.paths.state).all()
@@ -148,7 +148,7 @@ def _days_since(moment: str) -> float:
     return (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds() / 86_400
 
 
-async def _look_hooks(installation: Installation) -> list[Finding]:
+async def _examine_hooks(installation: Installation) -> list[Finding]:
     gateway = installation.settings.gateway.under(installation.env)
     reachable = gateway.bind == "lan" or bool(gateway.allowed_hosts)
     found = []
@@ -167,7 +167,7 @@ async def _look_hooks(installation: Installation) -> list[Finding]:
     return found or [ok("no webhook is open without a signature")]
 
 
-LISTENERS = Check(name="listeners", look=_look)
-TOKEN = Check(name="token", look=_look_token)
-API = Check(name="api", look=_look_api)
-WEBHOOKS = Check(name="webhooks", look=_look_hooks)
+LISTENERS = Check(name="listeners", examine=_examine)
+TOKEN = Check(name="token", examine=_examine_token)
+API = Check(name="api", examine=_examine_api)
+WEBHOOKS = Check(name="webhooks", examine=_examine_hooks)

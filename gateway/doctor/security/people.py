@@ -33,7 +33,7 @@ ACTING: Final = (
 _COSTS: Final = "They cost you money, and what they write is read by the model."
 
 
-def _look(installation: Installation) -> Iterator[Finding]:
+def _examine(installation: Installation) -> Iterator[Finding]:
     settings = installation.settings
     found: list[Finding] = []
     for channel, policy in platforms(settings, SystemClock(), installation.env):
@@ -112,7 +112,7 @@ def _named(tool: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(tool, name) or name == tool for name in names)
 
 
-async def _look_guests(installation: Installation) -> list[Finding]:
+async def _examine_guests(installation: Installation) -> list[Finding]:
     facts = await ledger_facts(installation)
     guests = [one for one in facts.people if one["role"] != "owner"]
     rules = [
@@ -150,5 +150,5 @@ async def _look_guests(installation: Installation) -> list[Finding]:
     return found or [ok("there are no guests")]
 
 
-PEOPLE = Check(name="people", look=_look)
-GUESTS = Check(name="guests", look=_look_guests)
+PEOPLE = Check(name="people", examine=_examine)
+GUESTS = Check(name="guests", examine=_examine_guests)

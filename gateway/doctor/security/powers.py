@@ -22,7 +22,7 @@ _OTHERS: Final = frozenset({"guest", "group", "webhook", "any"})
 _ANYTHING: Final = "Whatever the model takes for your wish then runs, a misread page included."
 
 
-def _look_exec(installation: Installation) -> Iterator[Finding]:
+def _examine_exec(installation: Installation) -> Iterator[Finding]:
     found = [finding for profile in installation.profiles for finding in _exec_of(profile)]
     yield from found or [ok("commands are confined where that works here, and ask where no rule allows them")]
 
@@ -62,7 +62,7 @@ def _exec_of(profile: AgentProfile) -> Iterator[Finding]:
             )
 
 
-def _look_rules(installation: Installation) -> Iterator[Finding]:
+def _examine_rules(installation: Installation) -> Iterator[Finding]:
     found = [finding for rule in installation.settings.approvals.rules if rule.decision == "allow" for finding in _rule(rule)]
     found += [finding for rule in StoredRules(installation.paths.state).all() for finding in _stored(rule)]
     yield from found or [ok("no rule allows more than single acts")]
@@ -135,7 +135,7 @@ def _stored(rule: StoredRule) -> Iterator[Finding]:
         yield Finding(level="warning", what=f"you allowed for good: {shown}", where=rule.id, why=why, mend=mend)
 
 
-def _look_mcp(installation: Installation) -> Iterator[Finding]:
+def _examine_mcp(installation: Installation) -> Iterator[Finding]:
     settings = installation.settings
     pins = PinStore(installation.paths.state)
     found: list[Finding] = []
@@ -184,11 +184,11 @@ def _look_mcp(installation: Installation) -> Iterator[Finding]:
     yield from found or [ok("no MCP server has rights of yours")]
 
 
-def _look_skills(installation: Installation) -> Iterator[Finding]:
+def _examine_skills(installation: Installation) -> Iterator[Finding]:
     settings, trust = installation.settings, SkillTrust(installation.paths.state)
     found: dict[tuple[str, str], Finding] = {}
     for agent in settings.agent_ids:
-        for skill in SkillCatalog(agent, lambda: settings, installation.paths, trust, installation.env).look():
+        for skill in SkillCatalog(agent, lambda: settings, installation.paths, trust, installation.env).scan():
             if skill.state in {"unapproved", "changed"}:
                 changed = skill.state == "changed"
                 what = f"the skill {skill.name} {'changed since you approved it' if changed else 'is not approved'}"
@@ -204,7 +204,7 @@ def _look_skills(installation: Installation) -> Iterator[Finding]:
     yield from found.values() or [ok("all skills are of Homebody, or approved as they are")]
 
 
-def _look_packages(installation: Installation) -> Iterator[Finding]:
+def _examine_packages(installation: Installation) -> Iterator[Finding]:
     settings = installation.settings
     names = [f"channels.plugins.{name}" for name, one in settings.channels.plugins.items() if one.enabled]
     names += (
@@ -226,9 +226,9 @@ def _look_packages(installation: Installation) -> Iterator[Finding]:
     yield from found or [ok("no package of others runs inside the gateway")]
 
 
-CONFINEMENT = Check(name="sandbox", look=SANDBOX.look, seconds=SANDBOX.seconds)
-COMMANDS = Check(name="commands", look=_look_exec)
-RULES = Check(name="rules", look=_look_rules)
-MCP = Check(name="mcp", look=_look_mcp)
-SKILLS = Check(name="skills", look=_look_skills)
-OTHER_PACKAGES = Check(name="plugins", look=_look_packages)
+CONFINEMENT = Check(name="sandbox", examine=SANDBOX.examine, seconds=SANDBOX.seconds)
+COMMANDS = Check(name="commands", examine=_examine_exec)
+RULES = Check(name="rules", examine=_examine_rules)
+MCP = Check(name="mcp", examine=_examine_mcp)
+SKILLS = Check(name="skills", examine=_examine_skills)
+OTHER_PACKAGES = Check(name="plugins", examine=_examine_packages)

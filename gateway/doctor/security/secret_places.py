@@ -39,7 +39,7 @@ def _secrets(value: Any, types: FieldType, path: KeyPath) -> Iterator[KeyPath]:
         yield path
 
 
-def _look_inline(installation: Installation) -> Iterator[Finding]:
+def _examine_inline(installation: Installation) -> Iterator[Finding]:
     found = list(inline_secrets(installation.checked.given))
     for key in found[:_SHOWN]:
         yield Finding(
@@ -55,7 +55,7 @@ def _look_inline(installation: Installation) -> Iterator[Finding]:
         yield ok("no secret stands in the settings file itself")
 
 
-def _look_files(installation: Installation) -> Iterator[Finding]:
+def _examine_files(installation: Installation) -> Iterator[Finding]:
     found: list[Finding] = []
     for path in {*_referred(installation), *_of_services(installation)}:
         found += _of(path)
@@ -132,6 +132,6 @@ def _enterable(folder: Path) -> bool:
     return bool(stat.S_IMODE(folder.stat().st_mode) & 0o001)
 
 
-INLINE = Check(name="inline-secrets", look=_look_inline)
-FILES = Check(name="secret-files", look=_look_files)
-OWN_FILES = Check(name="permissions", look=PERMISSIONS.look)
+INLINE = Check(name="inline-secrets", examine=_examine_inline)
+FILES = Check(name="secret-files", examine=_examine_files)
+OWN_FILES = Check(name="permissions", examine=PERMISSIONS.examine)

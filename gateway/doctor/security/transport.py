@@ -48,7 +48,7 @@ def _is_near(host: str) -> bool:
         return "." not in host or host.endswith((".lan", ".local", ".home", ".home.arpa", ".internal", ".fritz.box"))
 
 
-def _look(installation: Installation) -> Iterator[Finding]:
+def _examine(installation: Installation) -> Iterator[Finding]:
     addresses = dict(_addresses(installation))
     found = [_of(address, where) for where, address in addresses.items() if plain_text(address)]
     for name, mailbox in installation.settings.mail.accounts.items():
@@ -100,4 +100,4 @@ def _in_section(value: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from _in_section(child, f"{path}[{place}]")
 
 
-TRANSPORT = Check(name="encryption", look=_look)
+TRANSPORT = Check(name="encryption", examine=_examine)
