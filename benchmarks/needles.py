@@ -203,7 +203,9 @@ async def _looked(house: Gateway, wanted: list[Needle], person: Forgetful) -> di
             found[name] += yes
         found["any"] += any(by.values())
     written = sum(path.stat().st_size for path in (agent.workspace.root / "memory").rglob("*.md"))
-    compactions = sum(path.read_text().count('"kind":"compacted","id"') for path in agent.store.folder.glob("*.jsonl"))
+    compactions = sum(
+        b'"kind":"compacted","id"' in line for stored, _ in agent.store.transcripts.all() for line in stored.lines()
+    )
     return {**found, "of": len(wanted), "noteBytes": written, "compactions": compactions, **person.asked}
 
 

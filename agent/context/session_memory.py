@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ from agent.messages import AssistantMessage, Text, ToolCall, UserMessage, is_of_
 from agent.models.notebook import NAME as NOTEBOOK
 from agent.models.protocol import Request
 from agent.transcript.entries import Entry, InvalidEntry, Said, decode
+from agent.transcript.stored_transcript import StoredTranscript
 
 TITLE_SECONDS = 15.0
 TITLE_CHARS = 2000
@@ -47,8 +48,8 @@ async def keep(context: SessionContext, count: int) -> str | None:
     Raises:
         WorkspaceFileError: the note cannot be written.
     """
-    path = context.transcript.path
-    lines = [_line(entry, context) for entry in await asyncio.to_thread(_last, path, count)]
+    stored = context.transcript.stored
+    lines = [_line(entry, context) for entry in await asyncio.to_thread(_last, stored, count)]
     if not any(line.who != "Agent" for line in lines):
         return None
     day = lines[-1].at.date()
@@ -67,12 +68,12 @@ async def keep(context: SessionContext, count: int) -> str | None:
     raise WorkspaceFileError(f"there are {MOST_OF_A_NAME} notes named {day:%Y-%m-%d}-{slug}.md already")
 
 
-def _last(path: Path, count: int) -> list[Entry]:
+def _last(stored: StoredTranscript, count: int) -> list[Entry]:
     """The last messages of people and of the agent, without commands, failed answers and silence, oldest first."""
     found: list[Entry] = []
-    if not path.exists():
+    if not stored.exists():
         return found
-    for line in reversed(path.read_bytes().splitlines()):
+    for _, line in stored.lines_backwards():
         if b'"kind":"said"' not in line[:60]:
             continue
         try:

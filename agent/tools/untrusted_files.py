@@ -19,6 +19,7 @@ from agent.taint import merged, source
 from agent.tools.skill_files import SkillFiles
 from agent.tools.untrusted_record import Marks, append, line_of, lines_of, loaded, rewrite
 from agent.tools.workspace_changes import GIT
+from agent.transcript.stored_transcript import StoredTranscript
 from memory.audience import INBOX
 
 WHOLE: Final = "*"
@@ -57,13 +58,18 @@ class Unfinished(Protocol):
 class UntrustedFiles:
     """The record of one agent's workspace. Safe to use from several threads; all methods may block.
 
-    ``path`` is where it is kept; None keeps it in memory. ``sessions`` is the folder of the agent's transcripts. ``mark`` returns once the
+    ``path`` is where it is kept; None keeps it in memory. ``sessions`` returns a transcript of the agent. ``mark`` returns once the
     record is on disk: it is called before the file is written, so that a crash between the two leaves no untrusted line without its mark.
     ``skills`` tells which skills the owner approved: the text of others is untrusted, and that of approved ones is the owner's.
     Ask after what is judged was read: a command that runs (``unfinished``) may write at any moment.
     """
 
-    def __init__(self, path: Path | None = None, sessions: Path | None = None, skills: SkillFiles | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        sessions: Callable[[str], StoredTranscript] | None = None,
+        skills: SkillFiles | None = None,
+    ) -> None:
         self.skills = skills
         self.unfinished: Unfinished | None = None
         self._own: dict[str, set[str]] = {}
@@ -174,14 +180,15 @@ class UntrustedFiles:
         return self._of(path).get(NAME, ())
 
     def of_session(self, name: str) -> tuple[str, ...]:
-        """Return the session itself as a source where untrusted text was in view in it. ``name`` is that of its transcript's file."""
+        """Return the session itself as a source where untrusted text was in view in it. ``name`` is its id, or that with ``.jsonl``."""
+        session = name.removesuffix(".jsonl")
         if self._sessions is None or PurePosixPath(name).name != name:
-            return (source("session", name),)
+            return (source("session", session),)
         try:
-            tainted = _TAINT in (self._sessions / name).read_bytes()
+            tainted = any(_TAINT in line for line in self._sessions(session).lines())
         except OSError:
             tainted = True
-        return (source("session", name.removesuffix(".jsonl")),) if tainted else ()
+        return (source("session", session),) if tainted else ()
 
     def below(self, folder: PurePosixPath) -> tuple[str, ...]:
         """Return the files at or below a folder in which the record names something, as sources, the newest first."""

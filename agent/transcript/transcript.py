@@ -1,11 +1,10 @@
-"""A session's transcript file: append-only JSON lines with checksums, durable before anything depends on them."""
+"""A session's transcript: append-only JSON lines with checksums, durable before anything depends on them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import errno
-import os
 import re
 import threading
 from operator import itemgetter
@@ -28,25 +27,25 @@ from agent.transcript.entries import (
     encode,
     taint_of,
 )
+from agent.transcript.stored_transcript import StoredTranscript
 
 _HEAD = re.compile(rb'\{"v":\d+,"kind":"([a-z_]+)","id":"([^"]+)"')
 LIGHT = 32_768
 """Characters up to which an entry is written out in well under a millisecond."""
-_sync = getattr(os, "fdatasync", os.fsync)
 
 
 class Transcript:
-    """The entries of one session, in memory from the last compaction's first kept entry on, on disk from the beginning.
+    """The entries of one session, in memory from the last compaction's first kept entry on, stored from the beginning.
 
     Safe to use from several tasks; a cancelled ``append`` may still have happened, as with any write.
     """
 
-    def __init__(self, path: Path, clock: Clock) -> None:
-        self.path = path
+    def __init__(self, stored: StoredTranscript, clock: Clock) -> None:
+        self.stored = stored
         self.opened: Opened | None = None
         self.entries: list[Entry] = []
         self.bad_lines = 0
-        self.torn: Path | None = None
+        self.torn = ""
         self._clock = clock
         self._lock = threading.Lock()
         self._next: dict[str, int] = {}
@@ -61,21 +60,28 @@ class Transcript:
         """Lines that go with the next one that is durable."""
 
     @classmethod
-    async def load(cls, path: Path, clock: Clock) -> Transcript:
-        """Open the file, which need not exist yet. A torn tail is set aside beside it (``torn`` says where).
+    async def load(cls, stored: StoredTranscript, clock: Clock) -> Transcript:
+        """Read what is stored, which need not exist yet. A torn tail is set aside (``torn`` says where).
+
+        Whoever holds the result is the only one that appends to it.
 
         Raises:
-            TranscriptWriteError: the file or its folder cannot be used.
+            TranscriptWriteError: it cannot be used.
         """
-        transcript = cls(path, clock)
+        transcript = cls(stored, clock)
         try:
             await asyncio.to_thread(transcript._load)
         except OSError as error:
-            raise _not_kept(path, error) from error
+            raise _not_kept(stored, error) from error
         return transcript
 
+    @property
+    def where(self) -> str:
+        """Where it is stored, in words for people."""
+        return self.stored.where
+
     async def append(self, turn: str, body: Body, *, n: int | None = None, durable: bool = True) -> Entry:
-        """Add an entry and return it once it is on disk.
+        """Add an entry and return it once it is stored.
 
         One that need not be ``durable`` waits in memory for the next one that is, or for ``settle``: for what would be made anew
         after a crash.
@@ -84,7 +90,7 @@ class Transcript:
         a crash harmless. Without ``n`` it takes the next free place.
 
         Raises:
-            TranscriptWriteError: it could not be made durable; the file is as it was.
+            TranscriptWriteError: it could not be made durable; nothing was changed.
         """
         if not durable and _is_light(body) and self._lock.acquire(blocking=False):
             try:
@@ -94,10 +100,10 @@ class Transcript:
         try:
             return await asyncio.to_thread(self._append_locked, turn, body, n, durable)
         except OSError as error:
-            raise _not_kept(self.path, error) from error
+            raise _not_kept(self.stored, error) from error
 
     async def settle(self) -> None:
-        """Put on disk what waits in memory. What cannot be written now waits on; the next entry that is durable takes it along."""
+        """Store what waits in memory. What cannot be written now waits on; the next entry that is durable takes it along."""
         if self._waiting:
             with contextlib.suppress(OSError):
                 await asyncio.shield(asyncio.to_thread(self._write_waiting))
@@ -139,11 +145,11 @@ class Transcript:
 
     @property
     def size(self) -> int:
-        """The file's length in bytes, as far as it was read or written here."""
+        """Its length in bytes, as far as it was read or written here."""
         return self._size
 
     def holds(self, turn: str) -> bool:
-        """Return whether any entry of a turn is in the file, also where a summary has taken its place."""
+        """Return whether any entry of a turn is stored, also where a summary has taken its place."""
         return turn in self._next
 
     def of_turn(self, turn: str) -> list[Entry]:
@@ -204,34 +210,11 @@ class Transcript:
         self._turns.setdefault(entry.id.rpartition(":")[0], []).append(entry)
         self._latest[type(entry.body)] = index, entry
 
-    def _write(self, line: bytes) -> None:
-        created = not self.path.exists()
-        if created:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            before = os.fstat(fd).st_size
-            try:
-                _write_all(fd, line)
-                _sync(fd)
-            except OSError:
-                os.ftruncate(fd, before)
-                raise
-            self._size = before + len(line)
-        finally:
-            os.close(fd)
-        if created:
-            _sync_folder(self.path.parent)
+    def _write(self, lines: bytes) -> None:
+        self._size = self.stored.append(lines)
 
     def _load(self) -> None:
-        try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            return
-        with os.fdopen(fd, "r+b") as file:
-            data = file.read()
-            if data and not data.endswith(b"\n"):
-                data = self._mend_tail(file.fileno(), data)
+        data, self.torn = self.stored.contents(self._clock.now())
         self._size = len(data)
         lines = data.split(b"\n")[:-1]
         start = self._survey(lines)
@@ -276,28 +259,6 @@ class Transcript:
         else:
             self._take(entry)
 
-    def _mend_tail(self, fd: int, data: bytes) -> bytes:
-        """Complete a whole last line that lacks its newline; set anything else behind the last newline aside."""
-        end = data.rfind(b"\n") + 1
-        tail = data[end:]
-        try:
-            decode(tail)
-        except InvalidEntry:
-            self.torn = self.path.with_name(f"{self.path.name}.torn-{self._clock.now():%Y%m%dT%H%M%S}")
-            aside = os.open(self.torn, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            try:
-                _write_all(aside, tail)
-                _sync(aside)
-            finally:
-                os.close(aside)
-            os.ftruncate(fd, end)
-            os.fsync(fd)
-            return data[:end]
-        os.lseek(fd, 0, os.SEEK_END)
-        _write_all(fd, b"\n")
-        os.fsync(fd)
-        return data + b"\n"
-
 
 def _is_light(body: Body) -> bool:
     """Whether an entry is small enough to be written out on the event loop."""
@@ -318,24 +279,8 @@ def kept_behind(entries: list[Entry], mark: Compacted) -> list[Entry]:
     return [*(entry for entry in entries[:index] if entry.id in mark.waiting), *entries[index:]]
 
 
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.write(fd, view)
-        if written == 0:
-            raise OSError(errno.EIO, "nothing was written")
-        view = view[written:]
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _not_kept(path: Path, error: OSError) -> TranscriptWriteError:
+def _not_kept(stored: StoredTranscript, error: OSError) -> TranscriptWriteError:
+    path = Path(stored.where)
     hints = {
         errno.ENOSPC: "free some disk space, then say it again",
         errno.EDQUOT: "free some of your disk quota, then say it again",
@@ -344,4 +289,4 @@ def _not_kept(path: Path, error: OSError) -> TranscriptWriteError:
         errno.ELOOP: f"remove the symbolic link {path}",
     }
     hint = hints.get(error.errno or 0, "homebody status")
-    return TranscriptWriteError(f"the transcript {path} cannot be used: {error.strerror or error}", hint=hint)
+    return TranscriptWriteError(f"the transcript {stored.where} cannot be used: {error.strerror or error}", hint=hint)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from gateway.base.errors import HomebodyError, StorageFailed
 from gateway.ledger.rows import Unasked
 from gateway.routing.automation import is_isolated
 from gateway.sessions.freshness import Due, due, next_due
-from gateway.sessions.past_sessions import Archive, repair
+from gateway.sessions.past_sessions import repair
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.settings.quiet_hours import UnaskedRule, rule_of
 from gateway.settings.root import AgentProfile, Settings
@@ -342,14 +343,14 @@ class RunningAgent:
             if not record.unsaved:
                 await self.store.remove(record.key)
         needed = {one for r in self.store.all() for one in (r.session, r.unsaved, r.former) if one}
-        archive = Archive(self.store.folder)
+        transcripts = self.store.transcripts
         try:
             count = await asyncio.to_thread(
-                archive.put_away, needed | {one.session for one in self.conversations}, now - UNDO_FOR
+                transcripts.put_away, needed | {one.session for one in self.conversations}, now - UNDO_FOR
             )
-            gone = await asyncio.to_thread(archive.trim, limits.max_disk_bytes)
+            gone = await asyncio.to_thread(transcripts.trim, limits.max_disk_bytes)
         except OSError as error:
-            raise StorageFailed.from_os(error, "archive old sessions", archive.folder) from error
+            raise StorageFailed.from_os(error, "archive old sessions", Path(transcripts.where)) from error
         if count or gone:
             log.info("%d transcripts were archived, and %d deleted to limit disk usage", count, len(gone))
 

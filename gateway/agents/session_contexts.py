@@ -28,8 +28,8 @@ from channels.platform import GroupChoices
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.models.model_registry import AgentModels
 from gateway.routing.automation import Automation, isolated_kind
+from gateway.sessions.protocol import SessionStore
 from gateway.sessions.sessions_file import SessionRecord
-from gateway.sessions.store import SessionStore
 from gateway.settings.root import AgentProfile
 from gateway.tools.registry import ToolRegistry
 from memory.audience import Audience
@@ -292,7 +292,7 @@ class SessionContexts:
         transcript = await Transcript.load(self.store.transcript(session), self.clock)
         if transcript.bad_lines:
             self._tell(
-                f"{transcript.bad_lines} lines of the transcript {transcript.path} cannot be read. I continue without "
+                f"{transcript.bad_lines} lines of the transcript {transcript.where} cannot be read. I continue without "
                 f"them; to remove them from the file: homebody sessions repair {key}"
             )
         return transcript

@@ -34,7 +34,7 @@ from gateway.models.model_registry import ModelRegistry
 from gateway.outbound.owner_notifications import StartupNotices
 from gateway.routing.access import GroupRules
 from gateway.runner.agent_commands import AgentCommands
-from gateway.sessions.store import SessionStore
+from gateway.sessions.protocol import SessionStore
 from gateway.settings.root import AgentProfile, Settings, SettingsStore
 from gateway.skills.agent_skills import AgentSkills
 from gateway.telemetry.recorder import Telemetry
@@ -98,6 +98,7 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     clock: SystemClock
     random: Random
     ledger: Ledger
+    sessions: Callable[[str], SessionStore]
     models: ModelRegistry
     outgoing_files: OutgoingFiles
     fetcher: Fetcher
@@ -122,7 +123,8 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
     """
     profile = settings.agent(agent_id)
     key = await asyncio.to_thread(build_key, profile, settings, parts.paths, parts.env)
-    untrusted = UntrustedFiles(parts.paths.agent(agent_id) / UNTRUSTED, parts.paths.sessions(agent_id), parts.skills(agent_id))
+    store = parts.sessions(agent_id)
+    untrusted = UntrustedFiles(parts.paths.agent(agent_id) / UNTRUSTED, store.transcript, parts.skills(agent_id))
     workspace = await asyncio.to_thread(Workspace, profile.workspace, parts.closed, untrusted)
     made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, parts.notices)
     zone = owner_zone(profile)
@@ -149,7 +151,6 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         profiles=parts.models.profiles,
         meter=lambda embedder: BudgetEmbedder(embedder, budget, prices.find(embedder.provider, embedder.model)),
     )
-    store = SessionStore(parts.paths.sessions(agent_id), parts.clock)
     for notice in await store.load():
         parts.notices.report(notice)
     if RITUAL in made and store.all():

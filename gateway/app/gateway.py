@@ -31,11 +31,11 @@ from gateway.backup.versions import refuse_later
 from gateway.base.errors import HomebodyError
 from gateway.base.state_lock import StateLock
 from gateway.budget.report import facts as usage_facts
-from gateway.ledger.protocol import Ledger
 from gateway.ledger.spending import UsageBy
-from gateway.ledger.storage import ledger_gone, open_ledger
+from gateway.ledger.storage import ledger_gone
 from gateway.models.model_registry import ModelRegistry, open_registry
 from gateway.routing.access import concerns
+from gateway.storage.storage import Storage, open_storage
 from gateway.supervision.crash_loop import OFTEN_CRASHED, TOO_OFTEN, CrashLoopBreaker
 from gateway.turns.worker import InterruptedTurn
 
@@ -58,8 +58,8 @@ SANDBOX_TRIED_AFTER = 15.0
 class Gateway(GatewayParts):
     """The parts of one gateway, and how they live."""
 
-    def __init__(self, deps: Dependencies, lock: StateLock, ledger: Ledger, model_registry: ModelRegistry) -> None:
-        super().__init__(deps, ledger, model_registry)
+    def __init__(self, deps: Dependencies, lock: StateLock, storage: Storage, model_registry: ModelRegistry) -> None:
+        super().__init__(deps, storage, model_registry)
         self.lock = lock
         self._closing = asyncio.Event()
 
@@ -75,14 +75,15 @@ class Gateway(GatewayParts):
         await asyncio.to_thread(refuse_later, deps.paths.home)
         lock = StateLock.acquire(deps.paths.state / "gateway.lock", deps.holder())
         try:
-            ledger = await open_ledger(deps.paths.state, deps.settings.storage, deps.clock, committed=deps.telemetry.committed)
+            storage = await open_storage(deps.paths, deps.settings.storage, deps.clock, committed=deps.telemetry.committed)
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
             lock.release()
             raise
         model_registry = open_registry(
             deps.settings, deps.paths, deps.env, clock=deps.clock, random=deps.random, learn=deps.learn
         )
-        gateway = cls(deps, lock, ledger, model_registry)
+        ledger = storage.ledger
+        gateway = cls(deps, lock, storage, model_registry)
         for notice in (*deps.notices, *([ledger.warning] if ledger.warning else [])):
             gateway.notices.report(notice)
         try:
@@ -160,7 +161,7 @@ class Gateway(GatewayParts):
         self._closed.close()
         await self.metrics.close()
         await self.ledger.backup()
-        await self.ledger.close()
+        await self.storage.close()
         self.lock.release()
 
     def _keep_platforms(self) -> None:

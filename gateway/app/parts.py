@@ -51,7 +51,6 @@ from gateway.config.effective import alike
 from gateway.config.workspace_location import ProtectedInodes
 from gateway.inbound.pipeline import Inbox
 from gateway.jobs.scheduler import Scheduler
-from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import ApprovedSender, Turn
 from gateway.media.media_service import MediaService
 from gateway.models.model_registry import ModelRegistry
@@ -69,6 +68,7 @@ from gateway.routing.router import ChatMigrations, router_of
 from gateway.sandbox.service import CommandSandbox
 from gateway.settings.messages import largest_file
 from gateway.settings.root import Settings, SettingsStore
+from gateway.storage.storage import Storage
 from gateway.supervision.channel_supervisor import ChannelRunner, ChannelSupervisor
 from gateway.tools.message_search_provider import MessageSearchProvider
 from gateway.turns.storage_retry import StorageRetry
@@ -80,9 +80,10 @@ log = logging.getLogger(__name__)
 class GatewayParts:
     """All parts of one gateway."""
 
-    def __init__(self, deps: Dependencies, ledger: Ledger, model_registry: ModelRegistry) -> None:
+    def __init__(self, deps: Dependencies, storage: Storage, model_registry: ModelRegistry) -> None:
         self.deps = deps
-        self.ledger = ledger
+        self.storage = storage
+        self.ledger = ledger = storage.ledger
         self.model_registry = model_registry
         self.settings = SettingsStore(deps.settings)
         self.sandbox = CommandSandbox(deps.paths, lambda: self.settings.current)
@@ -340,6 +341,7 @@ class GatewayParts:
                 clock=deps.clock,
                 random=deps.random,
                 ledger=ledger,
+                sessions=self.storage.sessions,
                 models=self.model_registry,
                 outgoing_files=self.media.outgoing,
                 fetcher=deps.fetcher,

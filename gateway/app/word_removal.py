@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from msgspec.structs import asdict
 
 from agent.transcript.entries import InvalidEntry, Opened, decode
+from agent.transcript.stored_transcript import StoredTranscript
 from channels.messages import ChatAddress
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import audience_of
@@ -85,12 +84,12 @@ class WordRemoval:
         words = Words(Speaker(channel=place.channel, id=name_of(request.person, "?"), name=name), request.phrase, labels)
         theirs = {one.session for one in found if one.theirs and not request.phrase}
         transcripts = await asyncio.to_thread(self._transcripts, audience, {one.session for one in found})
-        every = [path for _, paths in transcripts.values() for path in paths]
+        every = [stored for _, some in transcripts.values() for stored in some]
         lines = await asyncio.to_thread(own_lines, every, words)
         gone = 0
-        for key, (owner, paths) in transcripts.items():
+        for key, (owner, some) in transcripts.items():
             change = _emptied if key in theirs else partial(take_out, words=words, lines=lines)
-            gone += await self._in_lane(owner, key, paths, change)
+            gone += await self._in_lane(owner, key, some, change)
         for one in self._agents.values():
             await asyncio.to_thread(one.workspace.untrusted.rename_sources, words.without_names)
         erasure = Erasure(
@@ -122,7 +121,9 @@ class WordRemoval:
             await asyncio.sleep(_PAUSE)
         log.info("%s rows of the ledger keep words that are to be forgotten, until they are a week old", left)
 
-    async def _in_lane(self, agent: RunningAgent, key: str, paths: list[Path], change: Callable[[Path], int]) -> int:
+    async def _in_lane(
+        self, agent: RunningAgent, key: str, transcripts: list[StoredTranscript], change: Callable[[StoredTranscript], int]
+    ) -> int:
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         async def work() -> None:
@@ -130,7 +131,7 @@ class WordRemoval:
             if record is not None:
                 agent.conversations.forget(record.session)
             try:
-                done.set_result(sum([await asyncio.to_thread(change, path) for path in paths]))
+                done.set_result(sum([await asyncio.to_thread(change, one) for one in transcripts]))
             except Exception as error:  # noqa: BLE001 - whoever waits for it is told
                 done.set_exception(error)
             finally:
@@ -141,15 +142,16 @@ class WordRemoval:
         async with asyncio.timeout(_LONGEST_WAIT):
             return await done
 
-    def _transcripts(self, audience: Audience, subagents: Collection[str]) -> dict[str, tuple[RunningAgent, list[Path]]]:
+    def _transcripts(
+        self, audience: Audience, subagents: Collection[str]
+    ) -> dict[str, tuple[RunningAgent, list[StoredTranscript]]]:
         """Return the transcripts of an audience by the key of their session, with archived ones and those of sub-agents. Blocking."""
-        found: dict[str, tuple[RunningAgent, list[Path]]] = {}
+        found: dict[str, tuple[RunningAgent, list[StoredTranscript]]] = {}
         for agent in self._agents.values():
-            folder = agent.store.folder
-            for path in sorted([*folder.glob("*.jsonl"), *folder.glob("archive/*.jsonl.gz")]):
-                opened = _opening_of(path)
+            for stored, _ in sorted(agent.store.transcripts.all(), key=lambda one: one[0].session):
+                opened = _opening_of(stored)
                 if opened is not None and (opened.key in subagents or self._readers(agent, opened) == audience):
-                    found.setdefault(opened.key, (agent, []))[1].append(path)
+                    found.setdefault(opened.key, (agent, []))[1].append(stored)
         return found
 
     def _readers(self, agent: RunningAgent, opened: Opened) -> Audience:
@@ -179,16 +181,15 @@ class WordRemoval:
         return gone
 
 
-def _opening_of(path: Path) -> Opened | None:
+def _opening_of(stored: StoredTranscript) -> Opened | None:
     """Return the first entry of a transcript, which says whose it is; None where it cannot be read."""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            body = decode(file.readline()).body
-    except (OSError, InvalidEntry, EOFError):
+        body = decode(next(iter(stored.lines()), b"")).body
+    except (OSError, InvalidEntry):
         return None
     return body if isinstance(body, Opened) else None
 
 
-def _emptied(path: Path) -> int:
-    empty(path)
+def _emptied(stored: StoredTranscript) -> int:
+    empty(stored)
     return 0

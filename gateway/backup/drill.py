@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from agent.errors import AgentError
 from agent.transcript.transcript import Transcript
+from agent.transcript.transcript_file import TranscriptFile
 from gateway.backup.comparison import Original, changed_by_restore, compare, digest_at, entries_in
 from gateway.backup.encryption import Keys
 from gateway.backup.extraction import Checked, Progress
@@ -27,7 +28,7 @@ from gateway.base.errors import HomebodyError
 from gateway.base.paths import Paths
 from gateway.ledger.snapshot import jobs_of
 from gateway.ledger.storage import open_file
-from gateway.sessions.store import SessionStore
+from gateway.sessions.store import sessions_in
 from memory.notes.version_store import VersionStore
 
 _OPEN: Final = ("ready", "sending", "ambiguous")
@@ -123,7 +124,7 @@ class _Opened:
         await self._ledger()
 
     async def _sessions(self, agent: str, wanted: Mapping[str, str]) -> None:
-        store = SessionStore(Paths(self._home).sessions(agent), SystemClock())
+        store = sessions_in(Paths(self._home).sessions(agent), SystemClock())
         try:
             await store.load()
         except HomebodyError as error:
@@ -139,11 +140,11 @@ class _Opened:
         self._count("transcripts")
         self._count("entries", len(entries_in(self.place(path).read_bytes())))
         try:
-            transcript = await Transcript.load(self.place(path), SystemClock())
+            transcript = await Transcript.load(TranscriptFile(self.place(path)), SystemClock())
         except AgentError as error:
             self._differs(f"{path} cannot be opened: {error}")
             return
-        if transcript.torn is not None:
+        if transcript.torn:
             self._differs(f"{path} ends within an entry")
 
     async def _ledger(self) -> None:

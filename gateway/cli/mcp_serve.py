@@ -131,15 +131,14 @@ class _Served:
         from gateway.base.clock import SystemClock
         from gateway.cli.notes import opened
         from gateway.config.workspace_location import ProtectedInodes
-        from gateway.sessions.store import SessionStore
+        from gateway.storage.storage import sessions_to_read
         from gateway.tools.registry import tools_of
 
         paths, profile = self._invocation.paths, self._invocation.loaded.settings.agent(self._agent)
-        untrusted = UntrustedFiles(paths.agent(self._agent) / UNTRUSTED, paths.sessions(self._agent))
+        store = sessions_to_read(paths, self._invocation.loaded.settings.storage, SystemClock())(self._agent)
+        await store.load()
+        untrusted = UntrustedFiles(paths.agent(self._agent) / UNTRUSTED, store.transcript)
         workspace = Workspace(profile.workspace, ProtectedInodes(paths.home), untrusted)
-        store = SessionStore(paths.sessions(self._agent), SystemClock())
-        if store.folder.is_dir():
-            await store.load()
         async with opened(self._invocation, {"agent": self._agent, "workspace": None, "verbose": False}) as memory:
             await memory.sync(vectors=False)
             tools = tools_of(

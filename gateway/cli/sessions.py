@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from gateway.sessions.past_sessions import Found
+    from gateway.sessions.protocol import SessionStore
     from gateway.sessions.sessions_file import SessionRecord
-    from gateway.sessions.store import SessionStore
 
 
 @click.group()
@@ -221,11 +221,12 @@ def _message_text(at: str, message: Any) -> str:
 def stores_of(invocation: Invocation, agent_id: str | None) -> dict[str, SessionStore]:
     """Read the agents' sessions. This is safe while a gateway is running."""
     from gateway.base.clock import SystemClock
-    from gateway.sessions.store import SessionStore
+    from gateway.storage.storage import sessions_to_read
 
     settings = invocation.loaded.settings
     wanted = (settings.agent(agent_id).id,) if agent_id else settings.agent_ids
-    stores = {agent: SessionStore(invocation.paths.sessions(agent), SystemClock()) for agent in wanted}
+    sessions = sessions_to_read(invocation.paths, settings.storage, SystemClock())
+    stores = {agent: sessions(agent) for agent in wanted}
 
     async def load() -> None:
         for store in stores.values():

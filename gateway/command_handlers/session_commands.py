@@ -17,8 +17,8 @@ from gateway.command_handlers.rights import CommandRights
 from gateway.commands.table import COMMANDS, told_unknown
 from gateway.queue.message_queue import MEANT, TOLD, InvalidQueueChoice, read_choice
 from gateway.routing.routed_message import RoutedMessage
+from gateway.sessions.protocol import SessionStore
 from gateway.sessions.sessions_file import SessionRecord
-from gateway.sessions.store import SessionStore
 from gateway.tools.registry import OWN, OfferedTool
 
 MOST_DAYS = 400

@@ -12,6 +12,7 @@ from typing import Final
 
 from agent.transcript.entries import InvalidEntry, decode
 from agent.transcript.transcript import Transcript
+from agent.transcript.transcript_file import TranscriptFile
 from gateway.base.clock import SystemClock
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Check, Finding, ok
@@ -127,8 +128,8 @@ def _key(lines: list[bytes]) -> str:
 async def _set_tail_aside(path: Path, installation: Installation) -> str:
     """Let the transcript's own code do it, with the state held, so that no gateway writes meanwhile."""
     async with installation.alone():
-        transcript = await Transcript.load(path, SystemClock())
-        kept = getattr(transcript, "torn", None)
+        transcript = await Transcript.load(TranscriptFile(path), SystemClock())
+        kept = transcript.torn
     return f"set the torn end of {path} aside as {kept}" if kept else f"completed the last line of {path}"
 
 

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,17 +17,20 @@ from agent.messages import AssistantMessage, Text, UserMessage
 from agent.settings import AgentSettings
 from agent.taint import source
 from agent.transcript.entries import Body, Compacted, Entry, Opened, Said, TurnEnded, encode
+from agent.transcript.stored_transcript import StoredTranscript
 from gateway.base.clock import SystemClock
 from gateway.migration.foreign_state import ForeignState, read_json
 from gateway.migration.foreign_transcript import ForeignMessage, ForeignTranscript, read_branch, read_transcript
 from gateway.migration.openclaw_database import OpenClawDatabase, reported
 from gateway.migration.report import Report
+from gateway.sessions.protocol import SessionStore
 from gateway.sessions.sessions_file import SessionRecord
-from gateway.sessions.store import SessionStore
+from gateway.sessions.store import sessions_in
 
 KIND: Final = "sessions"
 TURN: Final = "imported"
-_MODE: Final = 0o600
+_AT_ONCE: Final = 1000
+"""Entries that are written at once."""
 _GROUPS: Final = re.compile(
     r"(?P<channel>telegram|discord|slack):(?:group|channel):(?P<id>[^:]+)(?::(?:topic|thread):(?P<thread>[^:]+))?"
 )
@@ -67,7 +71,7 @@ def import_sessions(
     progress: Callable[[str], None],
 ) -> None:
     """Write an agent's sessions into ``folder``, and report each. ``memory`` is what the owner's own session begins with: MEMORY.md."""
-    store = SessionStore(folder, SystemClock())
+    store = sessions_in(folder, SystemClock())
     target = _Target(agent=agent, store=store, memory=memory, dry_run=dry_run)
     if not dry_run:
         asyncio.run(store.load())  # before there are transcripts, which it would take for sessions whose records were lost
@@ -245,12 +249,10 @@ def _told(found: ForeignTranscript) -> str:
     return " and ".join(parts) + (f"; left out: {', '.join(left)}" if left else "")
 
 
-def _write(path: Path, entries: Iterator[Entry]) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with path.open("xb") as file:
-        path.chmod(_MODE)
-        for entry in entries:
-            file.write(encode(entry))
+def _write(stored: StoredTranscript, entries: Iterator[Entry]) -> None:
+    lines = map(encode, entries)
+    while some := list(islice(lines, _AT_ONCE)):
+        stored.append(b"".join(some))
 
 
 def _megabytes(size: int) -> str:

@@ -7,16 +7,15 @@ turn replaces the turn's text in the transcript, and what was typed in it the st
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
 from agent import no_reply
 from agent.messages import AssistantMessage, ToolMessage, UserMessage
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, InvalidEntry, Said, decode
+from agent.transcript.stored_transcript import StoredTranscript
 from gateway.page.markdown_tree import tree_of
 
 _PIECE: Final = 256 * 1024
@@ -36,7 +35,7 @@ class History:
 
 
 def read_history(
-    path: Path | None,
+    stored: StoredTranscript | None,
     said: Sequence[Mapping[str, Any]],
     started: datetime | None,
     before: int | None,
@@ -50,9 +49,9 @@ def read_history(
     then, which is ``session`` and began at ``started``: it may be one that was restored, and another one may lie between. Commands
     and their replies are of the conversation that was open when they were stored (``during``).
     """
-    found, rest = _tail(path, before, limit) if path is not None else ([], None)
+    found, rest = _tail(stored, before, limit) if stored is not None else ([], None)
     since = max(found[0][1].at, started or found[0][1].at) if found and rest is not None else started
-    until = None if path is None or before is None else _instant(path, before)
+    until = None if stored is None or before is None else _instant(stored, before)
     here = {name for _, entry in found for name in _names(entry.id)}
     earliest = found[0][1].at if found and rest is not None else None
     answered = _answered_elsewhere(said, session)
@@ -77,10 +76,10 @@ def asked_in(item: Mapping[str, Any]) -> str:
     return next((found[1] for found in words if len(found) > 1 and found[0] == "/approve"), "")
 
 
-def search_history(path: Path, words: Sequence[str], most: int) -> list[dict[str, Any]]:
+def search_history(stored: StoredTranscript, words: Sequence[str], most: int) -> list[dict[str, Any]]:
     """Return the messages of a transcript that hold all ``words`` (in lower case), the latest first. Blocking."""
     found: list[dict[str, Any]] = []
-    for place, line in _lines_backwards(path, None):
+    for place, line in stored.lines_backwards():
         if b'"kind":"said"' not in line and b'"said"' not in line:
             continue
         entry = _decoded(line)
@@ -97,41 +96,16 @@ def search_history(path: Path, words: Sequence[str], most: int) -> list[dict[str
     return found
 
 
-def _tail(path: Path, before: int | None, limit: int) -> tuple[list[tuple[int, Entry]], int | None]:
-    """Return the last entries that are shown, with their places, and the place of the first; None at the beginning of the file."""
+def _tail(stored: StoredTranscript, before: int | None, limit: int) -> tuple[list[tuple[int, Entry]], int | None]:
+    """Return the last entries that are shown, with their places, and the place of the first; None at the beginning."""
     found: list[tuple[int, Entry]] = []
-    for place, line in _lines_backwards(path, before):
+    for place, line in stored.lines_backwards(before):
         entry = _decoded(line)
         if entry is not None and isinstance(entry.body, Said | Compacted | FlushReceipt):
             found.append((place, entry))
         if len(found) == limit:
             return found[::-1], place or None
     return found[::-1], None
-
-
-def _lines_backwards(path: Path, before: int | None) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that end before a byte with their places, the last first."""
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        return
-    with file:
-        end = file.seek(0, os.SEEK_END)
-        end = end if before is None else max(0, min(before, end))
-        held = b""
-        while end > 0:
-            begin = max(0, end - _PIECE)
-            file.seek(begin)
-            block = file.read(end - begin) + held
-            lines = block.split(b"\n")
-            held = lines[0] if begin else b""
-            place = begin + len(block)
-            for number in range(len(lines) - 1, -1 if begin == 0 else 0, -1):
-                place -= len(lines[number])
-                if lines[number]:
-                    yield place, lines[number]
-                place -= 1
-            end = begin
 
 
 def _decoded(line: bytes) -> Entry | None:
@@ -141,14 +115,13 @@ def _decoded(line: bytes) -> Entry | None:
         return None
 
 
-def _instant(path: Path, place: int) -> datetime | None:
+def _instant(stored: StoredTranscript, place: int) -> datetime | None:
     """Return the time of the entry that begins at a byte."""
     try:
-        with path.open("rb") as file:
-            file.seek(place)
-            entry = _decoded(file.readline())
+        [line] = stored.lines_at([place])
     except FileNotFoundError:
         return None
+    entry = _decoded(line)
     return entry.at if entry is not None else None
 
 

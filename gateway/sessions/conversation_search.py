@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.sessions.past_sessions import Found
-from gateway.sessions.transcript_reader import UNREADABLE, is_shown, opened, unreadable
+from gateway.sessions.transcript_reader import is_shown, unreadable
 
 EXCERPT: Final = 220
 """Characters shown around the first match."""
@@ -130,18 +130,17 @@ def search(
 def _within(found: Found, words: Words, *, tools: bool) -> Hits:
     hits, number = Hits(found), -1
     try:
-        with opened(found.path) as file:
-            for line in file:
-                if not is_shown(line):
-                    continue
-                number += 1
-                if not words.may_be_in(line):
-                    continue
-                for hit in _hits(line, number, words, tools=tools):
-                    hits.count += 1
-                    hits.hits.append(hit)
-    except UNREADABLE as error:
-        raise unreadable(error, found.path) from error
+        for line in found.stored.lines():
+            if not is_shown(line):
+                continue
+            number += 1
+            if not words.may_be_in(line):
+                continue
+            for hit in _hits(line, number, words, tools=tools):
+                hits.count += 1
+                hits.hits.append(hit)
+    except OSError as error:
+        raise unreadable(error, found.stored) from error
     return hits
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 from agent.messages import Text, UserMessage
 from agent.taint import source
 from agent.transcript.entries import Entry, InvalidEntry, Said, decode, encode, with_body_values
-from gateway.base.atomic_file import sync, write_synced
+from agent.transcript.stored_transcript import StoredTranscript
 
 REMOVED: Final = "[removed at the wish of who said it]"
 _LONG_ENOUGH: Final = 12
@@ -87,24 +84,24 @@ class Words:
         return not self.phrase or self.phrase.casefold() in text.casefold()
 
 
-def own_lines(paths: Sequence[Path], words: Words) -> list[str]:
+def own_lines(transcripts: Sequence[StoredTranscript], words: Words) -> list[str]:
     """Return the lines that the speaker wrote in these transcripts and that are taken out, to find repetitions. Raises OSError."""
     found: dict[str, None] = {}
-    for path in paths:
-        for entry in _entries(path):
+    for stored in transcripts:
+        for entry in _entries(stored):
             if isinstance(entry.body, Said) and isinstance(entry.body.message, UserMessage):
                 found |= dict.fromkeys(_lines_of(entry.body.message, words))
     return list(found)
 
 
-def take_out(path: Path, words: Words, lines: Sequence[str]) -> int:
+def take_out(stored: StoredTranscript, words: Words, lines: Sequence[str]) -> int:
     """Rewrite one transcript without the words, and return how many messages of the speaker were emptied. Raises OSError.
 
     ``lines`` are the speaker's own (``own_lines``): wherever else one is repeated, it is taken out as well. The session must not be open.
     """
     pattern = _pattern(lines, words)
     emptied, fresh, changed = 0, [], False
-    for line in _lines(path):
+    for line in _lines(stored):
         try:
             entry = decode(line)
         except InvalidEntry:
@@ -115,15 +112,15 @@ def take_out(path: Path, words: Words, lines: Sequence[str]) -> int:
         changed = changed or new is not entry
         fresh.append(line + b"\n" if new is entry else encode(new))
     if changed:
-        _rewrite(path, b"".join(fresh))
+        stored.replace(b"".join(fresh))
     return emptied
 
 
-def empty(path: Path) -> None:
+def empty(stored: StoredTranscript) -> None:
     """Rewrite one transcript to its beginning alone. Raises OSError. The session must not be open."""
-    lines = _lines(path)
+    lines = _lines(stored)
     if len(lines) > 1:
-        _rewrite(path, lines[0] + b"\n")
+        stored.replace(lines[0] + b"\n")
 
 
 def without_lines(text: str, words: Words, lines: Sequence[str]) -> tuple[str, int]:
@@ -251,23 +248,13 @@ def _own(text: str) -> str:
     return text.rpartition("[The message]\n")[2]
 
 
-def _entries(path: Path) -> Iterator[Entry]:
-    for line in _lines(path):
+def _entries(stored: StoredTranscript) -> Iterator[Entry]:
+    for line in _lines(stored):
         try:
             yield decode(line)
         except InvalidEntry:
             continue
 
 
-def _lines(path: Path) -> list[bytes]:
-    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return data.split(b"\n")[:-1]
-
-
-def _rewrite(path: Path, data: bytes) -> None:
-    times = path.stat()
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    write_synced(fresh, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    os.utime(fresh, ns=(times.st_atime_ns, times.st_mtime_ns))
-    fresh.replace(path)
-    sync(path.parent)
+def _lines(stored: StoredTranscript) -> list[bytes]:
+    return [line[:-1] for line in stored.lines() if line.endswith(b"\n")]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
 import re
-import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,29 +14,27 @@ from msgspec import Struct
 
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage, begins_turn
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, InvalidEntry, Opened, Pinned, Said, decode
-from gateway.base.atomic_file import sync, write_synced
+from agent.transcript.stored_transcript import StoredTranscript
 from gateway.base.errors import StorageFailed
+from gateway.sessions.protocol import SessionStore
 from gateway.sessions.sessions_file import SessionRecord
-from gateway.sessions.store import SessionStore
-from gateway.sessions.transcript_reader import first_entries
+from gateway.sessions.transcript_reader import first_entries, unreadable
 
 
 class Found(Struct, frozen=True):
-    """A session on disk. ``record`` is set if it is the current one of its key."""
+    """A session that has a transcript. ``record`` is set if it is the current one of its key."""
 
     agent: str
     session: str
-    path: Path
+    stored: StoredTranscript
     record: SessionRecord | None = None
 
     def lines(self) -> list[bytes]:
         """Return the lines of the transcript, as they are. Raises StorageFailed."""
         try:
-            raw = self.path.read_bytes()
-            return (gzip.decompress(raw) if self.path.suffix == ".gz" else raw).splitlines()
-        except (OSError, EOFError) as error:
-            known = error if isinstance(error, OSError) else OSError(str(error))
-            raise StorageFailed.from_os(known, "read the transcript", self.path) from error
+            return [line.rstrip(b"\r\n") for line in self.stored.lines()]
+        except OSError as error:
+            raise unreadable(error, self.stored) from error
 
     def entries(self) -> Iterator[Entry | None]:
         """Yield the entries; None for a line that cannot be read."""
@@ -63,18 +58,16 @@ def left(stores: Mapping[str, SessionStore]) -> Iterator[Found]:
     """Yield the ended sessions that are still kept, the latest first."""
     for agent, store in stores.items():
         present = {record.session for record in store.all()}
-        places = [*store.folder.glob("*.jsonl"), *Archive(store.folder).folder.glob("*.jsonl.gz")]
-        for path in sorted(places, key=lambda place: place.stat().st_mtime, reverse=True):
-            session = path.name.removesuffix(".gz").removesuffix(".jsonl")
-            if session not in present:
-                yield Found(agent, session, path)
+        for stored, _ in sorted(store.transcripts.all(), key=lambda found: found[1].written_ns, reverse=True):
+            if stored.session not in present:
+                yield Found(agent, stored.session, stored)
 
 
 def key_of(found: Found) -> str:
     """Return the session key in a transcript, or an empty string if it has none."""
     if found.record is not None:
         return found.record.key
-    first = next(first_entries(found.path, 1), None)
+    first = next(first_entries(found.stored, 1), None)
     return first.body.key if first is not None and isinstance(first.body, Opened) else ""
 
 
@@ -94,32 +87,32 @@ def rows(stores: Mapping[str, SessionStore], *, everything: bool = False) -> lis
             "turns": record.turns,
             "compactions": record.compactions,
             "undoUntil": record.former_until.isoformat(timespec="seconds") if record.former and record.former_until else None,
-            **_of_file(store.transcript(record.session)),
+            **_of_transcript(store.transcript(record.session)),
         }
         for agent, store in stores.items()
         for record in store.all()
     ]
     present.sort(key=lambda row: str(row["lastInteractionAt"]), reverse=True)
     ended = [
-        {"agent": one.agent, "sessionKey": key_of(one), "sessionId": one.session, "left": True, **_of_file(one.path)}
+        {"agent": one.agent, "sessionKey": key_of(one), "sessionId": one.session, "left": True, **_of_transcript(one.stored)}
         for one in (left(stores) if everything else ())
     ]
     return [*present, *ended]
 
 
-def _of_file(path: Path) -> dict[str, Any]:
+def _of_transcript(stored: StoredTranscript) -> dict[str, Any]:
     """Return what a transcript itself tells: when it was last written, its size and what the conversation begins with."""
     try:
-        found = path.stat()
+        found = stored.stat()
     except OSError:
-        return {"transcript": str(path), "writtenAt": None, "bytes": 0, "about": ""}
-    written = datetime.fromtimestamp(found.st_mtime, UTC).isoformat(timespec="seconds")
-    return {"transcript": str(path), "writtenAt": written, "bytes": found.st_size, "about": about(path)}
+        return {"transcript": stored.where, "writtenAt": None, "bytes": 0, "about": ""}
+    written = datetime.fromtimestamp(found.written_ns / 1e9, UTC).isoformat(timespec="seconds")
+    return {"transcript": stored.where, "writtenAt": written, "bytes": found.size, "about": about(stored)}
 
 
-def about(path: Path) -> str:
+def about(stored: StoredTranscript) -> str:
     """Return the beginning of what a person (or an automation) said first."""
-    for entry in first_entries(path):
+    for entry in first_entries(stored):
         message = entry.body.message if isinstance(entry.body, Said) else None
         if message is not None and begins_turn(message) and message.text.strip():
             text = " ".join(message.text.split())
@@ -130,61 +123,13 @@ def about(path: Path) -> str:
 def conversations(stores: Mapping[str, SessionStore]) -> list[Found]:
     """Return all sessions that have a transcript, the present ones first, each group the latest first. Blocking."""
     present = [
-        Found(agent, record.session, path, record)
+        Found(agent, record.session, stored, record)
         for agent, store in stores.items()
         for record in store.all()
-        if (path := store.transcript(record.session)).exists()
+        if (stored := store.transcript(record.session)).exists()
     ]
     present.sort(key=lambda found: found.record.spoken if found.record else datetime.min.replace(tzinfo=UTC), reverse=True)
     return [*present, *left(stores)]
-
-
-class Archive:
-    """The archive of one agent's sessions. Blocking; raises OSError."""
-
-    def __init__(self, sessions: Path) -> None:
-        self._sessions = sessions
-        self.folder = sessions / "archive"
-
-    def put_away(self, needed: Collection[str], before: datetime) -> int:
-        """Compress transcripts that were last written before an instant, except the ``needed`` sessions; return how many."""
-        count = 0
-        for path in sorted(self._sessions.glob("*.jsonl")):
-            if path.stem not in needed and path.stat().st_mtime < before.timestamp():
-                self._put_away(path)
-                count += 1
-        return count
-
-    def trim(self, most_bytes: int) -> list[str]:
-        """Delete the oldest archived transcripts until the rest fits; return the names of what was deleted."""
-        if not self.folder.is_dir():
-            return []
-        kept = sorted(((path.stat(), path) for path in self.folder.glob("*.jsonl.gz")), key=lambda found: found[0].st_mtime)
-        size = sum(found.st_size for found, _ in kept)
-        gone = []
-        for found, path in kept:
-            if size <= most_bytes:
-                break
-            path.unlink()
-            size -= found.st_size
-            gone.append(path.name)
-        return gone
-
-    def _put_away(self, path: Path) -> None:
-        """Copy durably, then remove: a crash in between leaves both, and the next run repeats the copy."""
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        times = path.stat()
-        target = self.folder / f"{path.name}.gz"
-        fresh = target.with_name(f".{target.name}.tmp")
-        with path.open("rb") as source, fresh.open("wb") as raw:
-            fresh.chmod(0o600)
-            with gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) as packed:
-                shutil.copyfileobj(source, packed)
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.utime(fresh, ns=(times.st_atime_ns, times.st_mtime_ns))
-        fresh.replace(target)
-        path.unlink()
 
 
 RESULT_CHARS = 2000
@@ -254,22 +199,22 @@ def _fenced(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def repair(path: Path, now: datetime) -> dict[str, Any]:
-    """Repair the transcript at ``path`` and return what was done, as JSON values. An intact one is not changed.
+def repair(stored: StoredTranscript, now: datetime) -> dict[str, Any]:
+    """Repair a transcript and return what was done, as JSON values. An intact one is not changed.
 
     The session must not be open. Blocking.
 
     Raises:
-        StorageFailed: the file or its folder cannot be used; it is unchanged.
+        StorageFailed: it cannot be read or written; it is unchanged.
     """
     try:
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        lines = list(stored.lines()) if stored.exists() else []
         good = [line for line in lines if _is_sound(line)]
-        facts: dict[str, Any] = {"transcript": str(path), "lines": len(lines), "bad": len(lines) - len(good), "kept": None}
+        facts: dict[str, Any] = {"transcript": stored.where, "lines": len(lines), "bad": len(lines) - len(good), "kept": None}
         if len(good) < len(lines):
-            facts["kept"] = str(_replace(path, b"".join(good), now))
+            facts["kept"] = stored.replace(b"".join(good), aside=f"bad-{now:%Y%m%dT%H%M%S%f}")
     except OSError as error:
-        raise StorageFailed.from_os(error, "repair the transcript", path) from error
+        raise StorageFailed.from_os(error, "repair the transcript", Path(stored.where)) from error
     return facts
 
 
@@ -279,14 +224,3 @@ def _is_sound(line: bytes) -> bool:
     except InvalidEntry:
         return False
     return line.endswith(b"\n")
-
-
-def _replace(path: Path, data: bytes, now: datetime) -> Path:
-    """Write the repaired file beside the damaged one, then swap them; return the path of the damaged one."""
-    aside = path.with_name(f"{path.name}.bad-{now:%Y%m%dT%H%M%S%f}")
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    write_synced(fresh, data)
-    os.link(path, aside)
-    fresh.replace(path)
-    sync(path.parent)
-    return aside

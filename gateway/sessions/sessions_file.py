@@ -9,9 +9,10 @@ runs is detected by the file's stamp and merged field by field.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from msgspec.structs import fields
 
 from agent import fault_injection
 from gateway.base.atomic_file import sync, write_synced
+
+log = logging.getLogger(__name__)
 
 
 class SessionRecord(Struct, frozen=True, kw_only=True):
@@ -116,7 +119,7 @@ class Damaged(ValueError):
 
 
 class SessionFile:
-    """The two files of one agent. Blocking; one caller at a time. Raises OSError."""
+    """Implements ``SessionTable``: the two files of one agent. Blocking; one caller at a time. Raises OSError."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "sessions.json"
@@ -132,9 +135,63 @@ class SessionFile:
         """Lines of changes that could not be read when the files were read last."""
 
     @property
+    def where(self) -> str:
+        """See the protocol."""
+        return str(self.path)
+
+    @property
     def edited(self) -> bool:
         """Whether the file was changed by hand since it was last read or written here."""
         return self._stamp_now() != self._stamp
+
+    def load(self, now: datetime, rebuilt: Callable[[], list[SessionRecord]]) -> tuple[Records, list[str]]:
+        """See the protocol. A file that cannot be read is renamed with a date."""
+        notices: list[str] = []
+        for path, read in ((self.path, self.read), (self.previous, self.read_previous)):
+            try:
+                records = read()
+            except FileNotFoundError:
+                continue
+            except Damaged:
+                name = self.set_aside(path, f"{now:%Y%m%dT%H%M%S}")
+                notices.append(f"{path} could not be read and was renamed to {name}")
+                continue
+            break
+        else:
+            records = {record.key: record for record in rebuilt()}
+            if notices:
+                notices.append(f"{len(records)} sessions were rebuilt from their transcripts")
+        if self.unreadable:
+            notices.append(self._find_changed(records, rebuilt(), now))
+        return records, notices
+
+    def _find_changed(self, records: Records, rebuilt: list[SessionRecord], now: datetime) -> str:
+        """Rebuild sessions whose changes are unreadable from their transcripts; the unreadable lines are kept. Returns a notice."""
+        lost = b"\n".join(self.unreadable)
+        count, found = len(self.unreadable), 0
+        for record in rebuilt:  # of several with one key the one started last comes last
+            known = records.get(record.key)
+            begun_since = known is not None and known.session != record.session and known.started < record.started
+            if known is None or (begun_since and json.dumps(record.key).encode() in lost):
+                records[record.key] = record
+                found += 1
+        name = self.keep_changes(f"{now:%Y%m%dT%H%M%S}")
+        self.fold(records)
+        changes = "1 change" if count == 1 else f"{count} changes"
+        return (
+            f"{changes} in {self.path}.changes could not be read and were kept as {name}; "
+            f"{found} sessions were rebuilt from their transcripts"
+        )
+
+    def take_edit(self, records: Records, now: datetime) -> Records:
+        """See the protocol. An edit that cannot be read is set aside."""
+        try:
+            records, touched = self.merged(records)
+            log.info("sessions.json was edited by hand: %d sessions updated", len(touched))
+        except Damaged as error:
+            name = self.set_aside(self.path, f"{now:%Y%m%dT%H%M%S}")
+            log.warning("an edit of sessions.json cannot be read and was set aside as %s (%s); nothing is lost", name, error)
+        return records
 
     def read(self) -> Records:
         """Read both files. Raises FileNotFoundError where there is neither, Damaged for a file that cannot be read."""

@@ -44,7 +44,7 @@ from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue, QueuedMessage
 from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
-from gateway.sessions.store import SessionRecord
+from gateway.sessions.sessions_file import SessionRecord
 from gateway.turns.answering import Answering
 from gateway.turns.ending import TurnEndings, marked, unasked_of
 from gateway.turns.interrupted import GivenUp, given_up, worked_on

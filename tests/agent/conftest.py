@@ -18,6 +18,7 @@ from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
 from agent.tools.toolbox import Toolbox
 from agent.transcript.transcript import Transcript
+from agent.transcript.transcript_file import TranscriptFile
 from gateway.base.clock import TickingClock
 from memory.audience import OWNER
 
@@ -53,7 +54,7 @@ class Room:
             model=self.model,
             toolbox=Toolbox(file_tools(FileToolContext(sandbox=self.workspace.sandbox))),
             workspace=self.workspace,
-            transcript=await Transcript.load(self.root / "sessions" / "s-1.jsonl", self.clock),
+            transcript=await Transcript.load(TranscriptFile(self.root / "sessions" / "s-1.jsonl"), self.clock),
             zone=ZoneInfo("Europe/Berlin"),
             clock=self.clock,
         )

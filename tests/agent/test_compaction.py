@@ -59,12 +59,12 @@ async def test_compaction_fits_shrinks_and_points_at_what_it_keeps(room: Make) -
     r = room(SUMMARY, window=12_000, settings=SMALL)
     conversation = await filled(r, turns=30)
     size = conversation.tokens()
-    on_disk = conversation.transcript.path.read_bytes()
+    on_disk = b"".join(conversation.transcript.stored.lines())
     shrunk = await compact(conversation, "t", "threshold")
     assert shrunk.summarised
     assert shrunk.before == size
     assert shrunk.after <= min(MUST_SHRINK * size, conversation.window.flush_at)
-    assert conversation.transcript.path.read_bytes().startswith(on_disk), "nothing on disk is removed"
+    assert b"".join(conversation.transcript.stored.lines()).startswith(on_disk), "nothing on disk is removed"
     assert conversation.tokens() <= conversation.window.flush_at
     again = await r.open()
     await again.prepare()
@@ -545,4 +545,4 @@ async def test_where_no_summary_fits_the_oldest_turns_are_left_out_and_that_is_t
     notes = "".join(path.read_text() for path in (r.workspace.root / "memory").glob("*.md"))
     assert all(f"box {n}." in notes + shown for n in range(25)), "what is not shown is found by search"
     assert "box 0." in notes
-    assert r.conversation.transcript.path.read_text().count('"kind":"compacted","id"') < 12, "not one by one"
+    assert b"".join(r.conversation.transcript.stored.lines()).decode().count('"kind":"compacted","id"') < 12, "not one by one"

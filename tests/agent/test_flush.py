@@ -58,7 +58,7 @@ def bodies(r: Room, kind: type) -> list[Any]:
 
 
 def lines_on_disk(r: Room, kind: str) -> int:
-    return r.conversation.transcript.path.read_text().count(f'"kind":"{kind}","id"')
+    return b"".join(r.conversation.transcript.stored.lines()).decode().count(f'"kind":"{kind}","id"')
 
 
 @given(st.integers(4000, 2_000_000), st.integers(0, 100_000), st.integers(0, 100_000), st.integers(0, 50_000))
@@ -103,7 +103,7 @@ async def test_every_cycle_is_flushed_and_not_every_other_one(room: Make) -> Non
 async def whole(r: Room) -> list[Any]:
     from agent.transcript.entries import decode
 
-    return [decode(line) for line in r.conversation.transcript.path.read_bytes().splitlines()]
+    return [decode(line) for line in b"".join(r.conversation.transcript.stored.lines()).splitlines()]
 
 
 async def test_one_huge_turn_is_flushed_on_its_way_out_of_the_window(room: Make) -> None:
@@ -443,11 +443,11 @@ async def test_a_crash_at_each_step_of_a_turn_with_flush_and_compaction_loses_no
     r.model.reply_with(obliging("- A fact."))
     for n in range(5):
         await r.say(f"message {n} " + "plain words " * 580, f"t{n}")
-    path = r.conversation.transcript.path
-    before = len(path.read_bytes().splitlines())
+    stored = r.conversation.transcript.stored
+    before = len(list(stored.lines()))
     text = "The last one: " + "plain words " * 1400
     await r.say(text, "last")
-    lines = path.read_bytes().splitlines(keepends=True)
+    lines = list(stored.lines())
     assert any(b'"kind":"compacted"' in line for line in lines[before:])
     for keep in range(before, len(lines) + 1):
         r.root = tmp_path / f"cut{keep}"

@@ -26,6 +26,7 @@ from agent.tools.files import file_tools
 from agent.tools.image_resize import resized
 from agent.tools.toolbox import Toolbox
 from agent.transcript.transcript import Transcript
+from agent.transcript.transcript_file import TranscriptFile
 from channels.errors import NotFetched
 from channels.messages import Attachment, ChatAddress, Inbound, Sender
 from gateway.base.clock import ManualClock
@@ -100,7 +101,7 @@ class Room:
             model=ScriptedModel(()),
             toolbox=Toolbox(file_tools(FileToolContext(sandbox=self.workspace.sandbox))),
             workspace=self.workspace,
-            transcript=await Transcript.load(self.root / "s.jsonl", self.clock),
+            transcript=await Transcript.load(TranscriptFile(self.root / "s.jsonl"), self.clock),
             zone=ZoneInfo("UTC"),
             clock=self.clock,
         )

@@ -28,7 +28,7 @@ from gateway.ledger.job_rows import NewJob
 from gateway.ledger.rows import NewOutbound, Unasked
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.schedules.schedule import At, Every, to_text
-from gateway.sessions.store import SessionStore
+from gateway.sessions.store import sessions_in
 from gateway.settings.quiet_hours import DailyHours, UnaskedRule
 from tests.fire.world import STATE
 
@@ -115,7 +115,7 @@ async def _add_hook(ledger: SqliteLedger, name: str, rules: HookRules, at: datet
 
 
 async def _address(root: Path) -> str:
-    store = SessionStore(root / "state/agents/main/sessions", SystemClock())
+    store = sessions_in(root / "state/agents/main/sessions", SystemClock())
     await store.load()
     return store.all()[0].address
 

@@ -15,7 +15,7 @@ from agent.transcript import history_view
 from agent.transcript.entries import Compacted, Entry, InvalidEntry, Said, Unanswered, decode
 from channels.common.repeats import MARKS
 from gateway.base.clock import SystemClock
-from gateway.sessions.store import SessionStore
+from gateway.sessions.store import sessions_in
 from tests.fire.acting import (
     call_hooks,
     each_once,
@@ -326,10 +326,10 @@ async def _former_is_kept(world: World, verdict: Verdict) -> None:
     _facts_are_noted(world, verdict)
     if len(world.farewells()) != 1:
         verdict.wrong("session memory", f"{len(world.farewells())} files about the end of one session")
-    store = SessionStore(world.root / "state/agents/main/sessions", SystemClock())
+    store = sessions_in(world.root / "state/agents/main/sessions", SystemClock())
     await store.load()
     former = store.transcript(store.all()[0].former or "none")
-    if not former.exists() or FACTS[0] not in former.read_text():
+    if not former.exists() or FACTS[0].encode() not in b"".join(former.lines()):
         verdict.wrong("former session", "/undo would not bring it back")
 
 

@@ -15,7 +15,7 @@ from gateway.base.errors import UsageError
 from gateway.cli import homebody
 from gateway.routing.chat_addresses import checked_address
 from gateway.sessions.sessions_file import SessionRecord
-from gateway.sessions.store import SessionStore
+from gateway.sessions.store import sessions_in
 from gateway.settings.root import Settings
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ SPOKEN = [
 
 
 async def speak(folder: Path) -> None:
-    store = SessionStore(folder, ManualClock(NOW))
+    store = sessions_in(folder, ManualClock(NOW))
     await store.load()
     for number, (key, address) in enumerate(SPOKEN):
         at = NOW - timedelta(hours=number)

@@ -50,6 +50,6 @@ async def test_what_a_lazy_model_does_not_note_is_found_by_search(street: Make) 
             hits = (await agent.memory.search(fact.query, audience=audience)).hits
             if not any(all(word in hit.snippet for word in fact.answer) for hit in hits):
                 lost.append(fact.said)
-        transcript = next(agent.store.folder.glob("*.jsonl")).read_text()
+        transcript = b"".join(next(stored for stored, _ in agent.store.transcripts.all()).lines()).decode()
         assert transcript.count('"kind":"compacted","id"') >= 3
         assert len(FACTS) - len(lost) >= LEAST_FOUND, lost

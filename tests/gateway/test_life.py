@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -256,7 +257,7 @@ async def test_sessions_left_long_ago_are_forgotten_and_packed_and_nothing_else(
         assert agent.store.get("agent:main:busy") is not None, "it was never left"
         s.clock.set(datetime.now(UTC) + timedelta(days=30))
         await agent.maintain()
-        assert len(list((agent.store.folder / "archive").glob("*.jsonl.gz"))) == 1
+        assert len(list((Path(agent.store.transcripts.where) / "archive").glob("*.jsonl.gz"))) == 1
         assert (await talk.ask("hello again", session="old"))["reply"] == "Heard."
 
 
@@ -291,7 +292,7 @@ async def test_a_reset_that_cannot_be_written_down_is_made_later_with_one_flush_
     s.model.reply_with(model())
     async with s.house() as (house, talk):
         first = await talk.ask("the gate code is 4711")
-        folder = house.agents["main"].store.folder
+        folder = Path(house.agents["main"].store.transcripts.where)
         aside = folder / "aside"
         (folder / "sessions.json.changes").rename(aside)
         (folder / "sessions.json.changes").mkdir()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agent.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent.transcript.entries import Entry, Opened, Said, decode, encode
+from agent.transcript.transcript_file import TranscriptFile
 from gateway.sessions.forgetting import REMOVED, Speaker, Words, own_lines, take_out, without_lines
 from memory.audience import OWNER, Audience
 from tests.gateway.test_telegram_house import ANNA, BEN, BOT, FAMILY, Home, Seen
@@ -211,8 +212,8 @@ def test_repetitions_by_the_agent_and_its_tools_go_too_and_others_words_stay(tmp
         user("mine", "“Ben” telegram:431, member"),
     )
     words = Words(BENS)
-    lines = own_lines([path], words)
-    assert take_out(path, words, lines) == 1
+    lines = own_lines([TranscriptFile(path)], words)
+    assert take_out(TranscriptFile(path), words, lines) == 1
     read = [decode(line) for line in path.read_bytes().splitlines()]
     text = path.read_text()
     assert "dentist" not in text
@@ -226,7 +227,7 @@ def test_repetitions_by_the_agent_and_its_tools_go_too_and_others_words_stay(tmp
     ]
     assert not any(isinstance(part, Thinking) for part in read[3].body.message.content)
     before = path.read_bytes()
-    assert take_out(path, words, own_lines([path], words)) == 0
+    assert take_out(TranscriptFile(path), words, own_lines([TranscriptFile(path)], words)) == 0
     assert path.read_bytes() == before
 
 
@@ -238,10 +239,10 @@ def test_words_alone_leave_the_rest_of_a_person(tmp_path: Path) -> None:
         user("text user role", "“Anna” telegram:42, owner"),
     )
     words = Words(BENS, "dentist")
-    assert take_out(path, words, own_lines([path], words)) == 1
+    assert take_out(TranscriptFile(path), words, own_lines([TranscriptFile(path)], words)) == 1
     assert b"pizza today" in path.read_bytes()
     role = Words(BENS, "user")
-    assert take_out(path, role, own_lines([path], role)) == 0
+    assert take_out(TranscriptFile(path), role, own_lines([TranscriptFile(path)], role)) == 0
     assert f"text {REMOVED} role" in path.read_text()
 
 
@@ -250,10 +251,10 @@ def test_names_of_sources_go_from_emptied_messages_too(tmp_path: Path) -> None:
     said = UserMessage(content=(Text(text="DINGO 7775"),), at=NOW, sender="“Ben” telegram:43, member", taint=sources)
     path = transcript(tmp_path / "s.jsonl", Said(message=said))
     words = Words(BENS, "DINGO 7775")
-    assert take_out(path, words, own_lines([path], words)) == 1
+    assert take_out(TranscriptFile(path), words, own_lines([TranscriptFile(path)], words)) == 1
     assert b"DINGO" not in path.read_bytes()
     assert b"guest:other" in path.read_bytes()
-    assert take_out(path, words, []) == 0
+    assert take_out(TranscriptFile(path), words, []) == 0
 
 
 def test_words_of_signs_alone_are_looked_for_as_they_are() -> None:
@@ -286,7 +287,7 @@ def test_whatever_was_said_the_transcript_stays_readable_and_others_stay(
         *(user(text, *([] if bens else ["“Anna” telegram:42, owner"])) for bens, text in said),
     )
     words = Words(BENS, phrase)
-    take_out(path, words, own_lines([path], words))
+    take_out(TranscriptFile(path), words, own_lines([TranscriptFile(path)], words))
     read = [decode(line) for line in path.read_bytes().split(b"\n")[:-1]]
     assert [one.id for one in read] == [f"t:{n}" for n in range(len(said) + 1)]
     for entry, (_, text) in zip(read[1:], said, strict=True):

@@ -21,6 +21,7 @@ from agent.tools.files import file_tools
 from agent.tools.memory_tools import MemoryGet, MemorySearch
 from agent.tools.toolbox import Toolbox
 from agent.transcript.transcript import Transcript
+from agent.transcript.transcript_file import TranscriptFile
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER, Audience
 from memory.embedding.engines.bag_of_words import BagOfWords
@@ -89,7 +90,9 @@ class Agent:
             model=ScriptedModel(()),
             toolbox=self.toolbox,
             workspace=self.workspace,
-            transcript=await Transcript.load(folder / f"{self.name}-{audience.kind}-{audience.key}.jsonl", self.clock),
+            transcript=await Transcript.load(
+                TranscriptFile(folder / f"{self.name}-{audience.kind}-{audience.key}.jsonl"), self.clock
+            ),
             zone=ZoneInfo("UTC"),
             clock=self.clock,
         )

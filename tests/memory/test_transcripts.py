@@ -9,6 +9,7 @@ import pytest
 from agent.messages import AssistantMessage, Text, UserMessage
 from agent.transcript.entries import Opened, Said
 from agent.transcript.transcript import Transcript
+from agent.transcript.transcript_file import TranscriptFile
 from gateway.agents.memory_stores import is_searched
 from gateway.base.clock import ManualClock, SystemClock
 from memory.audience import OWNER, Audience
@@ -29,7 +30,7 @@ ON = MemorySettings(
 
 async def say(folder: Path, *texts: str, key: str = "agent:main:main", name: str = "s1", readers: str = "") -> None:
     clock = ManualClock(NOW)
-    transcript = await Transcript.load(folder / f"{name}.jsonl", clock)
+    transcript = await Transcript.load(TranscriptFile(folder / f"{name}.jsonl"), clock)
     if transcript.opened is None:
         await transcript.append("t0", Opened(agent="main", session=name, key=key, audience=readers))
     for text in texts:

@@ -15,6 +15,7 @@ from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agent.models.scripted import Stall
 from agent.transcript.entries import Entry, Opened, Said, encode
+from agent.transcript.transcript_file import TranscriptFile
 from gateway.page.chat_history import read_history, search_history
 from tests.openai_api.conftest import until
 from tests.page.conftest import PageVillage
@@ -52,7 +53,7 @@ def test_the_parts_of_a_conversation_are_the_whole(
     found: list[str] = []
     before: int | None = None
     while True:
-        part = read_history(path, [], NOON, before, limit)
+        part = read_history(TranscriptFile(path), [], NOON, before, limit)
         assert len(part.items) <= limit
         found = [item["text"] for item in part.items] + found
         before = part.before
@@ -75,7 +76,7 @@ def test_what_was_said_between_two_parts_is_in_one_of_them(
     found: dict[str, str] = {}
     before: int | None = None
     while True:
-        part = read_history(path, kept, NOON, before, limit)
+        part = read_history(TranscriptFile(path), kept, NOON, before, limit)
         found |= {item["id"]: item["who"] for item in part.items}
         before = part.before
         if before is None:
@@ -87,22 +88,22 @@ def test_a_session_of_fifty_thousand_messages_is_opened_at_its_end_at_once(tmp_p
     path = tmp_path / "s.jsonl"
     written(path, [f"message {number} about blue pots" for number in range(50_000)])
     began = time.process_time()
-    part = read_history(path, [], NOON, None, 200)
+    part = read_history(TranscriptFile(path), [], NOON, None, 200)
     took = time.process_time() - began
     assert [item["text"] for item in part.items[-2:]] == ["message 49998 about blue pots", "message 49999 about blue pots"]
     assert took < 1
-    [found] = search_history(path, ["message", "17", "17123"], 10)
+    [found] = search_history(TranscriptFile(path), ["message", "17", "17123"], 10)
     assert found["text"].startswith("message 17123")
 
 
 def test_a_transcript_that_is_damaged_or_missing_hides_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    assert read_history(path, [], NOON, None, 10).items == []
+    assert read_history(TranscriptFile(path), [], NOON, None, 10).items == []
     written(path, ["a", "b"])
     path.write_bytes(path.read_bytes() + b'{"torn')
-    assert [item["text"] for item in read_history(path, [], NOON, None, 10).items] == ["a", "b"]
+    assert [item["text"] for item in read_history(TranscriptFile(path), [], NOON, None, 10).items] == ["a", "b"]
     line = {"who": "agent", "key": "x", "uid": "u", "text": "/help says", "at": "no time"}
-    assert len(read_history(path, [line], NOON, None, 10).items) == 2
+    assert len(read_history(TranscriptFile(path), [line], NOON, None, 10).items) == 2
 
 
 async def eventually(ask: Callable[[], Awaitable[Any]], good: Callable[[Any], bool]) -> None:

@@ -18,13 +18,14 @@ from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agent.models.scripted import Stall
 from agent.transcript.entries import Entry, Opened, Said, encode
+from agent.transcript.transcript_file import TranscriptFile
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
 from gateway.cli import homebody
 from gateway.sessions.conversation_search import Words, plain, search
 from gateway.sessions.past_sessions import Found, conversations
 from gateway.sessions.sessions_file import SessionRecord
-from gateway.sessions.store import SessionStore
+from gateway.sessions.store import sessions_in
 from gateway.sessions.transcript_reader import TranscriptReader
 from tests.gateway.conftest import street
 
@@ -87,8 +88,7 @@ async def test_a_conversation_is_listed_read_in_pages_and_exported(street: Calla
         assert "There is none." in page["text"]
         raw = await call(house, "sessions.export", session=MAIN, form="jsonl")
         assert raw["next"] is None
-        path = house.agents["main"].store.transcript(row["sessionId"])
-        assert raw["text"].encode() == path.read_bytes()
+        assert raw["text"].encode() == b"".join(house.agents["main"].store.transcript(row["sessionId"]).lines())
         with pytest.raises(UsageError, match="no format"):
             await call(house, "sessions.export", session=MAIN, form="exe")
         with pytest.raises(UsageError, match="no session"):
@@ -131,7 +131,7 @@ async def test_past_conversations_are_found_by_all_words_of_one_message(tmp_path
     written(folder / "s-now.jsonl", ["The door is teal", "and the roof is red"])
     written(folder / "s-left.jsonl", ["a TEAL boat", "Straße und Tür", "no boat at all"], key="agent:main:telegram:1")
     written(folder / "archive" / "s-old.jsonl.gz", ["teal again, on the door"])
-    store = SessionStore(folder, ManualClock(NOON))
+    store = sessions_in(folder, ManualClock(NOON))
     await store.put(SessionRecord(session="s-now", key=MAIN, started=NOON, spoken=NOON))
     everything = conversations({"main": store})
     assert everything[0].session == "s-now"
@@ -153,7 +153,7 @@ async def test_past_conversations_are_found_by_all_words_of_one_message(tmp_path
 async def test_a_search_that_takes_too_long_says_where_to_go_on(tmp_path: Path) -> None:
     for n in range(6):
         written(tmp_path / f"s{n}.jsonl", ["teal"])
-    everything = [Found("main", f"s{n}", tmp_path / f"s{n}.jsonl") for n in range(6)]
+    everything = [Found("main", f"s{n}", TranscriptFile(tmp_path / f"s{n}.jsonl")) for n in range(6)]
     ticks = iter(range(1000))
     seen: list[str] = []
     after = ""
@@ -169,7 +169,7 @@ async def test_a_search_that_takes_too_long_says_where_to_go_on(tmp_path: Path) 
 async def test_a_transcript_that_cannot_be_read_is_named_and_hides_nothing(tmp_path: Path) -> None:
     written(tmp_path / "good.jsonl", ["teal"])
     (tmp_path / "bad.jsonl.gz").write_bytes(gzip.compress(bytes(range(256)) * 9)[:90])
-    everything = [Found("main", "bad", tmp_path / "bad.jsonl.gz"), Found("main", "good", tmp_path / "good.jsonl")]
+    everything = [Found("main", name.split(".")[0], TranscriptFile(tmp_path / name)) for name in ("bad.jsonl.gz", "good.jsonl")]
     result = search(everything, "teal")
     assert [hits.found.session for hits in result.results] == ["good"]
     assert "bad.jsonl.gz" in result.unreadable[0]
@@ -196,20 +196,20 @@ def test_fifty_thousand_messages_are_read_in_pages(tmp_path: Path) -> None:
         for n in range(50_000):
             file.write(line(n, f"message {n}", role="user" if n % 2 else "assistant"))
     reader = TranscriptReader()
-    assert reader.count(path) == 50_001
+    assert reader.count(TranscriptFile(path)) == 50_001
     began = time.process_time()
     for offset in (0, 49_900, 25_000):
-        entries = reader.page(path, offset, 50)
+        entries = reader.page(TranscriptFile(path), offset, 50)
         assert len(entries) == 50
     assert time.process_time() - began < 0.5, "a page costs what it holds, not what the conversation holds"
-    last = reader.page(path, 50_000, 50)
+    last = reader.page(TranscriptFile(path), 50_000, 50)
     assert [entry.id for entry in last if entry] == ["t49999:0"]
     with path.open("ab") as file:
         file.write(line(50_000, "one more")[:20])
-    assert reader.count(path) == 50_001, "a line that is being written does not count yet"
+    assert reader.count(TranscriptFile(path)) == 50_001, "a line that is being written does not count yet"
     with path.open("ab") as file:
         file.write(line(50_000, "one more")[20:])
-    assert reader.count(path) == 50_002
+    assert reader.count(TranscriptFile(path)) == 50_002
 
 
 def test_a_line_that_cannot_be_read_keeps_its_place(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_line_that_cannot_be_read_keeps_its_place(tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     lines[2] = b'{"v":1,"kind":"said","id":"t1:0", broken\n'
     path.write_bytes(b"".join(lines))
-    entries = TranscriptReader().page(path, 0, 10)
+    entries = TranscriptReader().page(TranscriptFile(path), 0, 10)
     assert [entry is None for entry in entries] == [False, False, True, False]
 
 

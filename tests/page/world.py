@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
@@ -15,8 +16,6 @@ from gateway.ledger.spending import NewCall, Spent
 from gateway.sessions.sessions_file import SessionRecord
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gateway.app.gateway import Gateway
 
 MAIN = "agent:main:main"
@@ -66,10 +65,10 @@ class Past:
 async def fill(house: Gateway) -> None:
     """Give a house its past. It has an agent ``main`` and no conversation yet."""
     store, now = house.agents["main"].store, datetime.now(UTC)
-    former = Past(store.transcript("s-former"), "s-former", at=now - timedelta(days=2))
+    former = Past(Path(store.transcript("s-former").where), "s-former", at=now - timedelta(days=2))
     former.turn("Where did we put the key of the shed?", "Under the blue pot.", prompt=4200)
     former.write()
-    present = Past(store.transcript("s-now"), "s-now", at=now - timedelta(hours=5))
+    present = Past(Path(store.transcript("s-now").where), "s-now", at=now - timedelta(hours=5))
     present.turn(f"Good morning! My sister is called {EVIL}", "Good morning. I will remember that.", prompt=4100)
     first_kept = ""
     for n in range(1, 13):

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 
 from agent.transcript.entries import Opened
 from agent.transcript.transcript import Transcript
+from agent.transcript.transcript_file import TranscriptFile
 from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed
 from gateway.sessions import sessions_file as session_file
-from gateway.sessions.past_sessions import Archive
 from gateway.sessions.sessions_file import SessionRecord, all_to_json, from_json, to_json
-from gateway.sessions.store import SessionStore
+from gateway.sessions.store import StoredSessions, sessions_in
+from gateway.sessions.transcript_folder import TranscriptFolder
 from tests.full_disk import no_file_may_hold_more_than
 from tests.properties import examples
 
@@ -32,8 +33,8 @@ def record(key: str = "agent:main:main", **more: Any) -> SessionRecord:
     return SessionRecord(**({"session": f"s-{key[-4:]}", "key": key, "started": NOON, "spoken": NOON} | more))
 
 
-async def opened(folder: Path) -> SessionStore:
-    store = SessionStore(folder, ManualClock(NOON))
+async def opened(folder: Path) -> StoredSessions:
+    store = sessions_in(folder, ManualClock(NOON))
     store.notices = await store.load()
     return store
 
@@ -78,7 +79,7 @@ async def test_a_change_costs_one_line_however_many_sessions_there_are(tmp_path:
 
 
 async def test_what_changes_all_the_time_is_written_soon_and_together(tmp_path: Path) -> None:
-    store = SessionStore(tmp_path, ManualClock(NOON), soon=0.01)
+    store = sessions_in(tmp_path, ManualClock(NOON), soon=0.01)
     await store.load()
     told: list[int] = []
     store.changed = lambda one: told.append(one.turns)
@@ -101,7 +102,7 @@ async def test_what_changes_all_the_time_is_written_soon_and_together(tmp_path: 
 
 
 async def test_what_was_to_be_written_soon_is_written_when_the_house_closes(tmp_path: Path) -> None:
-    store = SessionStore(tmp_path, ManualClock(NOON), soon=60)
+    store = sessions_in(tmp_path, ManualClock(NOON), soon=60)
     await store.load()
     await store.put(record())
     store.change_soon("agent:main:main", turns=5)
@@ -202,7 +203,7 @@ async def test_a_damaged_file_is_made_good_by_its_predecessor_and_the_changes(tm
 
 
 async def test_without_both_files_sessions_are_found_by_their_transcripts(tmp_path: Path) -> None:
-    transcript = await Transcript.load(tmp_path / "s-1.jsonl", ManualClock(NOON))
+    transcript = await Transcript.load(TranscriptFile(tmp_path / "s-1.jsonl"), ManualClock(NOON))
     await transcript.append("open", Opened(agent="main", session="s-1", key="agent:main:main"), n=0)
     (tmp_path / "sessions.json").write_text("{")
     (tmp_path / "sessions.json.prev").write_text("{")
@@ -285,7 +286,7 @@ def test_a_record_reads_back_as_it_was(one: SessionRecord) -> None:
 def test_old_transcripts_are_packed_and_deleted_only_for_want_of_space(tmp_path: Path) -> None:
     import gzip
 
-    archive = Archive(tmp_path)
+    archive = TranscriptFolder(tmp_path)
     for n in range(4):
         path = tmp_path / f"s-{n}.jsonl"
         path.write_bytes(os.urandom(1000))
@@ -293,10 +294,10 @@ def test_old_transcripts_are_packed_and_deleted_only_for_want_of_space(tmp_path:
     texts = {n: (tmp_path / f"s-{n}.jsonl").read_bytes() for n in range(4)}
     assert archive.put_away({"s-3"}, datetime.fromtimestamp(1002, tz=UTC)) == 2
     assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == ["s-2.jsonl", "s-3.jsonl"]
-    assert gzip.decompress((archive.folder / "s-0.jsonl.gz").read_bytes()) == texts[0]
+    assert gzip.decompress((archive.archive / "s-0.jsonl.gz").read_bytes()) == texts[0]
     assert archive.trim(10_000) == []
     assert archive.trim(1500) == ["s-0.jsonl.gz"]
-    assert Archive(tmp_path / "nowhere").trim(1) == []
+    assert TranscriptFolder(tmp_path / "nowhere").trim(1) == []
 
 
 @pytest.mark.parametrize("room", [0, 1, 10, 60])
@@ -322,7 +323,7 @@ async def test_a_line_of_changes_that_cannot_be_read_is_told_and_its_session_fou
     await store.put(record("agent:main:a", session="s-a"))
     await store.put(record("agent:main:b", session="s-b", verbose=True))
     for key, session in (("agent:main:a", "s-a"), ("agent:main:b", "s-b")):
-        transcript = await Transcript.load(tmp_path / f"{session}.jsonl", ManualClock(NOON))
+        transcript = await Transcript.load(TranscriptFile(tmp_path / f"{session}.jsonl"), ManualClock(NOON))
         await transcript.append("open", Opened(agent="main", session=session, key=key), n=0)
     changes = tmp_path / "sessions.json.changes"
     first, second = changes.read_bytes().splitlines(keepends=True)
@@ -348,7 +349,9 @@ async def test_a_session_that_was_begun_in_a_line_that_is_gone_is_the_one_that_g
     await store.put(record("agent:main:a", session="s-old"))
     await store.put(record("agent:main:a", session="s-new", started=NOON + timedelta(hours=1)))
     for hours, session in enumerate(("s-old", "s-new")):
-        transcript = await Transcript.load(tmp_path / f"{session}.jsonl", ManualClock(NOON + timedelta(hours=hours)))
+        transcript = await Transcript.load(
+            TranscriptFile(tmp_path / f"{session}.jsonl"), ManualClock(NOON + timedelta(hours=hours))
+        )
         await transcript.append("open", Opened(agent="main", session=session, key="agent:main:a"), n=0)
     changes = tmp_path / "sessions.json.changes"
     first, second = changes.read_bytes().splitlines(keepends=True)

@@ -19,6 +19,7 @@ from agent.tools.files import file_tools
 from agent.tools.protocol import Act, Outcome
 from agent.tools.toolbox import Toolbox
 from agent.transcript.transcript import Transcript
+from agent.transcript.transcript_file import TranscriptFile
 from memory.audience import Audience
 from tests.taint.test_transcript_taint import WEB, Fetch, fetch
 
@@ -42,7 +43,7 @@ async def opened(r: Room, *tools: Any) -> SessionContext:
 
 
 async def next_session(r: Room, name: str = "s-2", **changes: Any) -> SessionContext:
-    transcript = await Transcript.load(r.root / "sessions" / f"{name}.jsonl", r.clock)
+    transcript = await Transcript.load(TranscriptFile(r.root / "sessions" / f"{name}.jsonl"), r.clock)
     conversation = replace(await r.open(), session=name, transcript=transcript, **changes)
     await conversation.prepare()
     return conversation

@@ -21,6 +21,7 @@ from agent.tools.protocol import ToolContext
 from agent.tools.toolbox import Toolbox
 from agent.tools.untrusted_files import MOST_LINES, UntrustedFiles
 from agent.tools.workspace_sandbox import WorkspaceSandbox
+from gateway.sessions.transcript_folder import TranscriptFolder
 from memory.protocol import Excerpt, Hit, SearchAnswer
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Place:
         self.restart()
 
     def restart(self) -> None:
-        self.untrusted = UntrustedFiles(self.path, self.root.parent / "sessions")
+        self.untrusted = UntrustedFiles(self.path, TranscriptFolder(self.root.parent / "sessions").of)
         self.desk = FileToolContext(sandbox=WorkspaceSandbox(self.root), untrusted=self.untrusted)
         memory: Any = self
         tools = (*file_tools(self.desk), ApplyPatch(self.desk), MemorySearch(memory, self.desk), MemoryGet(memory, self.desk))

@@ -78,8 +78,8 @@ class ChatHandlers:
         if record is None:
             found = await asyncio.to_thread(read_history, None, said, None, before, limit)
         else:
-            path = self._agent(key).store.transcript(record.session)
-            found = await asyncio.to_thread(read_history, path, said, record.started, before, limit, session=record.session)
+            stored = self._agent(key).store.transcript(record.session)
+            found = await asyncio.to_thread(read_history, stored, said, record.started, before, limit, session=record.session)
         for item in found.items:
             if name := asked_in(item):
                 item["approval"] = await self._standing(name)
@@ -92,8 +92,8 @@ class ChatHandlers:
         record = await self._record(key)
         if record is None or not wanted:
             return []
-        path = self._agent(key).store.transcript(record.session)
-        return await asyncio.to_thread(search_history, path, wanted, MOST_FOUND)
+        stored = self._agent(key).store.transcript(record.session)
+        return await asyncio.to_thread(search_history, stored, wanted, MOST_FOUND)
 
     async def say(
         self, session: str, text: str, *, key: str, files: Sequence[str] = (), recorded: bool = False

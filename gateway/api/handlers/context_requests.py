@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
 from msgspec import to_builtins
@@ -19,6 +18,7 @@ from agent.models import token_estimate
 from agent.models.token_estimate import Weight
 from agent.transcript.entries import Entry
 from agent.transcript.history_view import turn_of
+from agent.transcript.stored_transcript import StoredTranscript
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import UsageError, unknown_agent
 from gateway.routing.automation import isolated_kind
@@ -85,11 +85,11 @@ class ContextHandlers:
         async with self._reading:
             for one in filter(None, (record.session, record.former)):
                 left = wanted - sum(isinstance(point, CallPoint) for point in told)
-                path = found.store.transcript(one)
-                if left <= 0 or not await asyncio.to_thread(path.exists):
+                stored = found.store.transcript(one)
+                if left <= 0 or not await asyncio.to_thread(stored.exists):
                     continue
                 memory = conversation.transcript.entries if one == record.session else ()
-                entries = await asyncio.to_thread(self._recent, path, left, tuple(memory))
+                entries = await asyncio.to_thread(self._recent, stored, left, tuple(memory))
                 told = [*await asyncio.to_thread(self._points, conversation, entries, one, fixed, left), *told]
         window = conversation.window
         return {
@@ -114,13 +114,13 @@ class ContextHandlers:
         found, record = self._named(agent, session)
         light = isolated_kind(record.key) == "heartbeat"
         for one in filter(None, (record.session, record.former)):
-            path = found.store.transcript(one)
-            if not await asyncio.to_thread(path.exists):
+            stored = found.store.transcript(one)
+            if not await asyncio.to_thread(stored.exists):
                 continue
             conversation = await self._context(found, record, one)
             memory = tuple(conversation.transcript.entries)
             async with self._reading:
-                entries = await asyncio.to_thread(self._up_to, path, call, memory)
+                entries = await asyncio.to_thread(self._up_to, stored, call, memory)
             if entries and (rebuilt := await asyncio.to_thread(past_prompt, conversation, entries, call, light=light)):
                 return {**_head(found, record), **_prompt(rebuilt, offset, part)}
         raise UsageError(f"no call of this session has the id {call!r}", hint="`homebody context --history` lists the calls.")
@@ -155,21 +155,21 @@ class ContextHandlers:
             await conversation.prepare()
         return conversation
 
-    def _recent(self, path: Path, calls: int, memory: tuple[Entry, ...]) -> list[Entry]:
+    def _recent(self, stored: StoredTranscript, calls: int, memory: tuple[Entry, ...]) -> list[Entry]:
         """Return the entries that show the last calls, with those that are not on disk yet."""
-        total = self._reader.count(path)
-        base = self._reader.base_of(path, max(0, total - calls * _SPARE))
-        return _joined([entry for entry in self._reader.page(path, base, total - base) if entry is not None], memory)
+        total = self._reader.count(stored)
+        base = self._reader.base_of(stored, max(0, total - calls * _SPARE))
+        return _joined([entry for entry in self._reader.page(stored, base, total - base) if entry is not None], memory)
 
-    def _up_to(self, path: Path, call: str, memory: tuple[Entry, ...]) -> list[Entry]:
+    def _up_to(self, stored: StoredTranscript, call: str, memory: tuple[Entry, ...]) -> list[Entry]:
         """Return the entries that show one call, and the end of its turn; none where it is not there."""
-        number = self._reader.number_of(path, call)
+        number = self._reader.number_of(stored, call)
         if number is None:
             return list(memory) if any(entry.id == call for entry in memory) else []
-        base = self._reader.base_of(path, number)
-        entries = [entry for entry in self._reader.page(path, base, number + 1 - base) if entry is not None]
+        base = self._reader.base_of(stored, number)
+        entries = [entry for entry in self._reader.page(stored, base, number + 1 - base) if entry is not None]
         turn = turn_of(entries[-1]) if entries else ""
-        ended = self._reader.turn_end(path, number, turn)
+        ended = self._reader.turn_end(stored, number, turn)
         late = (one for one in memory if one.body.kind == "turn_ended" and turn_of(one) == turn)
         return [*entries, ended] if ended is not None else [*entries, *late]
 

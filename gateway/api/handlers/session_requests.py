@@ -13,7 +13,7 @@ from gateway.base.errors import UsageError, unknown_agent
 from gateway.sessions.conversation_search import Hits, search
 from gateway.sessions.entry_facts import TEXT_CHARS, as_json
 from gateway.sessions.past_sessions import Found, about, conversations, find, key_of, page, rows
-from gateway.sessions.store import SessionStore
+from gateway.sessions.protocol import SessionStore
 from gateway.sessions.transcript_reader import TranscriptReader
 
 MOST: Final = 200
@@ -72,9 +72,9 @@ class SessionHandlers:
         return await asyncio.to_thread(_with_trees, page) if trees else page
 
     def _page(self, found: Found, offset: int | None, limit: int) -> dict[str, Any]:
-        total = self._reader.count(found.path)
+        total = self._reader.count(found.stored)
         start = max(0, total - limit) if offset is None else max(0, min(offset, total))
-        entries = self._reader.page(found.path, start, limit)
+        entries = self._reader.page(found.stored, start, limit)
         return {
             **_named(found),
             "total": total,
@@ -100,11 +100,11 @@ class SessionHandlers:
 
             def piece() -> dict[str, Any]:
                 if form == "jsonl":
-                    lines, following = self._reader.lines(found.path, offset, PIECE)
+                    lines, following = self._reader.lines(found.stored, offset, PIECE)
                     text = "".join(f"{line.decode('utf-8', 'replace')}\n" for line in lines)
                     return {"text": text, "next": following, "day": ""}
-                total = self._reader.count(found.path)
-                entries = self._reader.page(found.path, offset, PIECE)
+                total = self._reader.count(found.stored)
+                entries = self._reader.page(found.stored, offset, PIECE)
                 last = next((one for one in reversed(entries) if one is not None), None)
                 text = "".join(f"{without_controls(block)}\n\n" for block in page(entries, zone, day))
                 following = offset + PIECE if offset + PIECE < total else None
@@ -171,7 +171,7 @@ def _named(found: Found) -> dict[str, Any]:
         "sessionKey": key_of(found),
         "sessionId": found.session,
         "left": found.record is None,
-        "about": about(found.path),
+        "about": about(found.stored),
     }
 
 

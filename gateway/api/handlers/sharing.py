@@ -23,7 +23,7 @@ from gateway.base.errors import UsageError, unknown_agent
 from gateway.mcp.serving import Given, Offer, as_facts
 from gateway.routing.router import is_owners
 from gateway.sessions.past_sessions import find
-from gateway.sessions.store import SessionStore
+from gateway.sessions.protocol import SessionStore
 from gateway.subagents.session_reading import history_text
 from memory.audience import OWNER, Audience
 
@@ -135,7 +135,7 @@ class SharedAgent(Struct, frozen=True, kw_only=True):
             return Given(f"there is no session {session[:80]!r}; sessions_list names them", is_error=True)
         said = [entry.body.message for entry in found.entries() if entry is not None and isinstance(entry.body, Said)]
         text = capped(history_text(said, before, MAX_CHARS), MAX_CHARS)
-        sources = UntrustedFiles(sessions=self.store.folder).of_session(found.path.name)
+        sources = UntrustedFiles(sessions=self.store.transcript).of_session(found.session)
         if found.record is None or not is_owners(found.record.key):  # of an ended session it is not known who spoke
             sources = (source("session", found.session),)
         return Given(fenced(text, sources, random_mark) if sources else text, untrusted=sources)

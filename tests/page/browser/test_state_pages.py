@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,6 @@ from tests.page.world import EVIL, MAIN, fill
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
     from tests.page.browser.kit import BrowserTab
 
@@ -213,7 +213,7 @@ def long_conversation(path: Path) -> None:
 async def test_a_conversation_of_fifty_thousand_messages_is_read_by_paging(village: PageVillage, visit: Visit) -> None:
     async with village.page() as served:
         await fill(served.house)
-        await asyncio.to_thread(long_conversation, served.house.agents["main"].store.transcript("s-long"))
+        await asyncio.to_thread(long_conversation, Path(served.house.agents["main"].store.transcript("s-long").where))
         tab = await visit(served)
         await tab.go("sessions/s-long")
         await tab.page.get_by_text("message number 49999", exact=True).wait_for()

@@ -1,0 +1,84 @@
+"""The transcripts of one agent in a folder, with an archive of compressed ones below it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from agent.transcript.stored_transcript import StoredTranscript, TranscriptStat
+from agent.transcript.transcript_file import SUFFIX, TranscriptFile
+
+
+class TranscriptFolder:
+    """Implements ``TranscriptStore``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.archive = folder / "archive"
+
+    @property
+    def where(self) -> str:
+        """See the protocol."""
+        return str(self.folder)
+
+    def of(self, session: str) -> TranscriptFile:
+        """See the protocol."""
+        return TranscriptFile(self.folder / f"{session}{SUFFIX}")
+
+    def all(self) -> list[tuple[StoredTranscript, TranscriptStat]]:
+        """See the protocol."""
+        found: list[tuple[StoredTranscript, TranscriptStat]] = []
+        for path in self._paths():
+            with suppress(FileNotFoundError):  # it was put away meanwhile
+                one = TranscriptFile(path)
+                found.append((one, one.stat()))
+        return found
+
+    def put_away(self, needed: Collection[str], before: datetime) -> int:
+        """See the protocol."""
+        count = 0
+        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+            if path.stem not in needed and path.stat().st_mtime < before.timestamp():
+                self._put_away(path)
+                count += 1
+        return count
+
+    def trim(self, most_bytes: int) -> list[str]:
+        """See the protocol."""
+        if not self.archive.is_dir():
+            return []
+        kept = sorted(((path.stat(), path) for path in self.archive.glob(f"*{SUFFIX}.gz")), key=lambda found: found[0].st_mtime)
+        size = sum(found.st_size for found, _ in kept)
+        gone = []
+        for found, path in kept:
+            if size <= most_bytes:
+                break
+            path.unlink()
+            size -= found.st_size
+            gone.append(path.name)
+        return gone
+
+    def _paths(self) -> Iterator[Path]:
+        yield from self.folder.glob(f"*{SUFFIX}")
+        yield from self.archive.glob(f"*{SUFFIX}.gz")
+
+    def _put_away(self, path: Path) -> None:
+        """Copy durably, then remove: a crash in between leaves both, and the next run repeats the copy."""
+        self.archive.mkdir(mode=0o700, exist_ok=True)
+        times = path.stat()
+        target = self.archive / f"{path.name}.gz"
+        fresh = target.with_name(f".{target.name}.tmp")
+        with path.open("rb") as source, fresh.open("wb") as raw:
+            fresh.chmod(0o600)
+            with gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) as packed:
+                shutil.copyfileobj(source, packed)
+            raw.flush()
+            os.fsync(raw.fileno())
+        os.utime(fresh, ns=(times.st_atime_ns, times.st_mtime_ns))
+        fresh.replace(target)
+        path.unlink()

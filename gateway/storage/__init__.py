@@ -1,0 +1,1 @@
+"""Where the state is kept: the ledger, sessions and transcripts, in files or in PostgreSQL."""
