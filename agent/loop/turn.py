@@ -103,6 +103,7 @@ class Turn:
     """One turn of a session. ``background``: no person started the turn, so it never flushes.
 
     ``begun``: its messages are in the transcript, and stay in the history however the turn ends.
+    ``answered``: the result of a turn whose answer is in the transcript. Whatever ends the turn from then on, the answer counts as said.
     ``speaker`` may send answers while they are written.
     """
 
@@ -115,6 +116,7 @@ class Turn:
     speaker: AnswerStream = field(default_factory=AnswerStream)
     background: bool = False
     begun: bool = field(default=False, init=False)
+    answered: TurnResult | None = field(default=None, init=False)
     _tools: ToolRunner = field(init=False)
     _headroom: ContextBudget = field(init=False)
     _asked: bool = False
@@ -266,6 +268,7 @@ class Turn:
         setting = f"agents.defaults.{section}.timeoutSeconds"
         reply, outcome = _reply(ending, self.context.settings.limits.timeout_seconds, setting, stuck=self._tools.stuck)
         result = self._result(ending, outcome, reply, seconds)
+        self.answered = result if ending.outcome == "answered" else None
         facts = {
             "seconds": round(seconds, 3),
             "context": result.context,

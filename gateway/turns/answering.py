@@ -93,7 +93,7 @@ class Answering:
                 async with showing.shown():
                     result = await self._run(context, showing, blocks, gate)
             except asyncio.CancelledError:
-                await run_despite_cancel(self._endings.cancelled(ticket, context))
+                await run_despite_cancel(self._cancelled(ticket, context, blocks))
                 raise
             except errors.StorageFailed:
                 raise  # the turn continues from its transcript once the ledger can be written (gateway.turns.storage_retry)
@@ -109,6 +109,14 @@ class Answering:
                 await finish_despite_cancel(self._endings.failed(context, blocks))
             else:  # what stops it from now on comes too late: the reply is queued
                 await finish_despite_cancel(self._endings.finished(context, blocks, result, gate.questions))
+
+    async def _cancelled(self, ticket: Ticket[Any], context: TurnContext, blocks: Blocks) -> None:
+        """End a turn that was cancelled. An answer that is in the transcript is sent, as the model is shown it from now on."""
+        result = context.running.turn.answered if context.running.turn is not None else None
+        if result is not None and ticket.ending in {"stop", "interrupt"}:
+            await self._endings.finished(context, blocks, result, ())
+        else:
+            await self._endings.cancelled(ticket, context)
 
     def _shown(self, context: TurnContext) -> tuple[Channel, Blocks, ProgressDisplay]:
         """Return the channel on which the turn is shown, what sends parts of its answer, and what shows its progress."""

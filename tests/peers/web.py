@@ -7,7 +7,7 @@ import contextlib
 import functools
 import ssl
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import httpcore2
 
@@ -45,8 +45,13 @@ class WebPeer:
     left: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a client has closed a connection before its answer was complete."""
     port: int = 0
+    serving: set[asyncio.Task[Any]] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.serving.add(task)
+        task.add_done_callback(self.serving.discard)
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             method, target, _ = head[0].split(" ")
@@ -83,6 +88,9 @@ async def web_peer(answers: Mapping[str, Answer] | None = None, tls: ssl.SSLCont
         yield peer
     finally:
         server.close()
+        for task in list(peer.serving):  # those whose answer hangs
+            task.cancel()
+        await asyncio.gather(*list(peer.serving), return_exceptions=True)
 
 
 def network_of(

@@ -205,5 +205,19 @@ async def test_without_text_the_answer_is_the_recording_unless_it_fails(parlour:
         assert await parlour.says(2) == ["", "re: two"]
 
 
+async def test_stop_while_an_answer_is_spoken_leaves_its_text(parlour: Parlour) -> None:
+    """The answer is in the transcript by then, so the model believes that it was said."""
+    parlour.speech.moods = ["hang"]
+    async with parlour.lived_in(more=speaking(parlour, auto="always")):
+        await parlour.peer.say(ANNA, "one")
+        await parlour.speech.hanging.wait()
+        await parlour.peer.say(ANNA, "/stop")
+        said = await parlour.says(2)
+        assert "re: one" in said
+        await parlour.peer.say(ANNA, "two")
+        assert [one for one in await parlour.says(4) if one.startswith("re: ")] == ["re: one", "re: two"]
+    assert len(voices(parlour)) == 1
+
+
 def test_recordings_of_the_tests_are_what_they_say() -> None:
     assert wav(1).startswith(b"RIFF")
