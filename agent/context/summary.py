@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from agent.context.background_call import call_in_background
 from agent.context.context_report import added
 from agent.context.cut_points import Cut, message_of
-from agent.context.must_keep import kept_lines
 from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, Message, Text, ToolMessage, Usage, UserMessage
 from agent.models import token_estimate
@@ -87,6 +86,8 @@ async def summarise(context: SessionContext, cut: Cut, focus: str, most: int) ->
 
 def _completed(context: SessionContext, cut: Cut, text: str, most: int) -> str:
     """Put back what the summary lost and no note holds, word for word."""
+    from agent.context.must_keep import kept_lines  # its patterns take 6 ms to compile
+
     dropped = [message_of(entry) for entry in cut.dropped]
     days = {context.day_of(message) for message in dropped if isinstance(message, UserMessage)}
     room = min(max(0, most - token_estimate.estimate(text)), int(context.window.size * _KEPT_SHARE)) * 4

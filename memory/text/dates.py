@@ -6,11 +6,14 @@ import re
 from calendar import day_name, month_name, monthrange
 from collections.abc import Sequence
 from datetime import date
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from memory.text.folding import without_accents
-from memory.text.relative_days import Counted, counted
+
+if TYPE_CHECKING:
+    from memory.text.relative_days import Counted
 
 _NAMES = (
     "january jan januar janvier enero gennaio",
@@ -76,6 +79,8 @@ def header(day: date | None, heading: str) -> str:
 
 def spans(question: str, *, today: date) -> list[Span]:
     """Return the days in a query, absolute or relative to ``today``. Dates without a year are in the past."""
+    from memory.text.relative_days import counted  # 37 patterns, which only a query needs
+
     relative = counted(question, today)
     found = _absolute(_without(question, relative), today)
     found += [Span(one.first, one.last) for one in relative]
@@ -87,6 +92,8 @@ def spelt_out(question: str, *, today: date) -> str:
 
     Phrases for several days are removed: their words ("last", "week") are in many notes. Seasons stay, by their names.
     """
+    from memory.text.relative_days import counted
+
     pieces, end = [], 0
     for one in counted(question, today):
         if one.by_name:
