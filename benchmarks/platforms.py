@@ -154,13 +154,14 @@ class Email:
     async def __aenter__(self):
         from channels.email.channel import EmailChannel
         from channels.email.settings import EmailSettings
-        from tests.fire.mailbox import WatchedMail
+        from tests.fire.mailbox import WatchedMail, dovecot
         from tests.fire.platforms import nobody
 
         self.peer = await WatchedMail().__aenter__()
         self.peer.watcher = nobody
         people = {"dmPolicy": "open", "allowFrom": ["*"], "mostPerMinute": 10_000}
         self.given = {**self.peer.settings(), **people}
+        self.given["imap"]["port"] = dovecot().port
         self.channel = EmailChannel(EmailSettings.model_validate(self.given), "default", clock=SystemClock())
         return self
 

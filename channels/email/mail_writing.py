@@ -6,12 +6,11 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from email.message import EmailMessage
-from email.policy import SMTP
 from email.utils import format_datetime, formataddr, parseaddr
 from typing import TYPE_CHECKING, Final
 
 from channels.common.control_characters import visible
-from channels.common.mail.header_text import literal, serialised
+from channels.common.mail.header_text import POLICY, literal, serialised
 from channels.common.mail.mail_headers import reply_subject
 from channels.common.markdown import styled
 from channels.common.styled_text import plain
@@ -20,8 +19,6 @@ from channels.errors import NotSent
 if TYPE_CHECKING:
     from channels.email.threads import Answered
 
-_POLICY: Final = SMTP.clone(cte_type="7bit", max_line_length=78)
-"""Nothing but ASCII on the wire: every server takes that."""
 _LONGEST_SUBJECT: Final = 70
 _MOST_REFERENCES: Final = 20
 _STYLE: Final = "font-family: sans-serif; font-size: 15px; line-height: 1.45"
@@ -48,7 +45,7 @@ def written(outgoing: OutgoingMail) -> bytes:
     Raises:
         NotSent: it holds what no mail can hold.
     """
-    mail = EmailMessage(policy=_POLICY)
+    mail = EmailMessage(policy=POLICY)
     try:
         mail["From"] = formataddr(parseaddr(outgoing.sender))
         mail["To"] = outgoing.to

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from channels.common.event_guard import EventGuard
 from channels.common.mail.explanations import LoginRefused, explained, is_of_mail
-from channels.common.mail.stored_mail import StoredMail, read_mail, summary_of
+from channels.common.mail.stored_mail import StoredMail, read_mails, summary_of
 from channels.email import loop_guard
 from channels.email.inbound import Converter, Place
 from channels.email.settings import UNVERIFIED
@@ -170,7 +170,7 @@ class Receiver:
             position = former
             uids = await self._working(lambda: connection.newer(former.next_uid))
         for start in range(0, len(uids), AT_ONCE):
-            mails = await self._working(lambda: self._read(connection, uids[start : start + AT_ONCE]))  # noqa: B023 - awaited here
+            mails = await self._working(lambda: read_mails(connection, uids[start : start + AT_ONCE], ()))  # noqa: B023 - awaited here
             position = _behind(position, uids[start : start + AT_ONCE][-1], mails)
             found = [await self._message(mail, Place(selected.validity, mail.summary.uid)) for mail in mails]
             messages = [one for one in found if one is not None]
@@ -199,19 +199,10 @@ class Receiver:
         uids = sorted(one.uid for one in found if one.arrived is not None and one.arrived >= seen)
         return Position(selected.validity, min([*uids, next_uid]), seen), uids
 
-    def _read(self, connection: ImapConnection, uids: Sequence[int]) -> list[StoredMail]:
-        found = []
-        for uid in uids:
-            connection.begin()
-            with contextlib.suppress(MailProblem):  # it was deleted meanwhile
-                found.append(read_mail(connection, uid, ()))
-        return found
-
     def _mark_read(self, connection: ImapConnection, mails: Sequence[StoredMail]) -> None:
         connection.begin()
-        for mail in mails:
-            if mail.summary.unread:
-                connection.flag(mail.summary.uid, "\\Seen", on=True)
+        if unread := [mail.summary.uid for mail in mails if mail.summary.unread]:
+            connection.flag_all(unread, "\\Seen", on=True)
 
     async def _message(self, mail: StoredMail, place: Place) -> Inbound | None:
         """Return the message that a mail is; None for one that is not answered."""

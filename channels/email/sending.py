@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from channels.common.mail.explanations import is_of_mail
 from channels.common.mail.mail_headers import headers_of
 from channels.common.mail.smtp import InDoubt, NotTaken, Submission, connected, hand_over
+from channels.common.mail.smtp_connections import SmtpConnections
 from channels.common.mail.stored_mail import attachment
 from channels.common.repeats import mark
 from channels.email.mail_writing import OutgoingMail, written
 from channels.email.receiving import problem_of
+from channels.email.sent_copies import SentCopies
 from channels.email.settings import UNVERIFIED
 from channels.email.threads import Answered, Latest, latest_in, message_id_of
 from channels.errors import ChannelError, MailProblem, NotFetched, NotSent, Uncertain
-from channels.messages import Cursor, Sent
+from channels.messages import Sent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,13 +32,10 @@ if TYPE_CHECKING:
     from channels.messages import ChatAddress, Outbound
     from channels.protocol import Clock, InboundSink
 
-COPIES: Final = "copies"
-"""The cursor that says who keeps copies of sent mail: ``server`` or ``none``."""
-LOOKS: Final = (0.0, 2.0, 4.0)
-"""Seconds before each look whether the server filed a mail itself."""
-CLOSING_SECONDS: Final = 5.0
 RETRY_AFTER: Final = 60.0
 _NEWEST: Final = 100
+_QUICK: Final = 2000
+"""Characters that take less time than a thread does."""
 _HEADERS: Final = "(UID BODY.PEEK[HEADER.FIELDS (FROM SUBJECT MESSAGE-ID REFERENCES IN-REPLY-TO)]<0.16384>)"
 _OURS_TO_MEND: Final = frozenset({530, 534, 535, 538})
 """SMTP's answers about the login, which say nothing of the mail."""
@@ -64,29 +63,24 @@ class Sender:
         self._clock = clock
         self._log = log
         self._latest = latest
-        self._sink: InboundSink | None = None
-        self._server_files = True if settings.save_sent == "never" else False if settings.save_sent == "always" else None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._copies = SentCopies(
+            settings.save_sent, self.with_mailbox, section=names.settings, account=account, clock=clock, log=log
+        )
+        self._connections = SmtpConnections(lambda: connected(names, mailbox, mailbox.smtp))
 
     @property
     def looks_up(self) -> bool:
         """Whether the server keeps a copy of each mail that it sends, so that one in doubt can be looked for."""
-        return self._server_files is True
+        return self._copies.by_server
 
     async def begin(self, sink: InboundSink) -> None:
         """Read what was learnt of the server."""
-        self._sink = sink
-        if self._settings.save_sent == "auto":
-            said = await sink.cursor(COPIES)
-            self._server_files = {"server": True, "none": False}.get(said or "")
+        await self._copies.begin(sink)
 
     async def close(self) -> None:
-        """End what goes on beside. Copies that are being filed have a moment."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=CLOSING_SECONDS)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """End connections and what goes on beside."""
+        self._connections.close()
+        await self._copies.close()
 
     async def send(self, outbound: Outbound) -> Sent:
         """Send one mail. Raises NotSent or Uncertain."""
@@ -95,9 +89,9 @@ class Sender:
         if place.kind != "direct" or "@" not in recipient or any(char.isspace() or char in "<>,;" for char in recipient):
             raise NotSent(f"{place.id[:80]!r} is no address that a mail can go to", permanent=True)
         message_id = message_id_of(outbound.key, self._account, place.thread, self._settings.address)
-        if outbound.uncertain and self.looks_up and await self._was_sent(message_id):
+        if outbound.uncertain and self.looks_up and await self._copies.hold(message_id):
             return Sent(platform_id=message_id)
-        content = await asyncio.to_thread(_content, outbound)
+        content = await asyncio.to_thread(_content, outbound) if outbound.enclosure is not None else None
         doubt = "" if self.looks_up else mark(outbound)
         outgoing = OutgoingMail(
             sender=self._settings.sender,
@@ -108,14 +102,15 @@ class Sender:
             answers=await self._answered(place, recipient) if outbound.turn != "" or place.thread is not None else None,
             file=content,
         )
-        mail = await asyncio.to_thread(written, outgoing)
+        quick = content is None and len(outgoing.text) < _QUICK
+        mail = written(outgoing) if quick else await asyncio.to_thread(written, outgoing)
         await self._hand_over(Submission(self._names, self._mailbox, self._settings.address, (recipient,), mail))
-        self._file_later(message_id, mail)
+        self._copies.file_later(message_id, mail)
         return Sent(platform_id=message_id)
 
     async def _hand_over(self, submission: Submission) -> None:
         try:
-            await hand_over(submission, waits=(), sleep=self._clock.sleep)
+            await hand_over(submission, waits=(), sleep=self._clock.sleep, connections=self._connections)
         except NotTaken as error:
             what, hint = str(error.told), error.told.hint
             permanent = error.code >= 500 and error.code not in _OURS_TO_MEND  # noqa: PLR2004 - SMTP's codes for good
@@ -195,50 +190,6 @@ class Sender:
         uids = connection.search(selected, Criteria(b"FROM " + quoted(recipient)), _NEWEST).uids
         raw = [one.get("BODY[]") for one in connection.fetch(uids, _HEADERS)]
         return latest_in((headers_of(one) for one in raw if isinstance(one, bytes)), recipient, thread, self._settings.address)
-
-    async def _was_sent(self, message_id: str) -> bool:
-        """Return whether the server kept a copy of a mail. Raises Uncertain while it cannot be asked."""
-        for wait in LOOKS:
-            await self._clock.sleep(wait)
-            try:
-                if await self.with_mailbox(lambda connection: self._holds(connection, message_id)):
-                    return True
-            except ChannelError as error:
-                raise Uncertain(f"nobody knows yet whether the mail was sent: {error}", hint=error.hint) from error
-        return False
-
-    def _holds(self, connection: ImapConnection, message_id: str) -> bool:
-        folder = connection.folder_for("sent")
-        if folder is None:
-            raise MailProblem(
-                "the mailbox has no folder of sent mail", hint=f"homebody config set {self._names.settings}.folders.sent FOLDER"
-            )
-        connection.select(folder)
-        return bool(connection.with_message_id(message_id))
-
-    def _file_later(self, message_id: str, mail: bytes) -> None:
-        if self._server_files is True:
-            return
-        task = asyncio.ensure_future(self._file(message_id, mail))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _file(self, message_id: str, mail: bytes) -> None:
-        """See whether the server keeps copies, and file one where it does not. Its failure costs a copy, no mail."""
-        try:
-            if self._server_files is None:
-                self._server_files = await self._was_sent(message_id)
-                if self._sink is not None:
-                    await self._sink.accept([], Cursor(name=COPIES, value="server" if self._server_files else "none"))
-            if not self._server_files:
-                await self.with_mailbox(lambda connection: self._append(connection, mail))
-        except ChannelError as error:
-            self._log.info("a copy of a sent mail was not filed", error=str(error), account=self._account)
-
-    def _append(self, connection: ImapConnection, mail: bytes) -> None:
-        folder = connection.folder_for("sent")
-        if folder is not None:
-            connection.append(folder, mail, "\\Seen", self._clock.now())
 
 
 def _content(outbound: Outbound) -> tuple[str, str, bytes] | None:

@@ -8,19 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from email.message import EmailMessage
-from email.policy import SMTP
 from email.utils import format_datetime, formataddr, parseaddr
 from typing import Final
 
 from agent.errors import MailRefused
-from channels.common.mail.header_text import literal, serialised
+from channels.common.mail.header_text import POLICY, literal, serialised
 from channels.common.mail.mail_addresses import Address, header_of
 from gateway.mail.addresses import valid
 from gateway.media.file_types import format_size, media_type, safe_name
 
 MOST_FILES: Final = 20
-_POLICY: Final = SMTP.clone(cte_type="7bit", max_line_length=78)
-"""Nothing but ASCII on the wire: every server takes that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ def written(letter: Letter, at: datetime) -> bytes:
     Raises:
         MailRefused: it holds what no mail can hold.
     """
-    mail = EmailMessage(policy=_POLICY)
+    mail = EmailMessage(policy=POLICY)
     sender = sender_of(letter.sender)
     try:
         mail["From"] = formataddr((sender.name, sender.address))

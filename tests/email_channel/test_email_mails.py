@@ -306,6 +306,31 @@ async def test_a_copy_is_filed_where_the_server_keeps_none_and_it_is_learnt_once
             assert len(stored) == len(set(stored)) >= 1
 
 
+async def test_answers_that_follow_each_other_need_one_login_and_one_that_the_server_ended_is_made_anew(
+    dovecot: Dovecot,
+) -> None:
+    async with opened(dovecot) as (stage, run):
+        place = await run.place(stage)
+        for number in range(3):
+            await run.send(place, f"answer {number}", f"key-{number}")
+        assert len(stage.peer.logins) == 1
+        await stage.go_away()
+        await stage.come_back()
+        await run.send(place, "answer 3", "key-3")
+        await asyncio.gather(*(run.send(place, f"answer {number}", f"key-{number}") for number in range(4, 40)))
+        assert sorted(stage.heard()) == sorted(f"answer {number}" for number in range(40))
+        assert len(stage.peer.logins) <= 6, "four at one time are enough, and the first two were ended"
+
+
+async def test_what_a_kept_connection_refuses_is_tried_on_a_new_one(dovecot: Dovecot) -> None:
+    async with opened(dovecot) as (stage, run):
+        place = await run.place(stage)
+        await run.send(place, "one", "key-1")
+        stage.peer.mood = "enough"
+        await run.send(place, "two", "key-2")
+        assert (stage.heard(), len(stage.peer.logins)) == (["one", "two"], 2)
+
+
 def test_an_unverified_sender_cannot_be_let_in_by_the_settings() -> None:
     with pytest.raises(ValueError, match="cannot be let in"):
         EmailSettings.model_validate({"allowFrom": [f"unverified:{ANNA}"]})

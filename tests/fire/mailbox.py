@@ -79,6 +79,8 @@ class WatchedMail(Peer):
         self._said = 0
         self._moved_at = -_PATIENCE
         self._changed = asyncio.Event()
+        self._texts: dict[str, list[str]] = {}
+        self._read = 0
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(lambda: dovecot().maildir(self.user))
@@ -228,12 +230,18 @@ class WatchedMail(Peer):
         raise NotImplementedError("a mail cannot be changed")
 
     def shown(self, recipient: str = MAIL_OWNER) -> list[str]:
-        found = []
-        for mail in (mail for people, mail in list(self.taken) if recipient in people):
-            read = email.message_from_bytes(mail, policy=email.policy.default)
-            body = read.get_body(("plain",)) if isinstance(read, EmailMessage) else None
-            found.append(str(body.get_content()).replace("\r\n", "\n").rstrip("\n") if body is not None else "")
-        return found
+        for people, mail in self.taken[self._read :]:
+            text = _text_of(mail)
+            for one in people:
+                self._texts.setdefault(one, []).append(text)
+            self._read += 1
+        return list(self._texts.get(recipient, ()))
+
+
+def _text_of(mail: bytes) -> str:
+    read = email.message_from_bytes(mail, policy=email.policy.default)
+    body = read.get_body(("plain",)) if isinstance(read, EmailMessage) else None
+    return str(body.get_content()).replace("\r\n", "\n").rstrip("\n") if body is not None else ""
 
 
 class ForgetfulMail(WatchedMail):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class Peer:
     """``mood``: "" takes mail; "refuse", "later", "refuse one", "drop after" and "drop before" do what they say, with "once" behind
-    them a single time.
+    them a single time; "enough" refuses the next mail of whatever connection.
 
     ``files`` is called with each mail that was taken, as a server does that keeps copies of what it sends.
     """
@@ -32,6 +32,9 @@ class Peer:
     async def handle_RCPT(  # noqa: N802 -- aiosmtpd calls it
         self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
     ) -> str:
+        if self.mood == "enough":
+            self.mood = ""
+            return "452 too many mails for one connection"
         if self.mood == "refuse one" and address.startswith("b"):
             return "550 no such person"
         envelope.rcpt_tos.append(address)

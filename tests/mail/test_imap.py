@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from channels.common.mail.imap_connection import ImapConnection
-from channels.common.mail.stored_mail import attachment, read_mail, summary_of
+from channels.common.mail.stored_mail import SMALL, attachment, read_mail, read_mails, summary_of
 from channels.errors import MailProblem
 from gateway.mail.refusals import refused
 from gateway.mail.search_query import criteria_of
@@ -198,3 +198,20 @@ def test_an_attachment_of_50_mb_is_saved_whole(connection: ImapConnection, deliv
     assert attachment(connection, uid, part, 60_000_000) == data
     with pytest.raises(MailProblem, match="at most 25,000,000 are saved"):
         attachment(connection, uid, part, 25_000_000)
+
+
+def test_mails_are_read_together_as_each_alone(connection: ImapConnection, deliver: Deliver) -> None:
+    both = b"Subject: b\r\nContent-Type: multipart/alternative; boundary=a\r\n\r\n"
+    both += b"--a\r\n\r\nplain\r\n--a\r\nContent-Type: text/html\r\n\r\n<p>x\r\n--a--\r\n"
+    odd = (b"", b"Content-Type: multipart/mixed; boundary=\r\n\r\n--\r\nx", both, b"Subject: 7\r\n\r\n7", b"\0\xff\xfe" * 50)
+    for mail in (*odd, letter("long\n" * SMALL), letter("short"), *odd):
+        deliver(mail)
+    selected = connection.select("INBOX")
+    uids = connection.newer(1)
+    assert len(uids) == selected.count == 12
+    together = read_mails(connection, [uids[0], 999, *uids[1:]], ())
+    assert together == [read_mail(connection, uid, ()) for uid in uids]
+    assert [mail.texts[0].data.strip() for mail in together if mail.summary.headers.subject in {"b", "7"}] == [
+        b"plain",
+        b"7",
+    ] * 2

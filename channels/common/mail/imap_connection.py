@@ -19,7 +19,7 @@ from imap_tools.utils import encode_folder
 from channels.common.mail.bounded_imap import OPERATION_BYTES, BoundedIMAP
 from channels.common.mail.explanations import LoginRefused
 from channels.common.mail.imap_criteria import Criteria, imap_date, quoted
-from channels.common.mail.imap_values import NotReadable, Value, check_of, fetched
+from channels.common.mail.imap_values import NotReadable, Value, body_of, check_of, fetched, uid_of
 from channels.common.mail.login import MailLogin
 from channels.errors import MailProblem
 
@@ -276,7 +276,7 @@ class ImapConnection:
             found = fetched(data)
         except NotReadable:
             found = self.summaries(self._uids(f"{max(1, top - count + 1)}:{top}".encode()))
-        return sorted((one for one in found if isinstance(one.get("UID"), int)), key=lambda one: -_uid(one))
+        return sorted((one for one in found if isinstance(one.get("UID"), int)), key=lambda one: -uid_of(one))
 
     def fetch(self, uids: Sequence[int], items: str) -> list[dict[str, Value]]:
         """Return items of mails, in the order of ``uids``. One that cannot be read spoils no other."""
@@ -284,7 +284,7 @@ class ImapConnection:
             return []
         data = self._done("FETCH", self.client.uid("FETCH", ",".join(map(str, uids)), items))
         try:
-            found = {_uid(one): one for one in fetched(data) if isinstance(one.get("UID"), int)}
+            found = {uid_of(one): one for one in fetched(data) if isinstance(one.get("UID"), int)}
         except NotReadable:
             if len(uids) == 1:  # what its sender made of its structure must not hide a mail
                 return self.fetch(uids, items.replace(_STRUCTURE, "")) if _STRUCTURE in items else []
@@ -298,8 +298,7 @@ class ImapConnection:
             size = min(CHUNK, most - place)
             self.client.allow(self._account.timeout_seconds, OPERATION_BYTES)
             found = self.fetch([uid], f"(UID BODY.PEEK[{section}]<{place}.{size}>)")
-            body = found[0].get("BODY[]") if found else None
-            data = body if isinstance(body, bytes) else str(body).encode() if isinstance(body, int) else b""
+            data = body_of(found[0]) if found else b""
             if data:
                 yield data
             place += len(data)
@@ -319,7 +318,12 @@ class ImapConnection:
 
     def flag(self, uid: int, flag: str, *, on: bool) -> None:
         """Set or clear a flag of a mail of the open folder. Nothing is expunged."""
-        self._done("STORE", self.client.uid("STORE", str(uid), f"{'+' if on else '-'}FLAGS.SILENT", f"({flag})"))
+        self.flag_all([uid], flag, on=on)
+
+    def flag_all(self, uids: Sequence[int], flag: str, *, on: bool) -> None:
+        """Set or clear a flag of several mails."""
+        numbers = ",".join(map(str, uids))
+        self._done("STORE", self.client.uid("STORE", numbers, f"{'+' if on else '-'}FLAGS.SILENT", f"({flag})"))
 
     def append(self, folder: str, message: bytes, flag: str, at: datetime) -> None:
         """Store a mail in a folder."""
@@ -344,11 +348,6 @@ class ImapConnection:
         """End that."""
         self.begin(min(20.0, self._account.timeout_seconds))
         self._box.idle.stop()  # type: ignore[no-untyped-call]
-
-
-def _uid(found: dict[str, Value]) -> int:
-    value = found.get("UID")
-    return value if isinstance(value, int) else 0
 
 
 def _use(flags: Sequence[str]) -> Use:

@@ -105,6 +105,18 @@ def fetched(pieces: Sequence[Piece]) -> list[dict[str, Value]]:
     return found
 
 
+def uid_of(items: dict[str, Value]) -> int:
+    """Return the number of a message; 0 where the server did not say it."""
+    value = items.get("UID")
+    return value if isinstance(value, int) else 0
+
+
+def body_of(items: dict[str, Value]) -> bytes:
+    """Return the content that was asked for."""
+    body = items.get("BODY[]")
+    return body if isinstance(body, bytes) else str(body).encode() if isinstance(body, int) else b""
+
+
 def check_of(validity: int) -> str:
     """Return four characters that stand for a folder's UIDVALIDITY."""
     return base64.b32encode(hashlib.blake2b(str(validity).encode(), digest_size=5).digest()).decode().lower()[:4]

@@ -14,6 +14,7 @@ from channels.common.mail.bounded_imap import tls_context
 from channels.common.mail.explanations import LoginRefused, explained
 from channels.common.mail.login import MailboxNames, MailLogin
 from channels.common.mail.server_settings import DEFAULT_PORTS, MailServer
+from channels.common.mail.smtp_connections import Lent, SmtpConnections
 from channels.errors import MailProblem
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 WAITS: Final = (2.0, 5.0)
 _CHUNK: Final = 65_536
+_QUICK: Final = 16_384
+"""Bytes that take less time than a thread does."""
 _START: Final = 354
 _DONE: Final = 250
 _TEMPORARY: Final = 400
@@ -32,13 +35,17 @@ _LINE_END: Final = re.compile(rb"\r?\n|\r")
 
 
 class NotTaken(Exception):
-    """The mail was certainly not sent. ``again``: the same may work a little later. ``code``: the server's answer, 0 where it gave none."""
+    """The mail was certainly not sent. ``again``: the same may work a little later. ``code``: the server's answer, 0 where it gave none.
 
-    def __init__(self, told: MailProblem, *, again: bool = False, code: int = 0) -> None:
+    ``early``: it was refused before the server had all of it.
+    """
+
+    def __init__(self, told: MailProblem, *, again: bool = False, code: int = 0, early: bool = False) -> None:
         super().__init__(str(told))
         self.told = told
         self.again = again
         self.code = code
+        self.early = early
 
 
 class InDoubt(Exception):
@@ -67,11 +74,13 @@ async def hand_over(
     written: Callable[[], None] = lambda: None,
     waits: Sequence[float] = WAITS,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    connections: SmtpConnections | None = None,
 ) -> None:
     """Send a mail to all recipients or to none.
 
     ``last_byte`` is awaited before the server can take it: what fails earlier was not sent. ``written`` is called when the server has it
-    all and has not answered yet. ``waits`` are seconds before each repetition of what the server refused for a while.
+    all and has not answered yet. ``waits`` are seconds before each repetition of what the server refused for a while. ``connections``
+    are those that may be used; without any, one is made for this mail.
 
     Raises:
         NotTaken: the server, or the network, refused it.
@@ -82,26 +91,53 @@ async def hand_over(
         raise NotTaken(
             MailProblem(f"{names.title} has no SMTP server", hint=f"homebody config set {names.settings}.smtp.host HOST")
         )
-    data = await asyncio.to_thread(_on_the_wire, submission.mail)
-    for wait in (*waits, None):
+    data = (
+        await asyncio.to_thread(_on_the_wire, submission.mail)
+        if len(submission.mail) > _QUICK
+        else _on_the_wire(submission.mail)
+    )
+    usable = connections or SmtpConnections(lambda: connected(names, submission.account, server))
+
+    async def attempt(lent: Lent) -> None:
+        await _transaction(lent.client, submission, server, data, last_byte=last_byte, written=written)
+        lent.done = True
+
+    try:
+        for wait in (*waits, None):
+            try:
+                await _attempt(usable, attempt)
+            except NotTaken as error:
+                if not error.again or wait is None:
+                    raise
+                await sleep(wait)
+            else:
+                return
+    finally:
+        if connections is None:
+            usable.close()
+
+
+async def _attempt(connections: SmtpConnections, attempt: Callable[[Lent], Awaitable[None]]) -> None:
+    """Try once; again where a connection that was kept open turns out to be of no use any more."""
+    async with connections.lend() as lent:
         try:
-            await _attempt(submission, server, data, last_byte, written)
+            return await attempt(lent)
         except NotTaken as error:
-            if not error.again or wait is None:
+            if not (lent.kept and error.early):
                 raise
-            await sleep(wait)
-        else:
-            return
+    async with connections.lend(fresh=True) as lent:
+        return await attempt(lent)
 
 
-async def _attempt(
+async def _transaction(
+    client: SMTP,
     submission: Submission,
     server: MailServer,
     data: bytes,
+    *,
     last_byte: Callable[[], Awaitable[None]],
     written: Callable[[], None],
 ) -> None:
-    client = await connected(submission.names, submission.account, server)
     from aiosmtplib.errors import SMTPException, SMTPResponseException
 
     ending, seconds = False, submission.account.timeout_seconds
@@ -125,15 +161,12 @@ async def _attempt(
         if ending and not _TEMPORARY <= error.code < _NO_CODE:
             raise InDoubt(_line(error.message)) from error
         told = MailProblem(f"{server.host} did not take the mail: {error.code} {_line(error.message)}")
-        raise NotTaken(told, again=error.code < _PERMANENT and not ending, code=error.code) from error
+        raise NotTaken(told, again=error.code < _PERMANENT and not ending, code=error.code, early=not ending) from error
     except (SMTPException, OSError, ValueError) as error:
         if ending:
             raise InDoubt(_line(str(error))) from error
-        raise NotTaken(
-            explained(_plain(error), submission.names, server, "smtp"), again=not isinstance(error, ValueError)
-        ) from error
-    finally:
-        client.close()
+        told = explained(_plain(error), submission.names, server, "smtp")
+        raise NotTaken(told, again=not isinstance(error, ValueError), early=not isinstance(error, ValueError)) from error
 
 
 def _expect(code: int, response: SMTPResponse) -> None:

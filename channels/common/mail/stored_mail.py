@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from channels.common.mail.imap_values import body_of, uid_of
 from channels.common.mail.mail_headers import MOST_BYTES, MailHeaders, date_of, headers_of
 from channels.common.mail.mime_parts import MimePart, parts_of
 from channels.common.mail.transfer_encoding import Decoder, decoded
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 MOST_TEXT: Final = 1_000_000
 """Bytes of the texts of a mail that are fetched."""
 MOST_TEXT_PARTS: Final = 20
+SMALL: Final = 100_000
+"""Bytes of a mail that is fetched together with others: so little that all of them fit what one operation may receive."""
 _HEADERS: Final = f"(UID FLAGS INTERNALDATE RFC822.SIZE BODYSTRUCTURE BODY.PEEK[HEADER]<0.{MOST_BYTES}>)"
 
 
@@ -88,13 +92,53 @@ def read_mail(connection: ImapConnection, uid: int, trusted: Sequence[str], *, t
         raise MailProblem(
             f"there is no mail {uid} in this folder any more; it was moved or deleted", hint="list or search again"
         )
-    summary = summary_of(found[0], trusted)
-    parts = parts_of(found[0].get("BODYSTRUCTURE")) or [MimePart(section="TEXT", media_type="text/plain", size=summary.size)]
+    return _stored(found[0], trusted, lambda section, most: b"".join(connection.part(uid, section, most)), texts=texts)
+
+
+def read_mails(connection: ImapConnection, uids: Sequence[int], trusted: Sequence[str]) -> list[StoredMail]:
+    """Fetch mails of the open folder with their texts, small ones by a few commands for all of them. Those that are gone are left out."""
+    connection.begin()
+    sizes = {uid_of(one): one.get("RFC822.SIZE") for one in connection.fetch(uids, "(UID RFC822.SIZE)")}
+    small = [uid for uid, size in sizes.items() if isinstance(size, int) and 0 < size <= SMALL]
+    connection.begin()
+    heads = {uid_of(one): one for one in connection.fetch(small, _HEADERS)}
+    sections: dict[str, list[int]] = {}
+    for uid, found in heads.items():
+        for part in _shown(_parts(found))[:MOST_TEXT_PARTS]:
+            sections.setdefault(part.section, []).append(uid)
+    bodies: dict[tuple[int, str], bytes] = {}
+    for section, those in sections.items():
+        connection.begin()
+        for found in connection.fetch(those, f"(UID BODY.PEEK[{section}]<0.{SMALL}>)"):
+            bodies[uid_of(found), section] = body_of(found)
+    read: list[StoredMail] = []
+    for uid in uids:
+        with contextlib.suppress(MailProblem):  # it was deleted meanwhile
+            if uid in heads:
+                with contextlib.suppress(KeyError):  # a text that did not come with the others is asked for again
+                    read.append(_stored(heads[uid], trusted, lambda section, most: bodies[uid, section][:most]))  # noqa: B023 - called here
+                    continue
+            connection.begin()
+            read.append(read_mail(connection, uid, trusted))
+    return read
+
+
+def _parts(found: dict[str, Value]) -> list[MimePart]:
+    size = found.get("RFC822.SIZE")
+    whole = MimePart(section="TEXT", media_type="text/plain", size=size if isinstance(size, int) else 0)
+    return parts_of(found.get("BODYSTRUCTURE")) or [whole]
+
+
+def _stored(
+    found: dict[str, Value], trusted: Sequence[str], body: Callable[[str, int], bytes], *, texts: bool = True
+) -> StoredMail:
+    """Return a mail from the items of its FETCH response. ``body`` returns the content of a part, at most so many bytes."""
+    summary, parts = summary_of(found, trusted), _parts(found)
     chosen = [part for part in _shown(parts) if texts]
     contents: list[TextPart] = []
     left, cut = MOST_TEXT, len(chosen) > MOST_TEXT_PARTS
     for part in chosen[:MOST_TEXT_PARTS]:
-        data = b"".join(connection.part(uid, part.section, left))
+        data = body(part.section, left)
         left -= len(data)
         contents.append(TextPart(part.media_type, part.charset, decoded(data, part.encoding)))
         if left <= 0:
