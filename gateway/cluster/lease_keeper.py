@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from gateway.base.errors import StorageFailed
-from gateway.cluster.leases import Changes, Lease, LeaseStore, LeaseTable
+from gateway.cluster.leases import Cell, Changes, Lease, LeaseStore, LeaseTable
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,11 @@ class LeaseKeeper:
         self._clock = clock
         self._changed = asyncio.Event()
         self._away_since: float | None = None
+
+    def want(self, cells: tuple[Cell, ...]) -> None:
+        """Say which cells may be held from now on."""
+        self._table.cells = cells
+        self._changed.set()
 
     def held(self, token: str) -> Lease | None:
         """Return the lease on a token, if it is certain that no other gateway has it."""

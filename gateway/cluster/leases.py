@@ -4,6 +4,8 @@ A lease is the right to work for one token (an agent, or an account of a channel
 one round with the store: ``LeaseTable.begin`` says what to ask, ``end`` takes the answer. Nothing here does I/O or looks at a clock, so
 that tests play thousands of gateways over a bad network.
 
+Tokens that belong together (an account and the agents that answer on it) are a ``Cell``: a gateway takes all of a cell or none of it.
+
 Two gateways never hold one token at the same time by their own judgement, as long as their clocks run equally fast within ``DRIFT``: a
 lease counts from the moment when the round was *sent*, and ends earlier here than in the store. A gateway that was stopped and wakes up
 does not know that it is late until it looks at its clock; what it writes then is refused by the store, since each lease has a ``fence``, a
@@ -12,10 +14,12 @@ number that only grows (https://martin.kleppmann.com/2016/02/08/how-to-do-distri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+Cell = tuple[str, ...]
+"""Tokens that one gateway holds together, in a fixed order."""
 ROUNDS: Final = 3
 """Rounds in the length of a lease: two may be lost in a row."""
 DRIFT: Final = 0.1
@@ -49,6 +53,8 @@ class Round:
     most: int
     leaving: bool
     """Whether the gateway is being emptied: it gets none, and does not count when tokens are shared out."""
+    cells: tuple[Cell, ...] | None = None
+    """What it would take, in the order of its wishes; None: any token, each by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,16 @@ class Answer:
 def share_of(tokens: int, gateways: int) -> int:
     """Return how many tokens each of some gateways holds at most."""
     return -(-tokens // max(1, gateways))
+
+
+def whole_cells(cells: Iterable[Cell], free: Collection[str], held: Collection[str], room: int) -> list[str]:
+    """Return the tokens to take so that cells are held as a whole: as long as there is room, the last one may exceed it."""
+    chosen: list[str] = []
+    for cell in cells:
+        missing = [token for token in cell if token not in held]
+        if len(chosen) < room and missing and all(token in free for token in missing):
+            chosen += missing
+    return chosen
 
 
 class LeaseStore(Protocol):
@@ -109,6 +125,8 @@ class LeaseTable:
     _share: int = 0
     emptying: bool = False
     """Set it to have all leases given up, and none taken."""
+    cells: tuple[Cell, ...] | None = None
+    """The cells that may be held; what is held beside them is left. None: any token, each by itself."""
 
     @property
     def pause(self) -> float:
@@ -135,6 +153,7 @@ class LeaseTable:
             staying=len(self._held) - len(self._leaving),
             most=max(LEAST_STEP, share_of(self._share, 4)),
             leaving=self.emptying,
+            cells=self.cells,
         )
         return asked, late
 
@@ -185,9 +204,26 @@ class LeaseTable:
 
     def _too_many(self, moved: frozenset[str]) -> tuple[str, ...]:
         """Choose what is given up: what is wanted elsewhere, and the oldest beyond the share (the newest may just have been moved here)."""
-        leave = [token for token in self._held if token in moved and token not in self._leaving]
-        self._leaving.update(leave)
+        cells = self._held_cells()
+        leave = [cell for cell, whole in cells if not whole or any(token in moved for token in cell)]
+        staying = [cell for cell, _ in cells if cell not in leave]
+        count = sum(map(len, staying))
+        for cell in staying if self.emptying or self._share else ():
+            if self.emptying or count - len(cell) >= self._share:
+                count -= len(cell)
+                leave.append(cell)
+        tokens = tuple(token for cell in leave for token in cell)
+        self._leaving.update(tokens)
+        return tokens
+
+    def _held_cells(self) -> list[tuple[Cell, bool]]:
+        """Return what is held and not being left, by cells, those taken first in front; and whether it is a whole one that is wanted."""
         staying = [token for token in self._held if token not in self._leaving]
-        spare = staying[: max(0, len(staying) - self._share)] if self.emptying or self._share else []
-        self._leaving.update(spare)
-        return (*leave, *spare)
+        if self.cells is None:
+            return [((token,), True) for token in staying]
+        of = {token: cell for cell in self.cells for token in cell}
+        found: dict[Cell, list[str]] = {}
+        for token in staying:
+            found.setdefault(of.get(token, ()), []).append(token)
+        alone = [((token,), False) for token in found.pop((), [])]
+        return alone + [(tuple(held), len(held) == len(cell)) for cell, held in found.items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from gateway.cluster.leases import Answer, Round, share_of
+from gateway.cluster.leases import Answer, Round, share_of, whole_cells
 
 
 @dataclass(slots=True)
@@ -52,7 +52,11 @@ class MemoryLeases:
         wanted = sum(not other for other, *_ in free)
         room = min(asked.most, share_of(len(self._tokens), len(alive)) - asked.staying)
         taken = {}
-        for *_, token in free[: 0 if asked.leaving else max(room, wanted)]:
+        names = [token for *_, token in free]
+        chosen = whole_cells(
+            [(token,) for token in names] if asked.cells is None else asked.cells, names, kept, max(room, wanted)
+        )
+        for token in () if asked.leaving else chosen:
             self._tokens[token].fence += 1
             self._tokens[token].until = now + asked.seconds
             taken[token] = self._tokens[token].fence

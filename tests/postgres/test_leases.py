@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.base.errors import StorageFailed
+from gateway.cluster import postgres_leases
 from gateway.cluster.leases import Lease, LeaseTable
-from gateway.cluster.postgres_leases import FENCED, PostgresLeases, prepare
+from gateway.cluster.postgres_leases import PostgresLeases, prepare
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,7 +32,7 @@ class Member:
     """One gateway, whose rounds are done by hand."""
 
     def __init__(self, url: str, name: str, seconds: float) -> None:
-        self.store = PostgresLeases(lambda: connected(url), f"http://{name}")
+        self.store = PostgresLeases(lambda: connected(url), "public", postgres_leases.Member(name, name, f"http://{name}"))
         self.table = LeaseTable(name, seconds)
 
     async def round(self) -> tuple[str, ...]:
@@ -56,7 +57,7 @@ class Member:
 @pytest.fixture
 async def members(url: str) -> AsyncIterator[tuple[Member, Member]]:
     connection = await connected(url)
-    await asyncio.gather(prepare(connection), *[_prepared(url) for _ in range(2)])  # several gateways may begin at once
+    await asyncio.gather(prepare(connection, "public"), *[_prepared(url) for _ in range(2)])  # several gateways may begin at once
     await connection.close()
     both = Member(url, "one", 30), Member(url, "other", 30)
     await both[0].store.add([f"agent:{number}" for number in range(4)])
@@ -68,14 +69,15 @@ async def members(url: str) -> AsyncIterator[tuple[Member, Member]]:
 
 async def _prepared(url: str) -> None:
     connection = await connected(url)
-    await prepare(connection)
+    await prepare(connection, "public")
     await connection.close()
 
 
 async def fenced(url: str, lease: Lease) -> bool:
     """Whether a write with this lease would be taken."""
     connection = await connected(url)
-    found = await (await connection.execute(FENCED, (lease.token, lease.fence))).fetchone()
+    query = "SELECT 1 FROM cluster_token JOIN cluster_held USING (token) WHERE token = %s AND fence = %s"
+    found = await (await connection.execute(query, (lease.token, lease.fence))).fetchone()
     await connection.close()
     return found is not None
 
