@@ -57,7 +57,7 @@ class Dependencies:
     @property
     def socket(self) -> Path | None:
         """Where terminals connect; None while the gateway is open for a single command."""
-        return self.paths.state / SOCKET if self.serving or self.shared else None
+        return self.paths.local / SOCKET if self.serving or self.shared else None
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Redact these secrets in logs and replies from now on. Call it before they are used."""

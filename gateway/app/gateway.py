@@ -73,7 +73,7 @@ class Gateway(GatewayParts):
         """
         deps.paths.prepare()
         await asyncio.to_thread(refuse_later, deps.paths.home)
-        lock = StateLock.acquire(deps.paths.state / "gateway.lock", deps.holder())
+        lock = StateLock.acquire(deps.paths.lock, deps.holder())
         try:
             storage = await open_storage(deps.paths, deps.settings.storage, deps.clock, committed=deps.telemetry.committed)
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
@@ -111,7 +111,7 @@ class Gateway(GatewayParts):
             self.api.begin()
             self.page.begin()
             await self.metrics.begin()
-        starts = CrashLoopBreaker(self.deps.paths.state, self.deps.clock)
+        starts = CrashLoopBreaker(self.deps.paths.local, self.deps.clock)
         if self.deps.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
             self.pause.begin("crashes", OFTEN_CRASHED, known=starts.owner_knows)
             self.owner.when_stored(f"⚠️ {OFTEN_CRASHED}", starts.record_owner_told)
@@ -182,6 +182,7 @@ class Gateway(GatewayParts):
             self._unix_api(),
             tcp_api(
                 state,
+                self.deps.paths.local,
                 lambda: self.settings.current.gateway.under(env),
                 api=self.api,
                 metrics=self.metrics,
@@ -204,7 +205,7 @@ class Gateway(GatewayParts):
         from gateway.app.services import unix_api
 
         await unix_api(
-            self.deps.paths.state,
+            self.deps.paths.local,
             self.calls(),
             status=self.status.status,
             terminal=self.terminal,

@@ -40,16 +40,17 @@ from gateway.supervision.watchdog import Watchdog, end_at_once, supervised
 Status = Callable[[], Awaitable[dict[str, Any]]]
 
 
-async def unix_api(state: Path, calls: Mapping[str, Call], *, status: Status, terminal: TerminalChannel) -> None:
-    """Serve the owner's commands (``calls`` by name) and conversations on the unix socket in ``state``."""
+async def unix_api(local: Path, calls: Mapping[str, Call], *, status: Status, terminal: TerminalChannel) -> None:
+    """Serve the owner's commands (``calls`` by name) and conversations on the unix socket in ``local``."""
     log = structlog.get_logger("gateway.api")
     chat = ChatRoutes(terminal)
     routes = [*_health(status), *admin_routes(calls, log), *chat.routes()]
-    await serve_unix(routes, state / SOCKET, log=log, ending=chat.close)
+    await serve_unix(routes, local / SOCKET, log=log, ending=chat.close)
 
 
 async def tcp_api(
     state: Path,
+    local: Path,
     settings: Callable[[], GatewaySettings],
     *,
     api: ApiParts,
@@ -72,7 +73,7 @@ async def tcp_api(
     await token.open()
 
     def started(port: int) -> None:
-        holder = describe(state / "gateway.lock")
+        holder = describe(local / "gateway.lock")
         if holder is not None:
             lock.write(replace(holder, http_port=port))
 

@@ -3,6 +3,7 @@
 $HOMEBODY_HOME             ~/.homebody (~/.homebody-NAME for a profile), every folder 0700
 ├── homebody.yaml          the settings (or homebody.json; both is an error)
 ├── state/                 ledger, lock and socket
+├── gateways/<name>/       lock and socket of each gateway of a cluster (HOMEBODY_GATEWAY)
 ├── agents/<id>/sessions/  transcripts
 ├── memory/                search indexes, one for each agent
 └── logs/
@@ -30,12 +31,13 @@ _PROFILE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 class Paths(Struct, frozen=True):
     """The paths of one installation. ``home`` is absolute. ``chosen_config``: the settings file that the user named, or None.
 
-    ``profile``: the name of the profile; "" for the default one.
+    ``profile``: the name of the profile; "" for the default one. ``gateway``: the name of this gateway, where several share the home.
     """
 
     home: Path
     chosen_config: Path | None = None
     profile: str = ""
+    gateway: str = ""
 
     @classmethod
     def find(
@@ -52,7 +54,8 @@ class Paths(Struct, frozen=True):
         place = home or Path((env.get("HOMEBODY_HOME") or "~/.homebody") + (f"-{name}" if name else ""))
         in_env = "" if profile and name else env.get("HOMEBODY_CONFIG", "")
         named = config or (Path(in_env) if in_env else None)
-        return cls(_absolute(place, env), _absolute(named, env) if named else None, name)
+        gateway = _gateway(env.get("HOMEBODY_GATEWAY", ""))
+        return cls(_absolute(place, env), _absolute(named, env) if named else None, name, gateway)
 
     @property
     def state(self) -> Path:
@@ -60,14 +63,24 @@ class Paths(Struct, frozen=True):
         return self.home / "state"
 
     @property
+    def local(self) -> Path:
+        """The folder of what belongs to this gateway alone: the lock and the socket. The state, where the gateway has no name."""
+        return self.home / "gateways" / self.gateway if self.gateway else self.state
+
+    @property
+    def lock(self) -> Path:
+        """The file that a running gateway holds locked."""
+        return self.local / "gateway.lock"
+
+    @property
     def memory(self) -> Path:
-        """The folder of the search indexes."""
-        return self.home / "memory"
+        """The folder of the search indexes, which each gateway makes for itself."""
+        return (self.local if self.gateway else self.home) / "memory"
 
     @property
     def logs(self) -> Path:
         """The folder of the log files."""
-        return self.home / "logs"
+        return (self.local if self.gateway else self.home) / "logs"
 
     @property
     def agents(self) -> Path:
@@ -112,7 +125,8 @@ class Paths(Struct, frozen=True):
         Raises StorageFailed for a folder that is a symbolic link (which could redirect the state), not a folder, owned by
         another user, or not writable.
         """
-        for folder in (self.home, self.state, self.agents, self.memory, self.logs):
+        own = [self.home / "gateways", self.local] if self.gateway else []
+        for folder in (self.home, self.state, *own, self.agents, self.memory, self.logs):
             private_folder(folder)
 
 
@@ -124,6 +138,15 @@ def _profile(name: str) -> str:
     if not _PROFILE.fullmatch(name):
         hint = "Use up to 32 lower-case letters, digits, - and _, such as --profile work."
         raise UsageError(f"{name!r} is not a valid profile name", hint=hint)
+    return name
+
+
+def _gateway(name: str) -> str:
+    """Return the name of a gateway of a cluster; "" where there is only one."""
+    name = name.strip()
+    if name and not _PROFILE.fullmatch(name):
+        hint = "Use up to 32 lower-case letters, digits, - and _, such as HOMEBODY_GATEWAY=kitchen."
+        raise UsageError(f"{name!r} is not a valid name of a gateway", hint=hint)
     return name
 
 

@@ -103,12 +103,12 @@ def tree(invocation: Invocation, *, as_json: bool) -> None:
     from gateway.cli.gateway_calls import ask
     from gateway.subagents.tree_text import NOTHING, tree_text
 
-    holder = describe(invocation.paths.state / "gateway.lock")
+    holder = describe(invocation.paths.lock)
     if holder is None or not holder.socket:
         nothing: dict[str, Any] = {"agents": [], "sessions": [], "subagents": []}
         tell(nothing, f"No gateway is running. {NOTHING}", as_json=as_json)
         return
-    facts = asyncio.run(ask(invocation.paths.state, "agents.tree"))
+    facts = asyncio.run(ask(invocation.paths.local, "agents.tree"))
     settings = invocation.loaded.settings
     names = {agent: settings.agent(agent).name for agent in settings.agent_ids}
     tell(facts, tree_text(facts, names).replace("**", "").replace("`", ""), as_json=as_json)

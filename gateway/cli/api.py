@@ -117,7 +117,7 @@ def base_url(invocation: Invocation) -> str:
     from gateway.base.state_lock import describe
 
     settings = invocation.loaded.settings.gateway.under(os.environ)
-    holder = describe(invocation.paths.state / "gateway.lock")
+    holder = describe(invocation.paths.lock)
     port = (holder.http_port if holder is not None else None) or settings.port or "PORT"
     host = next((one for one in settings.allowed_hosts if settings.bind == "lan"), "127.0.0.1")
     named = host.rpartition("]")[2].count(":")

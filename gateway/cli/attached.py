@@ -49,7 +49,7 @@ async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
     """Return a link to the gateway that is running or starting; None if there is none."""
     from gateway.cli.gateway_calls import once_it_listens
 
-    lock = invocation.paths.state / "gateway.lock"
+    lock = invocation.paths.lock
 
     async def attempt() -> Link | None:
         holder = describe(lock)
@@ -77,7 +77,7 @@ def _reconnecting(
 
     Where the gateway ran for the conversation of another window that was left, this process runs one from then on.
     """
-    lock = invocation.paths.state / "gateway.lock"
+    lock = invocation.paths.lock
     holder = describe(lock)
     if holder is None or not holder.socket or holder.pid == os.getpid():
         return link

@@ -55,7 +55,7 @@ def restart(invocation: Invocation, name: str) -> int:
         raise errors.UsageError("no gateway is running", hint="Start it with: homebody start")
     from gateway.api import client
 
-    told = asyncio.run(client.ask(invocation.paths.state, "channels.restart", name=name))
+    told = asyncio.run(client.ask(invocation.paths.local, "channels.restart", name=name))
     click.echo("\n".join(f"{one} is reconnecting. See its state with: homebody channels status" for one in told["restarted"]))
     return errors.OK
 
@@ -126,10 +126,10 @@ async def _running(invocation: Invocation) -> dict[str, Any] | None:
     from gateway.base.state_lock import describe
     from gateway.cli import gateway_calls
 
-    holder = describe(invocation.paths.state / "gateway.lock")
+    holder = describe(invocation.paths.lock)
     if holder is None or not holder.socket:
         return None
-    facts: dict[str, Any] = (await gateway_calls.ask(invocation.paths.state, "status"))["channels"]
+    facts: dict[str, Any] = (await gateway_calls.ask(invocation.paths.local, "status"))["channels"]
     return facts
 
 

@@ -142,7 +142,7 @@ def run(invocation: Invocation, job: str, as_json: bool) -> None:
     from gateway.base.errors import UsageError
     from gateway.base.state_lock import describe
 
-    if describe(invocation.paths.state / "gateway.lock") is None:
+    if describe(invocation.paths.lock) is None:
         raise UsageError("no gateway is running, so nothing can run now", hint="Start it: homebody start")
     facts = _call(invocation, "jobs.run", job=job)
     tell(facts, facts["told"], as_json=as_json)

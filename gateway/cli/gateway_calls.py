@@ -70,8 +70,8 @@ def call_ledger(invocation: Invocation, handlers: Callable[[Ledger], Calls], cal
     """
     from gateway.base.errors import AlreadyRunning
 
-    state = invocation.paths.state
-    holder = describe(state / "gateway.lock")
+    state = invocation.paths.local
+    holder = describe(invocation.paths.lock)
     if holder is None:
         return asyncio.run(_without_gateway(invocation, handlers, call, arguments))
     if not holder.socket:
@@ -87,8 +87,8 @@ async def ask_or_open(invocation: Invocation, call: str, /, **arguments: Any) ->
     Raises:
         HomebodyError: raised by the call; ``AlreadyRunning`` if a conversation in a terminal uses the state folder.
     """
-    if describe(invocation.paths.state / "gateway.lock") is not None:
-        return await ask(invocation.paths.state, call, **arguments)
+    if describe(invocation.paths.lock) is not None:
+        return await ask(invocation.paths.local, call, **arguments)
     import os
 
     from gateway.app.dependencies import Dependencies
@@ -109,7 +109,7 @@ async def _without_gateway(
     from gateway.ledger.storage import open_ledger
 
     invocation.paths.prepare()
-    lock = StateLock.acquire(invocation.paths.state / "gateway.lock")
+    lock = StateLock.acquire(invocation.paths.lock)
     try:
         ledger = await open_ledger(invocation.paths.state, invocation.loaded.settings.storage, SystemClock())
         try:
@@ -122,11 +122,11 @@ async def _without_gateway(
 
 def taken_over(invocation: Invocation) -> dict[str, Any] | None:
     """Let the running gateway reload its settings, and return the result; None if no gateway is running."""
-    holder = describe(invocation.paths.state / "gateway.lock")
+    holder = describe(invocation.paths.lock)
     if holder is None or not holder.socket:
         return None
     try:
-        came: dict[str, Any] = asyncio.run(ask(invocation.paths.state, "settings.reload"))
+        came: dict[str, Any] = asyncio.run(ask(invocation.paths.local, "settings.reload"))
     except HomebodyError as error:
         return {"taken": [], "waiting": [], "complaint": error.as_text()}
     return came
@@ -167,11 +167,11 @@ def ledger_copier(invocation: Invocation) -> Callable[[Path], bool]:
 
         state = invocation.paths.state
         ledger = state / "ledger.sqlite"
-        holder = describe(state / "gateway.lock")
+        holder = describe(invocation.paths.lock)
         if holder is not None and holder.socket:
             from pathlib import Path
 
-            Path(asyncio.run(ask(state, "backup.ledger"))["copy"]).rename(place)
+            Path(asyncio.run(ask(invocation.paths.local, "backup.ledger"))["copy"]).rename(place)
             return True
         if holder is not None:
             hint = "End it (Ctrl-D), then run the command again."
@@ -179,7 +179,7 @@ def ledger_copier(invocation: Invocation) -> Callable[[Path], bool]:
         storage = invocation.loaded.settings.storage
         if storage.url is None and not ledger.exists():
             return False
-        lock = StateLock.acquire(state / "gateway.lock")
+        lock = StateLock.acquire(invocation.paths.lock)
         try:
             if storage.url is None:
                 copy_closed(ledger, place)

@@ -167,7 +167,7 @@ def show(invocation: Invocation, name: str, as_json: bool) -> None:
 @pass_invocation
 def test(invocation: Invocation, name: str, data: str | None, wait: float, as_json: bool) -> None:
     """Send a sample to the webhook NAME through its real address, and tell what becomes of it."""
-    if describe(invocation.paths.state / "gateway.lock") is None:
+    if describe(invocation.paths.lock) is None:
         raise HomebodyError("no gateway is running", hint="A test goes through a running one. Start it: homebody start")
     trial = _call(invocation, "hooks.trial", name=name, body=data)
     facts = asyncio.run(_tried(invocation, name, trial, wait))
@@ -242,7 +242,7 @@ async def _tried(invocation: Invocation, name: str, trial: dict[str, Any], wait:
     loop = asyncio.get_running_loop()
     until = loop.time() + wait
     while True:
-        facts = await _outcome(invocation.paths.state, name, answer["id"])
+        facts = await _outcome(invocation.paths.local, name, answer["id"])
         if facts["state"] in _ENDED or loop.time() >= until:
             return facts | {"url": url, "status": status}
         await asyncio.sleep(_POLL_SECONDS)
@@ -286,7 +286,7 @@ def _port(invocation: Invocation) -> int | str:
     """Return the port of the gateway that runs, or the one of the settings; ``PORT`` where the system chooses one at the start."""
     import os
 
-    holder = describe(invocation.paths.state / "gateway.lock")
+    holder = describe(invocation.paths.lock)
     if holder is not None and holder.http_port:
         return holder.http_port
     return invocation.loaded.settings.gateway.under(os.environ).port or "PORT"

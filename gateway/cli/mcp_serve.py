@@ -106,8 +106,8 @@ class _Served:
         from gateway.cli import gateway_calls
         from gateway.mcp.serving import from_facts
 
-        state = self._invocation.paths.state
-        holder = describe(state / "gateway.lock")
+        state = self._invocation.paths.local
+        holder = describe(self._invocation.paths.lock)
         if holder is not None and holder.socket:
             asked = {"to": self._to, "program": self._program, "agent": self._agent, "write": self._write}
             with contextlib.suppress(GatewayNotResponding):  # it ended just now

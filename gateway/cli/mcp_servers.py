@@ -230,9 +230,9 @@ async def _asked(invocation: Invocation, call: str, **arguments: Any) -> dict[st
     from gateway.base.state_lock import describe
     from gateway.cli import gateway_calls
 
-    holder = describe(invocation.paths.state / "gateway.lock")
+    holder = describe(invocation.paths.lock)
     if holder is not None and holder.socket:
-        found: dict[str, Any] = await gateway_calls.ask(invocation.paths.state, call, **arguments)
+        found: dict[str, Any] = await gateway_calls.ask(invocation.paths.local, call, **arguments)
         return found
     from gateway.base.clock import SystemClock
     from gateway.mcp.requests import McpRequests

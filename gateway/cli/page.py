@@ -33,10 +33,10 @@ def open_page(invocation: Invocation, *, viewer: bool, address: str | None, no_b
 
     For another device: `homebody open --address https://NAME`, and scan the code.
     """
-    holder = describe(invocation.paths.state / "gateway.lock")
+    holder = describe(invocation.paths.lock)
     if holder is None or not holder.socket or not holder.http_port:
         raise HomebodyError("no gateway is running, and it serves the page", hint="homebody start")
-    made = asyncio.run(gateway_calls.ask(invocation.paths.state, "page.open", viewer=viewer))
+    made = asyncio.run(gateway_calls.ask(invocation.paths.local, "page.open", viewer=viewer))
     if not made["enabled"]:
         raise HomebodyError(
             "the page is switched off", where="gateway.page", hint="homebody config set gateway.page.enabled true"
@@ -102,9 +102,9 @@ def _ask(invocation: Invocation, call: str, **arguments: Any) -> Any:
     from gateway.base.clock import SystemClock
     from gateway.page.browsers import Browsers
 
-    holder = describe(invocation.paths.state / "gateway.lock")
+    holder = describe(invocation.paths.lock)
     if holder is not None and holder.socket:
-        return asyncio.run(gateway_calls.ask(invocation.paths.state, call, **arguments))
+        return asyncio.run(gateway_calls.ask(invocation.paths.local, call, **arguments))
     known = Browsers(invocation.paths.state, SystemClock().now)
     return [one.facts for one in (known.all() if call == "page.browsers" else known.revoke(arguments["browser"]))]
 

@@ -143,7 +143,7 @@ def resume(invocation: Invocation, as_json: bool) -> None:
     """Resume the gateway after it paused itself (`homebody status` shows why it paused)."""
     from gateway.cli import gateway_calls
 
-    facts = asyncio.run(gateway_calls.ask(invocation.paths.state, "resume"))
+    facts = asyncio.run(gateway_calls.ask(invocation.paths.local, "resume"))
     was = " and ".join(facts["was"])
     tell(
         facts,

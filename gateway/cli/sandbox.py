@@ -53,9 +53,9 @@ def _ask_gateway(invocation: Invocation, what: str, agent: str | None) -> dict[s
     from gateway.cli import gateway_calls
 
     name = agent or invocation.loaded.settings.default_agent
-    holder = describe(invocation.paths.state / "gateway.lock")
+    holder = describe(invocation.paths.lock)
     if holder is not None and holder.socket:
-        found: dict[str, Any] = asyncio.run(gateway_calls.ask(invocation.paths.state, f"sandbox.{what}", agent=name))
+        found: dict[str, Any] = asyncio.run(gateway_calls.ask(invocation.paths.local, f"sandbox.{what}", agent=name))
         return found
     return asyncio.run(_from_here(invocation, what, name))
 

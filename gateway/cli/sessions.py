@@ -158,13 +158,12 @@ def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
     from gateway.base.state_lock import StateLock, describe
     from gateway.cli import gateway_calls
 
-    state = invocation.paths.state
-    holder = describe(state / "gateway.lock")
+    holder = describe(invocation.paths.lock)
     if holder is not None and holder.socket:
-        facts = asyncio.run(gateway_calls.ask(state, "sessions.repair", key=key))
+        facts = asyncio.run(gateway_calls.ask(invocation.paths.local, "sessions.repair", key=key))
     else:
         invocation.paths.prepare()
-        lock = StateLock.acquire(state / "gateway.lock")
+        lock = StateLock.acquire(invocation.paths.lock)
         try:
             facts = _repaired(invocation, key)
         finally:

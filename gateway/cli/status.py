@@ -26,12 +26,12 @@ def status(invocation: Invocation, deep: bool, as_json: bool) -> int:
     from gateway.base.state_lock import describe
     from gateway.cli import gateway_calls
 
-    holder = describe(invocation.paths.state / "gateway.lock")
+    holder = describe(invocation.paths.lock)
     paths = invocation.paths
     facts: dict[str, Any] = {"home": str(paths.home), "profile": paths.profile or None, "running": holder is not None}
     if holder is not None and holder.socket:
         facts |= {"started": holder.started, "httpPort": holder.http_port, "conversation": holder.conversation}
-        facts |= asyncio.run(gateway_calls.ask(invocation.paths.state, "status"))
+        facts |= asyncio.run(gateway_calls.ask(invocation.paths.local, "status"))
     facts["backup"] = (facts.get("backup") or {}) | _last_backup(invocation)
     text = "\n".join([_status_text(facts, invocation.local_time), *backup_lines(facts["backup"], invocation.local_time)])
     if deep:

@@ -85,7 +85,7 @@ def migrate(invocation: Invocation, target: str, dry_run: bool, as_json: bool) -
 
     state = invocation.paths.state
     invocation.paths.prepare()
-    lock = StateLock.acquire(state / "gateway.lock")
+    lock = StateLock.acquire(invocation.paths.lock)
     try:
         move = to_postgres if target == "postgresql" else to_file
         moved = move(state, invocation.loaded.settings.storage, datetime.now(UTC), dry_run=dry_run, told=told)

@@ -96,8 +96,8 @@ async def _answer(invocation: Invocation, call: str, arguments: dict[str, Any]) 
     from gateway.base.state_lock import describe
     from gateway.cli import gateway_calls
 
-    state = invocation.paths.state
-    holder = describe(state / "gateway.lock")
+    state = invocation.paths.local
+    holder = describe(invocation.paths.lock)
     if holder is not None and not holder.socket:
         hint = "End it (Ctrl-D), then run the command again, or edit TODO.md in the workspace."
         raise AlreadyRunning("a conversation in a terminal is using this folder", where=str(state), hint=hint)

@@ -45,8 +45,8 @@ async def _facts(invocation: Invocation, call: str, **arguments: Any) -> dict[st
     from gateway.base.state_lock import describe
     from gateway.cli import gateway_calls
 
-    if describe(invocation.paths.state / "gateway.lock") is not None:
-        found: dict[str, Any] = await gateway_calls.ask(invocation.paths.state, call, **arguments)
+    if describe(invocation.paths.lock) is not None:
+        found: dict[str, Any] = await gateway_calls.ask(invocation.paths.local, call, **arguments)
         return found
     from gateway.app.dependencies import Dependencies
     from gateway.app.gateway import Gateway

@@ -79,7 +79,7 @@ def _restart(invocation: Invocation) -> bool:
     from gateway.base.state_lock import describe
     from gateway.service.manager import program
 
-    holder = describe(invocation.paths.state / "gateway.lock")
+    holder = describe(invocation.paths.lock)
     if holder is None or not holder.socket:
         return False
     profile = ["--profile", invocation.paths.profile] if invocation.paths.profile else []

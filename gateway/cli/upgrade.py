@@ -56,7 +56,7 @@ def _files(invocation: Invocation) -> list[dict[str, Any]]:
     from gateway.upgrade.rehearsal import state_of
 
     home, state = invocation.paths.home, invocation.paths.state
-    if describe(state / "gateway.lock") is None:
+    if describe(invocation.paths.lock) is None:
         return state_of(home)
     copy = state / "backup-work" / "upgrade.sqlite"
     ledger_copier(invocation)(copy)

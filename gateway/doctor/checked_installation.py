@@ -25,7 +25,6 @@ from gateway.settings.root import AgentProfile, Settings
 
 STARTING_SECONDS: Final = 5.0
 """How long a gateway that holds the lock may take until it listens."""
-LOCK: Final = "gateway.lock"
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -117,7 +116,7 @@ class Installation:
     @cached_property
     def holder(self) -> Holder | None:
         """The process that uses the state folder; None where none does. Its ``socket`` is empty for a conversation in a terminal."""
-        return describe(self.paths.state / LOCK)
+        return describe(self.paths.lock)
 
     @property
     def gateway_runs(self) -> bool:
@@ -142,7 +141,7 @@ class Installation:
         began = asyncio.get_running_loop().time()
         while True:
             try:
-                return await client.ask(self.paths.state, call, **arguments)
+                return await client.ask(self.paths.local, call, **arguments)
             except GatewayNotResponding:
                 if asyncio.get_running_loop().time() - began > STARTING_SECONDS:
                     raise
@@ -175,7 +174,7 @@ class Installation:
         """Hold the state for a moment, so that nobody else opens what is opened here. Raises NotChecked when somebody has it."""
         self.refuse_root()
         try:
-            lock = await in_thread(StateLock.acquire, self.paths.state / LOCK)
+            lock = await in_thread(StateLock.acquire, self.paths.lock)
         except AlreadyRunning:
             raise NotChecked("another homebody process uses the state folder") from None
         try:

@@ -252,7 +252,7 @@ async def _examine_crashes(installation: Installation) -> list[Finding]:
     found = [
         Finding(level="error", what=f"the gateway is paused: {cause}", why=why, mend="homebody resume") for cause in causes
     ]
-    lives = await in_thread(_lives, installation.paths.state / crash_loop.NAME)
+    lives = await in_thread(_lives, installation.paths.local / crash_loop.NAME)
     last = [(at, clean) for at, clean in lives[:-1] if datetime.now(UTC) - at < timedelta(days=1)]
     crashed = sum(not clean for _, clean in last)
     if lives and not installation.gateway_runs and not lives[-1][1] and datetime.now(UTC) - lives[-1][0] < timedelta(days=30):

@@ -33,7 +33,7 @@ async def _examine(installation: Installation) -> list[Finding]:
     except HomebodyError as error:
         why = "Commands and conversations in the terminal do not reach it."
         what = f"a gateway runs (process {holder.pid}), but does not answer: {error.message}"
-        return [Finding(level="error", what=what, where=str(installation.paths.state), why=why, mend=error.hint), *found]
+        return [Finding(level="error", what=what, where=str(installation.paths.local), why=why, mend=error.hint), *found]
     assert status is not None
     if not installation.gateway_serves:
         return [ok(f"a conversation in a terminal (process {status['pid']}) uses this folder; no gateway is running"), *found]
@@ -50,7 +50,7 @@ def _leftovers(installation: Installation) -> list[Finding]:
 
 
 def _socket(installation: Installation) -> Iterator[Finding]:
-    wanted = installation.paths.state / unix_socket.SOCKET
+    wanted = installation.paths.local / unix_socket.SOCKET
     if installation.holder is None and os.path.lexists(wanted) and _is_socket_or_link(wanted):
         yield Finding(
             level="note",

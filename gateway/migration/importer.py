@@ -63,7 +63,7 @@ def migrate(state: ForeignState, paths: Paths, env: Mapping[str, str], *, dry_ru
         _move_files(state, paths, workspaces, report, dry_run=True, progress=progress)
         return report
     paths.prepare()
-    lock = StateLock.acquire(paths.state / "gateway.lock")
+    lock = StateLock.acquire(paths.lock)
     try:
         _write_settings(paths, env, text)
         _move_files(state, paths, workspaces, report, dry_run=False, progress=progress)
@@ -94,7 +94,7 @@ def _refuse_if_used(paths: Paths) -> None:
     found = next((path for path in (paths.config_file(), *sessions) if path.exists()), None)
     ledger = paths.state / "ledger.sqlite"
     if found is None and ledger.exists():  # any command that looks at jobs or people makes an empty one
-        lock = StateLock.acquire(paths.state / "gateway.lock")
+        lock = StateLock.acquire(paths.lock)
         try:
             found = ledger if asyncio.run(_holds_anything(ledger)) else None
         finally:

@@ -38,7 +38,7 @@ def running(paths: Paths) -> Holder | None:
     Raises:
         AlreadyRunning: a conversation in a terminal uses the state folder.
     """
-    holder = describe(paths.state / "gateway.lock")
+    holder = describe(paths.lock)
     if holder is None or holder.socket or not holder.pid:
         return holder
     raise AlreadyRunning(
@@ -95,7 +95,7 @@ def stop(paths: Paths, tell: Callable[[str], None], *, longest: float = STOP_SEC
         raise HomebodyError(f"the gateway (process {holder.pid}) belongs to another user", hint=hint) from error
     began = told = time.monotonic()
     tell(f"Stopping the gateway (process {holder.pid}): running turns may finish ...")
-    while (now := describe(paths.state / "gateway.lock")) is not None and now.pid in {holder.pid, 0}:
+    while (now := describe(paths.lock)) is not None and now.pid in {holder.pid, 0}:
         waited = time.monotonic() - began
         if waited > longest:
             hint = f"Wait and run `homebody stop` again. To end it at once (what it does resumes at the next start): kill -9 {holder.pid}"
@@ -130,7 +130,7 @@ def _is_gateway(pid: int) -> bool:
 def _wait_until_it_serves(process: subprocess.Popen[bytes], paths: Paths, console: Path, tell: Callable[[str], None]) -> None:
     began = told = time.monotonic()
     while True:
-        holder = describe(paths.state / "gateway.lock")
+        holder = describe(paths.lock)
         if holder is not None and holder.pid == process.pid and holder.socket and holder.http_port is not None:
             return
         if process.poll() is not None:

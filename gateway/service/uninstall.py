@@ -63,7 +63,7 @@ def plan_removal(paths: Paths, env: Mapping[str, str], workspaces: Sequence[Path
     kept = [place for place in workspaces if place.exists()]
     if not with_state and paths.home.exists():
         kept.append(paths.home)
-    return Removal(actions, state, kept, holder.pid if (holder := describe(paths.state / "gateway.lock")) else 0)
+    return Removal(actions, state, kept, holder.pid if (holder := describe(paths.lock)) else 0)
 
 
 def _without(folder: Path, workspaces: Sequence[Path]) -> list[Path]:

@@ -79,7 +79,7 @@ async def look_around(draft: Draft) -> Found:
         _with_keys(draft), _local_models(draft), asyncio.to_thread(_ollama_embedders, draft)
     )
     channels = draft.settings.channels
-    holder = describe(draft.paths.state / "gateway.lock")
+    holder = describe(draft.paths.lock)
     service = installed(draft.paths, draft.env)
     return Found(
         models=(*with_keys, *local),

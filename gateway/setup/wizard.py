@@ -164,13 +164,13 @@ class Wizard:
 
     async def _reload(self) -> bool:
         """Have the running gateway read its settings; return whether some of them wait for a restart."""
-        facts = await client.ask(self._paths.state, "settings.reload")
+        facts = await client.ask(self._paths.local, "settings.reload")
         if facts["complaint"]:
             raise HomebodyError(str(facts["complaint"]), hint="homebody config validate")
         return bool(facts["waiting"])
 
     def _pair(self, channel: ChosenChannel, *, wait: bool) -> dict[str, Any]:
-        screen, state = self._screen, self._paths.state
+        screen, state = self._screen, self._paths.local
         owner = asyncio.run(owner_pairing.has_owner(state, channel))
         if owner is not None:
             screen.tell(f"✓ {owner} is the owner on {channel.guide.title} already.")
