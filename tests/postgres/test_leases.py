@@ -57,7 +57,9 @@ class Member:
 @pytest.fixture
 async def members(url: str) -> AsyncIterator[tuple[Member, Member]]:
     connection = await connected(url)
-    await asyncio.gather(prepare(connection, "public"), *[_prepared(url) for _ in range(2)])  # several gateways may begin at once
+    await asyncio.gather(
+        prepare(connection, "public"), *[_prepared(url) for _ in range(2)]
+    )  # several gateways may begin at once
     await connection.close()
     both = Member(url, "one", 30), Member(url, "other", 30)
     await both[0].store.add([f"agent:{number}" for number in range(4)])
