@@ -17,6 +17,7 @@ from agent.messages import AssistantMessage, Failure, Stop, Text, Thinking, Tool
 from agent.models import failures
 from agent.models.adapters import warm_up
 from agent.models.adapters.anthropic_request import body
+from agent.models.adapters.request_json import encoded
 from agent.models.adapters.sanitize import arguments_of
 from agent.models.catalog.known_models import PROVIDERS, ModelFacts
 from agent.models.catalog.prices import Price
@@ -158,7 +159,7 @@ class AnthropicModel:
             if self._diagnosis is not None and request.cache_key:
                 wanted["diagnostics"] = self._diagnosis.wish(request.cache_key)
             try:
-                return await client.messages.create(**wanted, stream=True), level
+                return await _posted(client, wanted), level
             except anthropic.APIStatusError as error:
                 if "display" in wanted.get("thinking", {}) and "display" in error.message:
                     self._displays = False  # a server that stands between, and is older than the wish
@@ -212,6 +213,20 @@ class AnthropicModel:
         self._depth.style = self._depth.style if style is None else style
         sees = getattr(getattr(can, "image_input", None), "supported", self._facts.images)
         self._facts = structs.replace(self._facts, assumed=False, images=bool(sees))
+
+
+async def _posted(client: Any, wanted: dict[str, Any]) -> Any:
+    """Post a request's body as it is, and return the SDK's stream of events. Raises what the SDK raises."""
+    import anthropic
+    from anthropic.types import Message, RawMessageStreamEvent
+
+    return await client.post(
+        "/v1/messages",
+        content=encoded({**wanted, "stream": True}),
+        cast_to=Message,
+        stream=True,
+        stream_cls=anthropic.AsyncStream[RawMessageStreamEvent],
+    )
 
 
 def _expected() -> tuple[type[Exception], ...]:

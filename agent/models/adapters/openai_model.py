@@ -15,6 +15,7 @@ from agent.events import Progress, ReplyNote, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure
 from agent.models import failures
 from agent.models.adapters import warm_up
+from agent.models.adapters.request_json import encoded
 from agent.models.catalog.discovery import names_of
 from agent.models.catalog.known_models import PROVIDERS, ModelFacts
 from agent.models.catalog.server_limits import ask_limits
@@ -250,7 +251,7 @@ class Connection:
 
         client = await self.open()
         return await client.post(
-            path, body={**wanted, "stream": True}, cast_to=event, stream=True, stream_cls=openai.AsyncStream[event]
+            path, content=encoded({**wanted, "stream": True}), cast_to=event, stream=True, stream_cls=openai.AsyncStream[event]
         )
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from agent.messages import ToolCall
@@ -21,6 +22,8 @@ _DATED = re.compile(r"-(?:20\d{6}|20\d{2}-\d{2}-\d{2})$")
 
 def clean(text: str) -> str:
     """Return the text without lone surrogates and NUL, which no API takes: each becomes U+FFFD, the replacement character."""
+    if text.isascii() and "\0" not in text:  # most texts, and much quicker than the pattern
+        return text
     return _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text) if _ILLEGAL.search(text) else text
 
 
@@ -40,6 +43,7 @@ def is_clean(value: Any) -> bool:
     return bool(clean_json(value) == value)
 
 
+@lru_cache(maxsize=64)
 def family(name: str) -> str:
     """The part of a model's name that stays the same between its dated releases: whose opaque blocks it may be sent."""
     return _DATED.sub("", name)

@@ -1,0 +1,19 @@
+"""A request's body as the bytes that are sent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+
+def encoded(body: dict[str, Any]) -> bytes:
+    """Return a request's body as JSON.
+
+    SDKs copy a body and write it with Python's own encoder, on the event loop: at a thousand messages, half of a turn's CPU time.
+    """
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:  # a lone surrogate in what is not cleaned, such as a model's name
+        return json.dumps(body).encode()
