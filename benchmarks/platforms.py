@@ -234,8 +234,62 @@ class WhatsApp:
         return ChatAddress(channel="whatsapp", kind="direct", id=f"4915100{person:05d}")
 
 
+class Matrix:
+    """The light homeserver runs in this process, as Telegram's peer does. Rooms are plain: it knows no keys."""
+
+    async def __aenter__(self):
+        from channels.matrix.channel import MatrixChannel
+        from channels.matrix.settings import MatrixSettings
+        from tests.peers.matrix import TOKEN, MatrixPeer
+        from tests.peers.matrix_state import BOT
+
+        self.peer = await MatrixPeer().__aenter__()
+        self.given = {"homeserver": self.peer.root, "userId": BOT, "accessToken": TOKEN, "encryption": False, "syncSeconds": 5}
+        self.given["dm"] = {"policy": "open", "allowFrom": ["*"]}
+        self._rooms = {}
+        self._state = tempfile.TemporaryDirectory()
+        self.channel = MatrixChannel(
+            MatrixSettings.model_validate(self.given), "default", clock=SystemClock(), state=Path(self._state.name)
+        )
+        return self
+
+    async def __aexit__(self, *_):
+        await self.channel.close()
+        await self.peer.__aexit__()
+        self._state.cleanup()
+
+    def room(self, person: int):
+        if person not in self._rooms:
+            self._rooms[person] = self.peer.home.made(self._person(person), direct=True)
+        return self._rooms[person]
+
+    def _person(self, person: int) -> str:
+        return f"@p{person}:test.local"
+
+    async def say(self, person: int, text: str) -> None:
+        await self.peer.say(self.room(person), self._person(person), text)
+
+    say_where_typing_shows = say
+
+    def said(self, person: int) -> list[str]:
+        return self.peer.said(self.room(person))
+
+    def typed(self) -> int:
+        return sum(len(room.typing) for room in self._rooms.values())
+
+    async def until_typed(self, count: int) -> None:
+        await self.peer.until(lambda: self.typed() >= count)
+
+    def heard(self) -> int:
+        return sum(len(self.peer.said(room)) for room in self._rooms.values())
+
+    def place(self, person: int) -> ChatAddress:
+        self.room(person)
+        return ChatAddress(channel="matrix", kind="direct", id=self._person(person))
+
+
 ROOM = "CROOM0001"
-PLATFORMS = {"discord": Discord, "email": Email, "slack": Slack, "telegram": Telegram, "whatsapp": WhatsApp}
+PLATFORMS = {"discord": Discord, "email": Email, "matrix": Matrix, "slack": Slack, "telegram": Telegram, "whatsapp": WhatsApp}
 
 
 class TypingDoor(RecordingSink):

@@ -1,6 +1,7 @@
 """Measures what real servers take and give without any gateway: the limit of a figure of throughput.py behind which they stand.
 
-    PYTHONPATH=. python benchmarks/servers_alone.py                      dovecot, and the SMTP server of the tests
+    PYTHONPATH=. python benchmarks/servers_alone.py             dovecot, and the SMTP server of the tests
+    PYTHONPATH=. python benchmarks/servers_alone.py --synapse   Synapse (sh tests/matrix/install), in rooms without encryption
 
 Whoever stands in for the gateway does nothing but ask, over as many connections as a gateway has.
 """
@@ -11,12 +12,19 @@ import argparse
 import asyncio
 import imaplib
 import smtplib
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
+
+import aiohttp
 
 from tests.fire.mailbox import AGENT, PASSWORD, WatchedMail, dovecot
 from tests.fire.platforms import nobody
+from tests.matrix.synapse import PASSWORD as SYNAPSE_PASSWORD
+from tests.matrix.synapse import Synapse
 
+V3 = "/_matrix/client/v3"
 SENDERS = 4
 AT_ONCE = 20
 
@@ -65,11 +73,48 @@ async def email(messages: int) -> None:
         say("all of it, one after the other", messages, wrote + read + sent)
 
 
+async def synapse(messages: int) -> None:
+    """Measure a homeserver: so many messages sent to ten rooms, each room one after the other, and then read by one sync."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with Synapse(Path(folder)) as server, aiohttp.ClientSession(server.root) as session:
+            user = await server.register("speaker")
+            asked = {
+                "type": "m.login.password",
+                "identifier": {"type": "m.id.user", "user": user},
+                "password": SYNAPSE_PASSWORD,
+            }
+            async with session.post(f"{V3}/login", json=asked) as answer:
+                session.headers["Authorization"] = f"Bearer {(await answer.json())['access_token']}"
+
+            async def made() -> str:
+                async with session.post(f"{V3}/createRoom", json={"preset": "private_chat"}) as answer:
+                    return str((await answer.json())["room_id"])
+
+            async def speak(number: int, room: str) -> None:
+                for one in range(messages // 10):
+                    content = {"msgtype": "m.text", "body": f"message {one}"}
+                    async with session.put(f"{V3}/rooms/{room}/send/m.room.message/{number}.{one}", json=content) as answer:
+                        assert answer.status == 200, await answer.text()
+
+            rooms = [await made() for _ in range(10)]
+            began = time.perf_counter()
+            await asyncio.gather(*(speak(number, room) for number, room in enumerate(rooms)))
+            say("messages sent to ten rooms of Synapse", messages // 10 * 10, time.perf_counter() - began)
+            began = time.perf_counter()
+            wanted = '{"room":{"timeline":{"limit":100000}}}'
+            async with session.get(f"{V3}/sync", params={"filter": wanted}) as answer:
+                told = (await answer.json())["rooms"]["join"].values()
+            found = sum(one["type"] == "m.room.message" for room in told for one in room["timeline"]["events"])
+            say("messages read by one sync", found, time.perf_counter() - began)
+
+
 def main() -> None:
     """Read the command line and measure."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--messages", type=int, default=600)
-    asyncio.run(email(options.parse_args().messages))
+    options.add_argument("--synapse", action="store_true")
+    given = options.parse_args()
+    asyncio.run((synapse if given.synapse else email)(given.messages))
 
 
 if __name__ == "__main__":
