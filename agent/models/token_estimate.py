@@ -11,7 +11,6 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from operator import is_
 from typing import Any
 
@@ -19,6 +18,7 @@ from msgspec import Struct
 
 from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent.models.protocol import Request, Segment, ToolSpec
+from agent.recent_results import RecentResults
 
 IMAGE_TOKENS = 1600
 """What a picture of the largest size that is sent costs (1.15 million pixels / 750, rounded up), where its size is not known."""
@@ -178,8 +178,8 @@ def _of_opaque(run: str) -> float:
     return len(run) / (HEX_CHARS_PER_TOKEN if _HEX.fullmatch(run) else BASE64_CHARS_PER_TOKEN)
 
 
-_weigh_short = lru_cache(maxsize=8192)(_weigh)
-_weigh_long = lru_cache(maxsize=256)(_weigh)
+_weigh_short = RecentResults(_weigh, len)
+_weigh_long = RecentResults(_weigh, len)
 
 
 def estimate(text: str) -> int:

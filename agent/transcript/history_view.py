@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from agent.messages import AssistantMessage, Image, Message, Text, ToolCall, ToolMessage, UserMessage
+from agent.recent_results import RecentResults
 from agent.taint import within
 from agent.transcript.entries import Compacted, Entry, FilesChanged, Pinned, Pruned, ResultsCleared, Said, Unanswered, Unpinned
 from agent.transcript.recent_pictures import with_recent_pictures
@@ -205,10 +205,11 @@ def stamped(message: Message, zone: tzinfo) -> Message:
     if not isinstance(message, UserMessage):
         return message
     small = sum(len(part.text) if isinstance(part, Text) else LARGE_CHARS for part in message.content) < LARGE_CHARS
-    return _stamped_small(message, zone) if small else _stamped_anew(message, zone)
+    return _stamped_small((message, zone)) if small else _stamped_anew((message, zone))
 
 
-def _stamped_anew(message: UserMessage, zone: tzinfo) -> UserMessage:
+def _stamped_anew(said: tuple[UserMessage, tzinfo]) -> UserMessage:
+    message, zone = said
     if message.runtime or message.text.startswith((SUMMARY_HEAD, PINNED, UNPINNED, CUT_OFF, UNANSWERED, FILES_CHANGED)):
         return message
     local = message.at.astimezone(zone)
@@ -216,7 +217,7 @@ def _stamped_anew(message: UserMessage, zone: tzinfo) -> UserMessage:
     return replace(message, content=(Text(text=stamp), *message.content))
 
 
-_stamped_small = lru_cache(maxsize=8192)(_stamped_anew)
+_stamped_small = RecentResults(_stamped_anew, lambda said: len(said[0].text))
 """The same for messages that are worth remembering: a view is made several times a turn, over the whole history."""
 
 

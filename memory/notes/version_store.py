@@ -15,6 +15,7 @@ import json
 import os
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -111,7 +112,7 @@ class VersionStore:
     def versions(self, path: str | None = None) -> list[Version]:
         """Return all changes, or those of one file, newest first."""
         with self._lock:
-            return [version for version in reversed(self._load()) if path is None or version.path == path]
+            return [version for version in reversed(self._all()) if path is None or version.path == path]
 
     def version(self, name: int | str) -> Version:
         """Return one change by its number, or by its name ("12.2") where several have that number.
@@ -123,8 +124,7 @@ class VersionStore:
         if not number.isdecimal() or (same and not same.isdecimal()):
             raise MemoryTrouble(f"{name!r} is not a version number", hint="homebody memory log")
         with self._lock:
-            versions = self._load()
-            found = [versions[place] for place in self._places.get(int(number), ())]
+            found = [version for version in self._all() if version.number == int(number)]
         chosen = [one for one in found if int(same) == one.same] if same else found
         if not chosen:
             raise MemoryTrouble(f"there is no version {name}", hint="homebody memory log")
@@ -195,20 +195,21 @@ class VersionStore:
         yield from lines
 
     def _forget(self) -> None:
-        self._versions: list[Version] = []
-        self._places: dict[int, list[int]] = {}
         self._heads: dict[str, str | None] = {}
         self._highest = 0
         self._read = 0
         self._file = (0, 0)
 
-    def _load(self) -> list[Version]:
-        """Read what was appended since the last call; a line cut off by a crash is skipped."""
+    def _load(self) -> None:
+        """Read what was appended since the last call, and keep what the next change needs; a line cut off by a crash is skipped.
+
+        The changes themselves are not kept: there are more of them each day, and only people ask for them.
+        """
         try:
             log = (self._folder / "log.jsonl").open("rb")
         except FileNotFoundError:
             self._forget()
-            return self._versions
+            return
         with log:
             status = os.fstat(log.fileno())
             if (status.st_dev, status.st_ino) != self._file or status.st_size < self._read:  # a backup was restored
@@ -222,19 +223,22 @@ class VersionStore:
                         break  # another process is writing it, or a crash cut it off
                     self._read += len(line)
                     if version is not None:
-                        self._add(version)
-        return self._versions
+                        self._heads[version.path] = version.after
+                        self._highest = max(self._highest, version.number)
 
-    def _add(self, version: Version) -> None:
-        places = self._places.setdefault(version.number, [])
-        if places:
-            first = places[0]
-            self._versions[first] = replace(self._versions[first], same=1)
-            version = replace(version, same=len(places) + 1)
-        places.append(len(self._versions))
-        self._versions.append(version)
-        self._heads[version.path] = version.after
-        self._highest = max(self._highest, version.number)
+    def _all(self) -> list[Version]:
+        """Return all changes, oldest first, numbers that several have told apart."""
+        try:
+            log = (self._folder / "log.jsonl").read_bytes()
+        except FileNotFoundError:
+            return []
+        versions = [version for line in log.splitlines() if (version := _parsed(line)) is not None]
+        shared = {number: 0 for number, count in Counter(version.number for version in versions).items() if count > 1}
+        for place, version in enumerate(versions if shared else ()):
+            if version.number in shared:
+                shared[version.number] += 1
+                versions[place] = replace(version, same=shared[version.number])
+        return versions
 
     def _append(self, version: Version, *, durably: bool) -> None:
         fields = to_builtins(version)
