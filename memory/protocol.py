@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -17,6 +18,10 @@ class Author(Struct, frozen=True):
     name: str = ""
     session: str = ""
     turn: str = ""
+
+
+Recorded: TypeAlias = "Callable[[str, Author, str | None], None]"
+"""Is told of a change: the path of the file, who changed it, and its text, None where that is not at hand or the file is gone."""
 
 
 class Clock(Protocol):

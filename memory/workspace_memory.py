@@ -19,7 +19,7 @@ from memory.notes.note_reader import export_notes, read_lines
 from memory.notes.sources import NoteSources, audience_key, audience_of, printable_name
 from memory.notes.transcript_source import PREFIX
 from memory.notes.version_store import VersionStore
-from memory.protocol import Author, Clock, Excerpt, SearchAnswer
+from memory.protocol import Author, Clock, Excerpt, Recorded, SearchAnswer
 from memory.search.query_embedder import TIMEOUT_SECONDS, QueryEmbedder
 from memory.search.retrieval import Query, Retrieval, build_query, explain_line, explain_search, hit_facts, retrieve
 from memory.settings import MemorySettings
@@ -40,7 +40,7 @@ class WorkspaceMemory:
     ``batch_from`` passages have no vector. ``template`` holds the lines of a new workspace, which are not indexed. Transcripts in
     ``sessions`` are searched if ``own_session`` accepts their key and readers. A search waits ``query_timeout`` seconds for the
     vector of its query, then uses keywords only. ``journal`` names files in the root of the workspace that are no notes, and whose
-    changes are recorded, too.
+    changes are recorded, too. ``recorded`` is that of ``NoteHistory``.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class WorkspaceMemory:
         template: frozenset[str] = frozenset(),
         query_timeout: float = TIMEOUT_SECONDS,
         journal: Sequence[str] = (),
+        recorded: Recorded | None = None,
     ) -> None:
         self.agent = agent
         self.settings = settings
@@ -76,7 +77,11 @@ class WorkspaceMemory:
             self.store, settings, clock, agent=agent, tell=tell, on_rebuild=self._index_was_rebuilt, parts=parts
         )
         self.history = NoteHistory(
-            versions or VersionStore(self.store.with_name(f"{self.store.stem}.history")), self.sources, clock, journal
+            versions or VersionStore(self.store.with_name(f"{self.store.stem}.history")),
+            self.sources,
+            clock,
+            journal,
+            **({"recorded": recorded} if recorded is not None else {}),
         )
         self._sync = IndexSync(
             self.sources,

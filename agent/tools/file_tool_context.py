@@ -21,7 +21,7 @@ from agent.tools.workspace_sandbox import Entry, WorkspaceSandbox
 from memory.audience import SHARED, Audience
 from memory.errors import MemoryTrouble
 from memory.notes.sources import is_received
-from memory.protocol import Author, Memory
+from memory.protocol import Author, Memory, Recorded
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class FileToolContext:
     """Shared by the file tools of one agent. ``shared`` are the paths that groups and guests may read.
 
     ``untrusted`` tells which files hold untrusted text, and is told which are written while such text is in view. ``documents`` reads
-    PDF and Office files; without it they are no text.
+    PDF and Office files; without it they are no text. ``recorded`` is told of each changed file, also of those that are no notes.
     """
 
     sandbox: WorkspaceSandbox
@@ -49,6 +49,7 @@ class FileToolContext:
     readings: ReadTracker = field(default_factory=ReadTracker)
     untrusted: UntrustedFiles = field(default_factory=UntrustedFiles)
     documents: DocumentReader | None = None
+    recorded: Recorded | None = None
 
     def readable(self, raw: str, audience: Audience) -> PurePosixPath:
         """Give the path of a file or folder that ``audience`` may see; what it may not see is missing. Raises WorkspaceFileError."""
@@ -140,10 +141,13 @@ class FileToolContext:
 
     async def changed(self, path: PurePosixPath, context: ToolContext, by: Author | None = None) -> None:
         """Tell the memory of a changed note or file of prompts, and in whose name it was changed: the agent's if omitted."""
+        who = by or Author("agent", self.agent, context.session, context.turn)
+        if self.recorded is not None:
+            self.recorded(str(path), who, None)
         if self.memory is None or not (is_note(path) or is_standing(path)):
             return
         try:
-            await self.memory.wrote(str(path), by=by or Author("agent", self.agent, context.session, context.turn))
+            await self.memory.wrote(str(path), by=who)
         except MemoryTrouble as trouble:  # the note itself is safe; the index catches up at its next sync
             log.warning("the index did not take in %s yet: %s", path, trouble)
 

@@ -139,6 +139,32 @@ class UntrustedFiles:
                 rewrite(self._path, fresh)
             known.update(fresh)
 
+    def lines(self) -> bytes:
+        """Return the record as it is kept, for another machine that takes the workspace over."""
+        with self._lock:
+            try:
+                return self._path.read_bytes() if self._path is not None else b""
+            except FileNotFoundError:
+                return b""
+
+    def take_in(self, lines: bytes) -> None:
+        """Add lines that another machine recorded (``lines``), and copy nothing twice. Raises OSError."""
+        if self._path is None:
+            return
+        here = self.lines()
+        known = set(here.splitlines())
+        new = [line for line in lines.splitlines() if line and line not in known]
+        if not new:
+            return
+        with self._lock:
+            torn = bool(here) and not here.endswith(b"\n")
+            append(self._path, b"\n" * torn + b"\n".join([*new, b""]))
+            self._marks = None
+
+    def copied(self, path: PurePosixPath, copy: PurePosixPath) -> None:
+        """Record that what is known of one file holds for another version of it, too. Raises OSError."""
+        self.add([(copy, self.marks_of(path))])
+
     def own_lines(self, path: PurePosixPath, lines: Iterable[str]) -> None:
         """Take note of lines that are written to a note with nothing untrusted in view: no command that runs is taken for their author."""
         if self.unfinished:

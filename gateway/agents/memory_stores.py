@@ -27,7 +27,7 @@ from memory.embedding.endpoint import EMBEDDING_PROVIDERS, KeyRing, ProviderAcce
 from memory.embedding.engines.model_download import DownloadProgress
 from memory.embedding.protocol import Embedder
 from memory.embedding.selection import EmbedderDependencies, Selection, select_embedder
-from memory.protocol import KeptMemory
+from memory.protocol import KeptMemory, Recorded
 from memory.workspace_memory import WorkspaceMemory
 
 log = logging.getLogger(__name__)
@@ -77,6 +77,7 @@ def keep_memory(
     present: Callable[[], Settings] | None = None,
     profiles: Profiles | None = None,
     meter: Meter = unmetered,
+    recorded: Recorded | None = None,
 ) -> KeptMemory | None:
     """Make an agent's memory, or None if its settings turn memory off. See ``open_memory``.
 
@@ -98,6 +99,7 @@ def keep_memory(
             present=present,
             profiles=profiles,
             meter=meter,
+            recorded=recorded,
         )
         log.info("memory of %s: %s", profile.id, choice.reason)
         return memory
@@ -132,11 +134,12 @@ def open_memory(
     present: Callable[[], Settings] | None = None,
     profiles: Profiles | None = None,
     meter: Meter = unmetered,
+    recorded: Recorded | None = None,
 ) -> tuple[WorkspaceMemory, Selection]:
     """Make the memory of an agent and say which embedder it has and why. Opens nothing and loads nothing yet.
 
     ``present`` returns the current settings, so that a changed key is sent with the next call; ``profiles`` are the saved keys;
-    ``meter`` wraps the embedder in a budget.
+    ``meter`` wraps the embedder in a budget. ``recorded`` is that of ``NoteHistory``.
     """
     around = EmbedderDependencies(
         keys=_key_ring(profile.id, present or (lambda: settings), profiles or Profiles(paths, settings.auth), env),
@@ -161,6 +164,7 @@ def open_memory(
         tell=tell,
         template=template_lines(),
         journal=(*PROMPT_FILES, HEARTBEAT, RITUAL),
+        recorded=recorded,
     )
     return memory, choice
 

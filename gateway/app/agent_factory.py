@@ -7,6 +7,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -23,6 +24,7 @@ from gateway.agents.memory_stores import embedder_key, keep_memory, owner_zone
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import SessionContexts
 from gateway.app.commands import CommandParts
+from gateway.app.workspace_parts import WorkspaceParts
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.budget.budget_guard import BudgetGuard
@@ -42,6 +44,9 @@ from gateway.tools.registry import ToolRegistry, tools_of
 from gateway.tools.web_tools import web_tools
 from memory.protocol import KeptMemory
 
+if TYPE_CHECKING:  # loaded with the first workspace in a repository
+    from gateway.workspaces.workspace_sync import WorkspaceSync
+
 UNTRUSTED = "untrusted.jsonl"
 """The record of which lines of an agent's files were written while untrusted text was in view."""
 
@@ -55,12 +60,16 @@ class BuiltAgent(Struct, frozen=True):
     memory: KeptMemory | None
     build_key: object
     commands: AgentCommands
+    workspaces: WorkspaceParts
+    sync: WorkspaceSync | None = None
 
     def start(self) -> None:
         """Start its memory's background work, and report commands that an earlier process left running."""
         self.commands.report_lost()
         if self.memory is not None:
             self.memory.start()
+        if self.sync is not None:
+            self.sync.start()
 
     async def close(self) -> None:
         """End its commands and close its memory."""
@@ -68,6 +77,8 @@ class BuiltAgent(Struct, frozen=True):
         await self.agent.conversations.rack.close()
         if self.memory is not None:
             await self.memory.close()
+        if self.sync is not None:
+            await self.workspaces.closed(self.agent.id, self.sync)
 
 
 def build_key(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:
@@ -75,6 +86,7 @@ def build_key(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapp
     kept = settings.plugins.slots.memory, settings.plugins.memory, embedder_key(profile, settings, paths, env)
     return (
         profile.workspace,
+        profile.store,
         profile.settings.user_timezone,
         profile.settings.shared_paths,
         profile.memory,
@@ -110,6 +122,7 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     busy: Callable[[str], bool]
     commands: CommandParts
     skills: Callable[[str], AgentSkills]
+    workspaces: WorkspaceParts
     providers: Callable[[str], Sequence[ToolProvider]] = lambda _: ()
     telemetry: Telemetry | None = None
 
@@ -119,13 +132,15 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
 
     Raises:
         StorageFailed, AgentError: one of its folders cannot be used.
-        UsageError: no installed package provides its memory.
+        UsageError: no installed package provides its memory, or its workspace cannot be kept as the settings say.
     """
     profile = settings.agent(agent_id)
     key = await asyncio.to_thread(build_key, profile, settings, parts.paths, parts.env)
     store = parts.sessions(agent_id)
     untrusted = UntrustedFiles(parts.paths.agent(agent_id) / UNTRUSTED, store.transcript, parts.skills(agent_id))
     workspace = await asyncio.to_thread(Workspace, profile.workspace, parts.closed, untrusted)
+    sync = await parts.workspaces.of(profile, workspace)
+    recorded = sync.wrote if sync is not None else None
     made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, parts.notices)
     zone = owner_zone(profile)
     prices = parts.models.prices
@@ -150,6 +165,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         present=lambda: parts.settings.current,
         profiles=parts.models.profiles,
         meter=lambda embedder: BudgetEmbedder(embedder, budget, prices.find(embedder.provider, embedder.model)),
+        recorded=recorded,
     )
     for notice in await store.load():
         parts.notices.report(notice)
@@ -170,6 +186,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
                 shared=profile.settings.shared_paths,
                 commands=commands,
                 documents=DocumentParser(),
+                recorded=recorded,
             ),
             profile.tools,
             parts.withheld,
@@ -192,7 +209,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         hooks=settings.hooks.internal,
         new_id=lambda: f"{parts.clock.now():%Y%m%d}-{secrets.token_hex(6)}",
     )
-    return BuiltAgent(agent, memory, key, commands)
+    return BuiltAgent(agent, memory, key, commands, parts.workspaces, sync)
 
 
 def _laid_anew(agent_id: str, workspace: Workspace) -> str:

@@ -239,6 +239,7 @@ class Gateway(GatewayParts):
             **self.automation.calls(),
             **self.mcp.calls(),
             **self.backups.calls(),
+            **self.workspaces.calls(),
             **owner_calls(
                 self.deps,
                 self.settings,
@@ -288,4 +289,4 @@ class Gateway(GatewayParts):
             log.info("%d turns will be resumed at the next start", late)
         left = max(0.5, DRAIN_SECONDS - (self.deps.clock.monotonic() - began))
         await asyncio.gather(*(agent.settle(left, flushing=self.deps.serving) for agent in self.agents.values()))
-        await self.delivery.drain(DELIVER_SECONDS)
+        await asyncio.gather(self.delivery.drain(DELIVER_SECONDS), self.workspaces.settle(DELIVER_SECONDS))

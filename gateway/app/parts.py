@@ -40,6 +40,7 @@ from gateway.app.status_handlers import StatusHandlers
 from gateway.app.subagents import SubAgentParts
 from gateway.app.telemetry_parts import TelemetryParts
 from gateway.app.turn_parts import TurnParts
+from gateway.app.workspace_parts import WorkspaceParts
 from gateway.approvals.rules import Rules
 from gateway.approvals.stored_rules import StoredRules
 from gateway.base.errors import StorageFailed
@@ -332,6 +333,7 @@ class GatewayParts:
             automation_due=lambda: self.automation.heartbeats.next_due,
             jobs=self.automation.jobs,
         )
+        self.workspaces = WorkspaceParts(deps, self.settings, ledger, place=self.owner.place, tell=self._tell_owner)
         self.agent_supervisor = AgentSupervisor(
             AgentParts(
                 settings=self.settings,
@@ -353,6 +355,7 @@ class GatewayParts:
                 busy=self.lanes.busy,
                 commands=self.commands,
                 skills=self.skills.of,
+                workspaces=self.workspaces,
                 providers=self._providers,
                 telemetry=deps.telemetry,
             ),
@@ -399,6 +402,7 @@ class GatewayParts:
             calendars=self.automation.calendar.facts,
             mcp=self.mcp.facts,
             backup=self.backups.facts,
+            workspaces=self.workspaces.facts,
         )
 
     def page_facts(self) -> Mapping[str, Callable[[], Awaitable[Hashable]]]:

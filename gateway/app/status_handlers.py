@@ -40,6 +40,7 @@ class StatusHandlers:
         calendars: Callable[[], dict[str, Any]] = dict,
         mcp: Callable[[], dict[str, Any]] = dict,
         backup: Callable[[], Awaitable[dict[str, Any]]],
+        workspaces: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self._heartbeats = heartbeats
         self._ledger = ledger
@@ -55,6 +56,7 @@ class StatusHandlers:
         self._calendars = calendars
         self._mcp = mcp
         self._backup = backup
+        self._workspaces = workspaces
 
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
         """The calls by name, for ``POST /admin/CALL``."""
@@ -89,6 +91,7 @@ class StatusHandlers:
             "heartbeats": [self._heartbeats(agent) for agent in self._agents.values()],
             "calendars": self._calendars(),
             "mcp": self._mcp(),
+            "workspaces": self._workspaces(),
             "paused": paused,
             "notices": [notice for notice in self._notices.told if notice not in paused],
         }

@@ -9,6 +9,7 @@ HomebodyError               1   the command failed
 ├── InvalidTransition       1   a ledger row is not in the state that the operation needs (a bug, or the operation was repeated)
 ├── RunnerGone              1   the process that runs commands is not there
 ├── NotStarted              1   a command could not be executed
+├── GitFailed               1   the git program, or the repository of a workspace
 ├── BackupUnusable          1   a backup that is damaged, cannot be opened with the key at hand, or does not belong there
 ├── GatewayNotResponding    1   a gateway holds the state lock but does not listen (yet)
 ├── AlreadyRunning          5   another process holds the state lock
@@ -125,6 +126,18 @@ class Conflict(HomebodyError):
 
 class InvalidTransition(HomebodyError):
     """Raised when a ledger row is not in the state that an operation needs, such as answering a message twice."""
+
+
+class GitFailed(HomebodyError):
+    """Raised when a workspace cannot be read from or brought to its repository. ``kind`` says what is wrong.
+
+    "away": nobody answers. "refused": the other side does not let us in. "rejected": somebody else pushed before us. "damaged": the
+    repository of this machine cannot be read. "failed": anything else, such as a git program that is not there.
+    """
+
+    def __init__(self, message: str, *, kind: str = "failed", where: str = "", hint: str = "") -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.kind = kind
 
 
 class BackupUnusable(HomebodyError):

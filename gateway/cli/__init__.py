@@ -69,6 +69,7 @@ COMMANDS = {
     "storage": ("gateway.cli.storage:storage", "Where the ledger of messages is, and moving it."),
     "migrate": ("gateway.cli.migrate:migrate", "Take over the state of Clawdbot or OpenClaw."),
     "memory": ("gateway.cli.memory:memory", "Search and index the agent's notes."),
+    "workspace": ("gateway.cli.workspace:workspace", "Show agents' folders; bring their repositories into step."),
     "completion": ("gateway.cli.completion:completion", "Let your shell complete commands (bash, zsh, fish)."),
     "update": ("gateway.cli.update:update", "Get a newer Homebody and restart the gateway."),
     "uninstall": ("gateway.cli.service:uninstall", "Remove the service and the command; notes stay."),

@@ -70,6 +70,8 @@ def _status_text(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     for name, agent in facts["agents"].items():
         lines.append(f"  agent {name}: {agent['sessions']} sessions, workspace {agent['workspace']}")
         lines += confinement_lines(facts["commands"].get(name))
+        if kept := (facts.get("workspaces") or {}).get(name):
+            lines += workspace_lines(kept, local)
     for name, channel in facts["channels"].items():
         heard = f", last contact {local(channel['heard'])}" if channel.get("heard") else ""
         lines.append(f"  channel {name}: {channel['state']}{heard}")
@@ -130,6 +132,20 @@ def held_lines(counts: dict[str, int]) -> list[str]:
     states = {"held": "held until quiet hours end", "kept": "kept beyond the number of a day"}
     told = [f"{counts[state]} {words}" for state, words in states.items() if counts[state]]
     return [f"  unasked messages: {', '.join(told)} (homebody outbox held)"] if told else []
+
+
+def workspace_lines(facts: dict[str, Any], local: Callable[[str], str]) -> list[str]:
+    """Say of a workspace that is kept in a repository whether it is in step."""
+    if (trouble := facts["trouble"]) is None and not facts["ahead"] and not facts["goneCount"]:
+        return []
+    lines = (
+        [f"    its workspace: {facts['ahead']} commits not pushed yet (homebody workspace status)"] if facts["ahead"] else []
+    )
+    if trouble is not None:
+        lines.append(f"    ! its repository, since {local(trouble['since'])}: {trouble['text']}")
+    if facts["goneCount"]:
+        lines.append(f"    ! {facts['goneCount']} files of its workspace are gone: homebody workspace status")
+    return lines
 
 
 def mail_lines(accounts: dict[str, Any]) -> list[str]:

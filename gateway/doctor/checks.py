@@ -22,6 +22,7 @@ from gateway.doctor.service_units import SERVICE
 from gateway.doctor.settings_check import SETTINGS
 from gateway.doctor.state_files import EXTRAS, STATE_FILES
 from gateway.doctor.transcript_checks import TRANSCRIPTS
+from gateway.doctor.workspace_check import WORKSPACES
 
 CHECKS: Final[tuple[Check, ...]] = (
     SETTINGS,
@@ -33,6 +34,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     BACKUPS,
     TRANSCRIPTS,
     MEMORY,
+    WORKSPACES,
     CRASHES,
     KEYS,
     CHANNELS,

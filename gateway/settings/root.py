@@ -35,6 +35,7 @@ from gateway.settings.skills import SkillsSettings, WithSkills
 from gateway.settings.storage import StorageSettings
 from gateway.settings.subagents import SubAgentSettings
 from gateway.settings.web import AllToolsSettings
+from gateway.settings.workspace_store import WorkspaceStoreSettings
 from memory.settings import MemorySettings
 
 MAIN = "main"
@@ -69,6 +70,8 @@ class AgentDefaults(AgentSettings, BlockStreaming, UnaskedSettings, WithHeartbea
     """Search in the agent's memory."""
     subagents: SubAgentSettings = SubAgentSettings.model_construct()
     """Limits of the sub-agents that it starts."""
+    workspace_store: WorkspaceStoreSettings = WorkspaceStoreSettings.model_construct()
+    """Whether its folder is kept in a git repository, too."""
 
 
 class AgentEntry(AgentDefaults):
@@ -131,6 +134,7 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     exec: ExecSettings = field(default_factory=ExecSettings)
     subagents: SubAgentSettings = field(default_factory=SubAgentSettings)
     skills: tuple[str, ...] | None = None
+    store: WorkspaceStoreSettings = field(default_factory=WorkspaceStoreSettings)
 
 
 class PluginGroup(GroupSection):
@@ -307,6 +311,7 @@ class Settings(Section):
             exec=self._exec(entry),
             subagents=resolved.subagents,
             skills=resolved.skills,
+            store=resolved.workspace_store,
         )
 
     def _exec(self, entry: AgentEntry | None) -> ExecSettings:

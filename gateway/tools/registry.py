@@ -28,7 +28,7 @@ from agent.tools.todo_file import TodoFiles
 from agent.tools.tool_search import CALL, SEARCH
 from agent.tools.toolbox import Toolbox, Withheld
 from memory.audience import SHARED
-from memory.protocol import KeptMemory
+from memory.protocol import KeptMemory, Recorded
 
 OWN: Final = "built-in"
 """The name of the provider of the tools that every agent has."""
@@ -45,11 +45,12 @@ def tools_of(
     shared: Sequence[str] = SHARED,
     commands: CommandRunner | None = None,
     documents: DocumentReader | None = None,
+    recorded: Recorded | None = None,
 ) -> list[Tool]:
     """Make the tools that every agent could have. A new tool is listed here, or comes from a provider of ``gateway.app``.
 
     ``outgoing`` takes the files that it sends. ``commands`` runs commands, ``documents`` reads PDF and Office
-    files. ``shared`` is what groups and guests may read besides their own folder.
+    files. ``recorded`` is told of each file that they change. ``shared`` is what groups and guests may read besides their own folder.
     """
     files = FileToolContext(
         sandbox=workspace.sandbox,
@@ -58,6 +59,7 @@ def tools_of(
         shared=tuple(shared),
         untrusted=workspace.untrusted,
         documents=documents,
+        recorded=recorded,
     )
     tools: list[Tool] = [*file_tools(files), ApplyPatch(files), Todo(TodoFiles(files))]
     if memory is not None:

@@ -14,19 +14,33 @@ from memory.notes.note_reader import read_note
 from memory.notes.sources import NoteSources, Stamp
 from memory.notes.tidying import Proposal, applied
 from memory.notes.version_store import BY_OWNER, Version, VersionStore, undo_author, undone_by
-from memory.protocol import Author, Clock
+from memory.protocol import Author, Clock, Recorded
+
+
+def _unheard(_path: str, _by: Author, _text: str | None) -> None:
+    """Tell nobody."""
 
 
 class NoteHistory:
     """Records every change of a note. A change that no tool reported is recorded as the owner's.
 
-    ``others`` are files of the workspace that are no notes, named in its root, and whose changes are recorded, too.
+    ``others`` are files of the workspace that are no notes, named in its root, and whose changes are recorded, too. ``recorded`` is told of
+    each change in the thread that records it: the file, who changed it, and its text.
     """
 
-    def __init__(self, versions: VersionStore, sources: NoteSources, clock: Clock, others: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        versions: VersionStore,
+        sources: NoteSources,
+        clock: Clock,
+        others: Sequence[str] = (),
+        *,
+        recorded: Recorded = _unheard,
+    ) -> None:
         self.versions = versions
         self._sources = sources
         self._clock = clock
+        self._recorded = recorded
         self._being_written: set[str] = set()
         self._others = NoteSources(sources.workspace, own=tuple(others))
         self._known: dict[str, Stamp | None] = {}
@@ -143,7 +157,10 @@ class NoteHistory:
                 text = self._text(path)
             except MemoryUnreadable:
                 return None  # too long or not text: not indexed either
-            return self.versions.record(path, text, at=self._clock.now(), author=by)
+            version = self.versions.record(path, text, at=self._clock.now(), author=by)
+        if version is not None:
+            self._recorded(path, by, text)
+        return version
 
     def _text(self, path: str) -> str | None:
         sources = self._of(path)

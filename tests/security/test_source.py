@@ -47,6 +47,7 @@ STARTERS = {
     "gateway/service/actions.py",
     "gateway/service/background.py",
     "gateway/setup/wizard.py",
+    "gateway/workspaces/git_program.py",
 }
 """The modules that start programs. Commands of agents are started by the runner alone, MCP servers of the settings by their
 transport; the chat asks the desktop for the picture in the clipboard; `homebody update`, `start` and `service` start git, make, the

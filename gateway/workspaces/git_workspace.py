@@ -1,0 +1,369 @@
+"""A workspace that is kept in a repository, too: what changed is committed, what others pushed is brought into the folder.
+
+The folder is the truth. The branch ``workspace`` of the repository names the commit that the folder was made from: what differs
+from that was changed since. A commit of others is first put into ``refs/homebody/next``, then written into the folder file by file,
+and last becomes the branch, so that a crash in between leaves what is needed to go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field
+
+from agent import fault_injection
+from agent.tools.workspace_sandbox import WorkspaceSandbox
+from gateway.base.errors import GitFailed, StorageFailed
+from gateway.workspaces.authored_commits import AuthoredCommits, Reported
+from gateway.workspaces.carried_files import CarriedFiles, Scan, WorkspaceScanner
+from gateway.workspaces.carried_record import RECORD, CarriedRecord, Record, without_record
+from gateway.workspaces.folder_writer import FolderWriter, batches
+from gateway.workspaces.git_program import REMOTE_SECONDS, RemoteAccess
+from gateway.workspaces.merging import Beside, Merge, is_beside
+from gateway.workspaces.repository import REPOSITORY, Entry, NewCommit, Repository, Tree, Written
+from gateway.workspaces.sync_state import SyncState
+
+log = logging.getLogger(__name__)
+
+MANY: Final = 10
+"""If at least this many files, and more than half of all, are gone at once, that is not committed: the disk may not be mounted."""
+PUSHES: Final = 8
+"""How often a push is tried again that others were before."""
+
+
+class Pulled(Struct):
+    """What a pull brought: paths that changed, versions that were kept side by side, and removals that were not carried out."""
+
+    changed: list[str] = field(default_factory=list)
+    beside: list[Beside] = field(default_factory=list)
+    stayed: list[str] = field(default_factory=list)
+
+    def add(self, more: Pulled) -> None:
+        """Add what another pull brought."""
+        self.changed += more.changed
+        self.beside += more.beside
+        self.stayed += more.stayed
+
+
+class GitWorkspace:
+    """One workspace and its repository in ``folder``. All methods block; one thread at a time. Raises GitFailed, StorageFailed.
+
+    ``agent`` is its id. ``sandbox`` is the one that the tools use. ``withheld`` says which contents may not leave the machine,
+    ``templates`` are names of contents that nobody wrote. ``record`` says which lines are untrusted. ``day`` is the owner's date.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        folder: Path,
+        sandbox: WorkspaceSandbox,
+        access: RemoteAccess,
+        environ: Mapping[str, str],
+        *,
+        rules: CarriedFiles,
+        now: Callable[[], datetime],
+        day: Callable[[], date],
+        withheld: Callable[[str, bytes], bool] = lambda _path, _data: False,
+        templates: frozenset[str] = frozenset(),
+        record: Record | None = None,
+    ) -> None:
+        self.agent = agent
+        self.folder = folder
+        self.access = access
+        self.state = SyncState()
+        self.scanned = Scan()
+        self.held: list[str] = []
+        """Files that are gone, which was not committed, because they are so many."""
+        self._sandbox = sandbox
+        self._environ = environ
+        self._rules = rules
+        self._now = now
+        self._day = day
+        self._withheld = withheld
+        self._templates = templates
+        self._record = CarriedRecord(record)
+        self._scanner = WorkspaceScanner(sandbox, rules, withheld=withheld)
+        self._repository: Repository | None = None
+        self._tree: Tree = {}
+        self._noted: list[Beside] = []
+        self._unknown = False
+        """The repository was made anew, and the one of all has not answered yet: what was committed before is not known."""
+
+    def open(self) -> None:
+        """Open the repository, replace a damaged one, and finish what was begun. Does nothing where it is open."""
+        if self._repository is not None:
+            return
+        self.state = SyncState.read(self.folder)
+        self._repository = Repository.open(self.folder, self.access, self._environ)
+        try:
+            try:
+                self._load()
+                self._finish()
+            except GitFailed as failed:
+                if failed.kind != "damaged":
+                    raise
+                self._replace()
+        except BaseException:  # whatever it is, the lock must not stay
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the repository; ends a git that runs."""
+        repository, self._repository = self._repository, None
+        if repository is not None:
+            repository.close()
+
+    def interrupt(self) -> None:
+        """End a git that runs. May be called from another thread."""
+        if (repository := self._repository) is not None:
+            repository.git.close()
+
+    def mend(self) -> bool:
+        """Replace the repository if it is damaged; return whether it was."""
+        if self._repo.sound():
+            return False
+        self._replace()
+        return True
+
+    @property
+    def ahead(self) -> int:
+        """How many commits were not pushed yet."""
+        return self._repo.ahead()
+
+    def side_by_side(self) -> list[str]:
+        """Return the files that are another version of the one beside them."""
+        return sorted(path for path in self._tree if is_beside(path) and self._rules.takes(path))
+
+    def tidy(self) -> None:
+        """Pack the repository if much has gathered."""
+        self._repo.tidy()
+
+    @property
+    def _repo(self) -> Repository:
+        self.open()
+        assert self._repository is not None
+        return self._repository
+
+    @property
+    def _writer(self) -> FolderWriter:
+        return FolderWriter(self._sandbox, self.state.unapplied, lines=self._repo.lines, day=self._day, beside=self._is_beside)
+
+    def _is_beside(self, beside: Beside) -> None:
+        self._record.copied(beside)
+        self._noted.append(beside)
+
+    def _load(self) -> None:
+        head = self._repo.head
+        if head is None and self.state.head:
+            raise GitFailed("the repository has lost its branch", kind="damaged", where=str(self.folder))
+        self._tree = self._repo.tree(head)
+
+    def _finish(self) -> None:
+        """Go on with what was begun before a crash."""
+        target = self._repo.unfinished
+        if target is not None:
+            head = self._repo.head
+            self._become(self._repo.tree(target))
+            self._repo.advance(target, former=head)
+            self._remember()
+
+    def _replace(self) -> None:
+        """Set the repository aside and begin another. What it knew is fetched again; the folder is as it was."""
+        self.close()
+        aside = _free(self.folder, f"damaged-{self._now():%Y-%m-%d}")
+        (self.folder / REPOSITORY).rename(aside)
+        log.warning("the repository of the workspace of %s was damaged; it is %s now", self.agent, aside)
+        self._repository = Repository.open(self.folder, self.access, self._environ)
+        self._tree = {}
+        self._unknown = bool(self.state.pushed)
+        self.state.damaged = str(aside)
+        self.state.write(self.folder)
+
+    def _known_again(self) -> None:
+        """After the first fetch into a new repository: find the commit that the folder was made from."""
+        self._unknown = False
+        for commit in (self.state.head, self.state.pushed):
+            if commit and self._repo.knows(commit):
+                self._repo.adopt(commit)
+                self._tree = self._repo.tree(commit)
+                break
+        self._remember()
+
+    def _remember(self) -> None:
+        self.state.head = self._repo.head or ""
+        self.state.write(self.folder)
+
+    def commit(self, reported: Sequence[Reported] = (), *, removals: bool = False, restore: bool = False) -> int:
+        """Commit what changed in the folder; return the number of commits.
+
+        ``removals``: also when most files are gone. ``restore``: write those that are gone again, instead of committing that.
+        """
+        repository = self._repo
+        if self._unknown:
+            return 0
+        self._retry()
+        scan = self.scanned = self._scan()
+        gone = [path for path, entry in scan.changed.items() if entry is None]
+        many = len(gone) >= MANY and 2 * len(gone) > len(self._tree)
+        self.held = gone if many and not (removals or restore) else []
+        if restore:
+            self._restore(gone)
+        for path in gone if restore else self.held:
+            del scan.changed[path]
+        if not scan.changed and self._record.ahead_of(self._tree, repository.contents) is None:
+            return 0
+        made = AuthoredCommits(
+            self.agent, scan, self._scanner.read, lambda: self._record.ahead_of(self._tree, repository.contents)
+        )
+        commits = made.of(reported, [one for one in reported if self._is_former(one, scan)])
+        head = repository.head
+        commit = repository.commit(commits, [head] if head else [], self._now())
+        repository.advance(commit, former=head)
+        self._tree.update(made.taken)
+        for path in made.dropped:
+            self._tree.pop(path, None)
+        self._remember()
+        return len(commits)
+
+    def _scan(self) -> Scan:
+        try:
+            scan = self._scanner.scan(self._tree)
+        except OSError as error:
+            raise StorageFailed.from_os(error, "read the workspace", self._sandbox.root) from error
+        for path in self.state.unapplied:
+            scan.changed.pop(path, None)
+        return scan
+
+    def _is_former(self, one: Reported, scan: Scan) -> bool:
+        """Whether a text was in a file that somebody else changed since, and is to be committed before that."""
+        if one.text is None or one.path not in scan.changed or not self._rules.takes(one.path):
+            return False
+        there = self._tree.get(one.path)
+        return not self._withheld(one.path, one.data) and (
+            there is None or self._repo.contents([there.blob])[there.blob] != one.data
+        )
+
+    def pull(self, reported: Sequence[Reported] = (), *, seconds: float = REMOTE_SECONDS) -> Pulled:
+        """Commit, fetch what others pushed, and bring it into the folder."""
+        repository = self._repo
+        theirs = repository.fetch(seconds=seconds)
+        if self._unknown:
+            self._known_again()
+        self.commit(reported)
+        if theirs is None:
+            return Pulled()
+        self.state.pushed = theirs
+        pulled = self._join(theirs)
+        self._remember()
+        return pulled
+
+    def push(self, *, seconds: float = REMOTE_SECONDS) -> Pulled:
+        """Bring our commits to the repository of all. Where others were before, theirs are pulled first."""
+        repository, pulled = self._repo, Pulled()
+        for _ in range(PUSHES):
+            head = repository.head
+            if head is None or self._unknown or head == repository.theirs:
+                return pulled
+            try:
+                repository.push(head, seconds=seconds)
+            except GitFailed as failed:
+                if failed.kind != "rejected":
+                    raise
+                pulled.add(self.pull(seconds=seconds))
+                continue
+            self.state.pushed = head
+            self.state.last_push = self._now().isoformat(timespec="seconds")
+            self._remember()
+            return pulled
+        raise GitFailed(f"others pushed before us {PUSHES} times", kind="away", where=self.access.url)
+
+    def _join(self, theirs: str) -> Pulled:
+        repository, pulled = self._repo, Pulled()
+        head = repository.head
+        if head is not None and repository.contains(head, theirs):
+            return pulled
+        target = theirs
+        if head is not None and not repository.contains(theirs, head):
+            target, pulled = self._merge(head, theirs)
+        repository.begin(target)
+        self._noted = []
+        pulled.changed = self._become(repository.tree(target))
+        pulled.beside += self._noted
+        repository.advance(target, former=head)
+        return pulled
+
+    def _merge(self, head: str, theirs: str) -> tuple[str, Pulled]:
+        repository, contents = self._repo, self._repo.contents
+        other = repository.tree(theirs)
+        merged = Merge(
+            without_record(repository.tree(repository.base(head, theirs))),
+            without_record(self._tree),
+            without_record(other),
+            content=lambda blob: contents([blob])[blob],
+            lines=repository.lines,
+            day=self._day(),
+            templates=self._templates,
+        ).run()
+        self._record.take_in(other, contents)
+        for one in merged.beside:
+            self._record.copied(one)
+        changes = [
+            Written(path, entry.mode if entry else "", entry.blob if entry else "", merged.texts.get(path))
+            for path, entry in sorted(merged.entries.items(), key=lambda one: (one[1] is not None, one[0]))
+        ]
+        if (data := self._record.joined((self._tree, other), contents)) is not None:
+            changes.append(Written(RECORD, data=data))
+        words = [f"{self.agent}: join with what others pushed"]
+        words += [f"{one.path} was changed on both sides; theirs is {one.kept_as}" for one in merged.beside]
+        commit = NewCommit(author="homebody", message="\n\n".join(words), changes=changes)
+        made = repository.commit([commit], [head, theirs], self._now())
+        return made, Pulled(beside=merged.beside, stayed=merged.stayed)
+
+    def _become(self, target: Tree) -> list[str]:
+        """Change the folder from the tree that it was made from into another; return the paths that were changed."""
+        self._record.take_in(target, self._repo.contents)
+        former, changed = self._tree, []
+        paths = [
+            path for path in former.keys() | target.keys() if former.get(path) != target.get(path) and self._rules.takes(path)
+        ]
+        paths.sort(key=lambda path: (path in target, path))
+        for batch in batches(paths):
+            entries = {path: (_file(former.get(path)), _file(target.get(path))) for path in batch}
+            contents = self._repo.contents(sorted({one.blob for pair in entries.values() for one in pair if one is not None}))
+            for path, (before, after) in entries.items():
+                old, new = (contents[one.blob] if one is not None else None for one in (before, after))
+                if old is None and new is None:
+                    continue
+                self._writer.write(path, old, new, after.mode if after else "")
+                fault_injection.point("after", "git-write")
+                changed.append(path)
+        self._tree = target
+        self.state.write(self.folder)
+        return changed
+
+    def _retry(self) -> None:
+        """Try again to write what could not be written."""
+        for path, (blob, _) in list(self.state.unapplied.items()):
+            entry = _file(self._tree.get(path))
+            contents = self._repo.contents([one for one in (blob, entry.blob if entry else "") if one])
+            self._writer.write(path, contents.get(blob), contents[entry.blob] if entry else None, entry.mode if entry else "")
+
+    def _restore(self, paths: Iterable[str]) -> None:
+        for batch in batches(list(paths)):
+            entries = {path: self._tree[path] for path in batch}
+            contents = self._repo.contents([entry.blob for entry in entries.values()])
+            for path, entry in entries.items():
+                self._writer.write(path, None, contents[entry.blob], entry.mode)
+
+
+def _file(entry: Entry | None) -> Entry | None:
+    return entry if entry is not None and entry.plain else None
+
+
+def _free(folder: Path, name: str) -> Path:
+    places = (folder / (f"{name}.git" if number == 1 else f"{name}-{number}.git") for number in range(1, 10_000))
+    return next(place for place in places if not place.exists())

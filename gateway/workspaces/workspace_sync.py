@@ -1,0 +1,347 @@
+"""Keeps a workspace and its repository in step while the gateway runs, in a thread of its own: no turn waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from gateway.base.errors import GitFailed, HomebodyError
+from gateway.workspaces.authored_commits import Reported, former_texts
+from gateway.workspaces.git_workspace import GitWorkspace, Pulled
+from gateway.workspaces.merging import names_of
+from memory.protocol import Author
+
+log = logging.getLogger(__name__)
+
+QUIET_SECONDS: Final = 3.0
+"""A change is committed once nothing else changed for this long."""
+LONGEST_SECONDS: Final = 15.0
+"""... or this long after it, when changes do not stop."""
+AGAIN_SECONDS: Final = (15.0, 600.0)
+"""The first and the longest wait before an other repository that does not answer is asked again."""
+PULL_SECONDS: Final = 30.0
+"""How long a new workspace, or one that is taken over, waits for the repository of all."""
+START_SECONDS: Final = 5.0
+"""How long a workspace that was here before waits for it."""
+_LISTED: Final = 20
+_NAMED: Final = 5
+_TIDY_EVERY: Final = 200
+"""Commits after which it is seen whether the repository should be packed."""
+
+
+class SyncClock(Protocol):
+    """What this needs of a clock."""
+
+    def now(self) -> datetime:
+        """Return the current instant."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class Trouble(Struct, frozen=True):
+    """Why the workspace and the repository of all are not in step. ``kind`` is that of ``GitFailed``."""
+
+    kind: str
+    text: str
+    hint: str
+    since: datetime
+
+
+class WorkspaceSync:
+    """Commits what changed, pushes it and pulls what others pushed. Made in the event loop; ``wrote`` may be called from any thread.
+
+    ``tell`` takes sentences for the owner, ``tell_both`` those that the agent needs to know, too. ``may_push`` says whether this gateway
+    may still write for the agent; a push is left out where it may not.
+    """
+
+    def __init__(
+        self,
+        workspace: GitWorkspace,
+        clock: SyncClock,
+        *,
+        pull_every: float,
+        tell: Callable[[str], None],
+        tell_both: Callable[[str], None],
+        may_push: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.workspace = workspace
+        self.trouble: Trouble | None = None
+        self._clock = clock
+        self._pull_every = pull_every
+        self._tell = tell
+        self._tell_both = tell_both
+        self._may_push = may_push
+        self._told: set[str] = set()
+        self._reported: list[Reported] = []
+        self._guard = threading.Lock()
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._one = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"workspace-{workspace.agent}")
+        self._task: asyncio.Task[None] | None = None
+        self._facts: dict[str, Any] = {}
+        self._ahead = 0
+        self._commits = 0
+        self._pulled_at: datetime | None = None
+
+    def wrote(self, path: str, author: Author, text: str | None = None) -> None:
+        """Note who changed a file; ``text`` is what it holds now, if that is at hand."""
+        with self._guard:
+            former = self._reported
+            if former and former[-1].path == path and former[-1].author == author:
+                text = former.pop().text if text is None else text
+            former.append(Reported(path, author, text))
+        self._loop.call_soon_threadsafe(self._changed.set)
+
+    def start(self) -> None:
+        """Begin to work in the background."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    async def pull(self, seconds: float = PULL_SECONDS) -> None:
+        """Commit what is here and bring in what others pushed. Where the other repository does not answer, work goes on without it."""
+        await self._round(pull=True, push=False, seconds=seconds)
+
+    async def begin(self) -> None:
+        """Do the first pull. A workspace that was here before does not wait long for it."""
+        try:
+            await self._loop.run_in_executor(self._thread, self.workspace.open)
+        except HomebodyError as failed:
+            self._failed(getattr(failed, "kind", "failed"), failed)
+            return
+        await self.pull(START_SECONDS if self.workspace.state.pushed else PULL_SECONDS)
+
+    async def release(self) -> None:
+        """Let go of the repository, which another one is about to open. The next change opens it again."""
+        async with self._one:
+            await self._loop.run_in_executor(self._thread, self.workspace.close)
+
+    async def settle(self, seconds: float) -> bool:
+        """Commit and push everything now; return whether all of it arrived."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._round(pull=False, push=True, seconds=seconds)
+        except TimeoutError:
+            log.warning("the workspace of %s was not pushed within %.0f s", self.workspace.agent, seconds)
+            return False
+        return self.trouble is None and self._ahead == 0
+
+    async def sync(self, *, removals: bool = False, restore: bool = False) -> dict[str, Any]:
+        """Commit, pull and push at once, for somebody who waits; return ``facts``. Raises HomebodyError."""
+        async with self._one:
+            await self._work(self._step, pull=True, push=True, removals=removals, restore=restore)
+            self._went_well(pulled=True)
+        return self.facts()
+
+    @property
+    def pending(self) -> bool:
+        """Whether something was changed that may not have arrived yet, and could arrive now."""
+        return self._changed.is_set() or (self._ahead > 0 and self.trouble is None)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        trouble = self.trouble
+        return {
+            "agent": self.workspace.agent,
+            "remote": self.workspace.access.url,
+            "branch": self.workspace.access.branch,
+            "ahead": self._ahead,
+            "lastPull": self._pulled_at.isoformat(timespec="seconds") if self._pulled_at else None,
+            "lastPush": self.workspace.state.last_push or None,
+            "trouble": None
+            if trouble is None
+            else {
+                "kind": trouble.kind,
+                "text": trouble.text,
+                "mend": trouble.hint,
+                "since": trouble.since.isoformat(timespec="seconds"),
+            },
+            "gone": sorted(self.workspace.held)[:_LISTED],
+            "goneCount": len(self.workspace.held),
+            **self._facts,
+        }
+
+    async def close(self) -> None:
+        """Stop. What was not pushed is at the next start."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self.workspace.interrupt()
+        await self._loop.run_in_executor(self._thread, self.workspace.close)
+        self._thread.shutdown(wait=False)
+
+    async def _run(self) -> None:
+        again, due = AGAIN_SECONDS[0], self._next_pull()
+        await self._round(pull=False, push=True)
+        while True:
+            waits = due - self._clock.monotonic()
+            if self.trouble is not None:
+                waits = min(waits, again)
+            stirred = await self._stirred(waits)
+            failed = self.trouble is not None
+            pull = failed or self._clock.monotonic() >= due
+            await self._round(pull=pull and not (stirred and failed), push=not (stirred and failed))
+            if pull:
+                due = self._next_pull()
+            again = (
+                min(again * 2, AGAIN_SECONDS[1])
+                if self.trouble is not None and not stirred
+                else AGAIN_SECONDS[0]
+                if self.trouble is None
+                else again
+            )
+
+    def _next_pull(self) -> float:
+        return self._clock.monotonic() + (self._pull_every or float("inf"))
+
+    async def _stirred(self, seconds: float) -> bool:
+        """Wait until something was changed and nothing is any more, for at most ``seconds`` where nothing is."""
+        if not await self._set_within(seconds):
+            return False
+        ends = self._clock.monotonic() + LONGEST_SECONDS
+        while (left := ends - self._clock.monotonic()) > 0:
+            self._changed.clear()
+            if not await self._set_within(min(QUIET_SECONDS, left)):
+                break
+        self._changed.clear()
+        return True
+
+    async def _set_within(self, seconds: float) -> bool:
+        waiting = asyncio.ensure_future(self._changed.wait())
+        clock = asyncio.ensure_future(self._clock.sleep(seconds)) if seconds != float("inf") else None
+        try:
+            await asyncio.wait([one for one in (waiting, clock) if one is not None], return_when=asyncio.FIRST_COMPLETED)
+            return self._changed.is_set()
+        finally:
+            for one in (waiting, clock):
+                if one is not None:
+                    one.cancel()
+
+    async def _round(self, *, pull: bool, push: bool, seconds: float = 120.0) -> None:
+        """Do one round. What fails is kept as ``trouble`` and tried again later."""
+        async with self._one:
+            try:
+                await self._work(self._step, pull=pull, push=push and self._may_push(), seconds=seconds)
+            except GitFailed as failed:
+                if failed.kind == "damaged" and await self._mended():
+                    return
+                self._failed(failed.kind, failed)
+            except HomebodyError as failed:
+                self._failed("failed", failed)
+            else:
+                self._went_well(pulled=pull, cleared=pull or push)
+
+    async def _work(self, step: Callable[..., None], **arguments: Any) -> None:
+        await self._loop.run_in_executor(self._thread, lambda: step(**arguments))
+
+    def _step(self, *, pull: bool, push: bool, seconds: float = 120.0, removals: bool = False, restore: bool = False) -> None:
+        """Runs in the thread."""
+        workspace = self.workspace
+        workspace.open()
+        with self._guard:
+            reported, self._reported = self._reported, []
+        try:
+            self._commits += workspace.commit(former_texts(reported), removals=removals, restore=restore)
+        except BaseException:  # whatever it is, who changed what must not be forgotten
+            with self._guard:
+                self._reported = reported + self._reported
+            raise
+        try:
+            if pull:
+                self._report(workspace.pull(seconds=seconds))
+            if push:
+                self._report(workspace.push(seconds=seconds))
+        finally:
+            self._look()
+        if self._commits >= _TIDY_EVERY:
+            self._commits = 0
+            workspace.tidy()
+
+    def _look(self) -> None:
+        """Take down what ``facts`` says, which the event loop must not look up."""
+        workspace = self.workspace
+        self._ahead = workspace.ahead
+        left_out = workspace.scanned.left_out
+        self._facts = {
+            "leftOut": dict(sorted(left_out.items())[:_LISTED]),
+            "leftOutCount": len(left_out),
+            "unapplied": {path: why for path, (_, why) in sorted(workspace.state.unapplied.items())[:_LISTED]},
+            "sideBySide": workspace.side_by_side()[:_LISTED],
+            "damaged": workspace.state.damaged or None,
+        }
+        if workspace.held:
+            gone = f"{len(workspace.held)} files of the workspace of {workspace.agent} are gone"
+            self._once(
+                f"{gone}. That was not passed on, because the disk may not be mounted. To pass it on: "
+                f"homebody workspace sync --agent {workspace.agent} --removals. To have them back: --restore instead of --removals"
+            )
+        for path, why in left_out.items():
+            if "holds a secret" in why:
+                self._once(f"{path} {why}, so it is not brought to the repository of the workspace of {workspace.agent}.")
+
+    def _report(self, pulled: Pulled) -> None:
+        agent = self.workspace.agent
+        if pulled.beside:
+            listed = "; ".join(f"{one.path} (the other is {one.kept_as})" for one in pulled.beside[:_NAMED])
+            more = f" and {len(pulled.beside) - _NAMED} more" if len(pulled.beside) > _NAMED else ""
+            text = (
+                f"Files of the workspace of {agent} were changed in two places at once, and both versions are there: {listed}{more}. "
+                "Join them, and delete the other."
+            )
+            self._loop.call_soon_threadsafe(self._tell_both, text)
+        if pulled.stayed:
+            self._once(
+                f"{names_of(pulled.stayed)} of the workspace of {agent}: deleted in one place and changed in another, so it stays."
+            )
+
+    def _once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._loop.call_soon_threadsafe(self._tell, text)
+
+    async def _mended(self) -> bool:
+        """Replace a damaged repository, tell the owner, and try again once."""
+        try:
+            if not await self._loop.run_in_executor(self._thread, self.workspace.mend):
+                return False
+            aside = self.workspace.state.damaged
+            what = f"The repository of the workspace of {self.workspace.agent} was damaged"
+            self._once(f"{what}. It is {aside} now, and was made anew; the files are as they were.")
+            await self._work(self._step, pull=True, push=True)
+        except HomebodyError as failed:
+            self._failed(getattr(failed, "kind", "failed"), failed)
+        else:
+            self._went_well(pulled=True)
+        return True
+
+    def _failed(self, kind: str, failed: HomebodyError) -> None:
+        former = self.trouble
+        since = former.since if former is not None and former.kind == kind else self._clock.now()
+        self.trouble = Trouble(kind, str(failed), failed.hint, since)
+        if former is None or former.kind != kind:
+            log.warning("the workspace of %s is not in step with its repository: %s", self.workspace.agent, failed)
+        if kind == "refused":
+            self._once(
+                f"The repository of the workspace of {self.workspace.agent} does not let me in: {failed} {failed.hint}".strip()
+            )
+
+    def _went_well(self, *, pulled: bool, cleared: bool = True) -> None:
+        if pulled:
+            self._pulled_at = self._clock.now()
+        if cleared and self.trouble is not None:
+            log.info("the workspace of %s is in step with its repository again", self.workspace.agent)
+            self.trouble = None

@@ -1,0 +1,114 @@
+"""The part that works beside the turns: when it commits, what it tells, and what it does while the repository of all is away."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from gateway.base.clock import ManualClock
+from gateway.workspaces.repository import REPOSITORY
+from gateway.workspaces.workspace_sync import AGAIN_SECONDS, QUIET_SECONDS, WorkspaceSync
+from memory.protocol import Author
+from tests.patience import PATIENCE
+from tests.workspaces.clones import Clone, Clones, git
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+AGENT = Author("agent", "main", "agent:main:main", "t1")
+
+
+class Bench:
+    """A machine whose clock the test moves."""
+
+    def __init__(self, clone: Clone) -> None:
+        self.clone = clone
+        self.clock = ManualClock(datetime(2026, 11, 26, 10, 0, tzinfo=UTC))
+        self.told: list[str] = []
+        self.both: list[str] = []
+        self.sync = WorkspaceSync(clone.kept, self.clock, pull_every=300, tell=self.told.append, tell_both=self.both.append)
+
+    async def move_until(self, wanted: Callable[[], Any], seconds: float = QUIET_SECONDS) -> None:
+        """Let time pass until something is so."""
+        async with asyncio.timeout(PATIENCE):
+            while not wanted():
+                if self.clock.alarms:
+                    self.clock.move(seconds)
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def bench(clone: Clone) -> AsyncIterator[Bench]:
+    made = Bench(clone)
+    try:
+        yield made
+    finally:
+        await made.sync.close()
+
+
+async def test_what_a_turn_wrote_is_one_commit_a_moment_later_and_what_others_push_comes_in(clones: Clones) -> None:
+    other = clones.clone("other")
+    async with bench(clones.clone("one")) as one:
+        await one.sync.begin()
+        one.sync.start()
+        for name in ("a.md", "b.md", "c.md"):
+            one.clone.write(name, f"{name}\n")
+            one.sync.wrote(name, AGENT)
+        await one.move_until(lambda: one.sync.facts()["lastPush"])
+        assert git("log", "--format=%an %s", "main", at=clones.remote) == "main main: a.md, b.md, c.md\n"
+        other.sync()
+        other.write("MEMORY.md", "from another machine\n")
+        other.sync()
+        await one.move_until((one.clone.root / "MEMORY.md").exists, 60)
+        assert one.sync.trouble is None
+
+
+async def test_a_repository_that_is_away_is_told_in_the_status_alone_and_gets_all_of_it_later(clones: Clones) -> None:
+    away = clones.remote.rename(clones.folder / "away.git")
+    async with bench(clones.clone("one")) as one:
+        await one.sync.begin()
+        assert one.sync.facts()["trouble"]["kind"] == "away"
+        one.sync.start()
+        one.clone.write("a.md", "1\n")
+        one.sync.wrote("a.md", AGENT)
+        await one.move_until(lambda: one.sync.facts()["ahead"] == 1)
+        away.rename(clones.remote)
+        await one.move_until(lambda: one.sync.trouble is None, AGAIN_SECONDS[0])
+        assert one.sync.facts()["ahead"] == 0
+        assert one.told == one.both == []
+
+
+async def test_versions_side_by_side_are_told_to_the_owner_and_the_agent_once(clones: Clones) -> None:
+    other = clones.clone("other")
+    async with bench(clones.clone("one")) as one:
+        one.clone.write("MEMORY.md", "a\n")
+        await one.sync.begin()
+        assert await one.sync.settle(PATIENCE)
+        other.sync()
+        other.write("MEMORY.md", "other\n")
+        other.sync()
+        one.clone.write("MEMORY.md", "one\n")
+        await one.sync.sync()
+        await one.sync.sync()
+        await asyncio.sleep(0)
+        assert len(one.both) == 1
+        assert "MEMORY.md (the other is MEMORY.conflict-2026-11-26.md)" in one.both[0]
+        assert one.sync.facts()["sideBySide"] == ["MEMORY.conflict-2026-11-26.md"]
+
+
+async def test_a_repository_that_breaks_while_the_gateway_runs_is_replaced_and_told(clones: Clones) -> None:
+    async with bench(clones.clone("one")) as one:
+        one.clone.write("a.md", "a\n")
+        await one.sync.begin()
+        assert await one.sync.settle(PATIENCE)
+        for path in (one.clone.state / REPOSITORY).glob("objects/??/*"):
+            path.chmod(0o600)
+            path.write_bytes(b"")
+        one.clone.write("b.md", "b\n")
+        await one.sync.pull()
+        assert await one.sync.settle(PATIENCE)
+        await asyncio.sleep(0)
+        assert len([text for text in one.told if "was damaged" in text]) == 1
+        assert git("ls-tree", "--name-only", "main", at=clones.remote).split() == ["a.md", "b.md"]
