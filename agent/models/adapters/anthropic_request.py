@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent.models.adapters.sanitize import IMAGE_TYPES, CallIds, clean, clean_json, family, is_clean
+from agent.models.adapters.sanitize import IMAGE_TYPES, TOOLS, CallIds, clean, clean_json, family, is_clean
 from agent.models.protocol import Request, Segment, ToolSpec
 from agent.models.thinking import BUDGETS, Style, thinking_tokens
 from agent.settings import Level
@@ -91,8 +91,8 @@ def _loop_begins_with_thinking(messages: Sequence[Block]) -> bool:
 
 def _tools(specs: Sequence[ToolSpec], mark: Block | None) -> list[Block]:
     tools: list[Block] = [
-        {"name": spec.name, "description": clean(spec.description), "input_schema": clean_json(spec.parameters)}
-        for spec in specs
+        {"name": name, "description": description, "input_schema": parameters}
+        for name, description, parameters in TOOLS.of(specs)
     ]
     if tools and mark is not None:
         tools[-1]["cache_control"] = mark
@@ -147,10 +147,11 @@ def _messages(messages: Iterable[Message], *, name: str, images: bool) -> list[B
     ids = CallIds()
     current: Mapping[str, str] = {}
     turns: list[Block] = []
+    asked = family(name)
     for message in messages:
         if isinstance(message, AssistantMessage):
             current = ids.of(message.calls)
-            role, blocks = "assistant", _assistant(message, current, own=_is_own(message, name))
+            role, blocks = "assistant", _assistant(message, current, own=family(message.model) == asked)
         elif isinstance(message, ToolMessage):
             role, blocks = "user", [_result(message, current.get(message.call_id, message.call_id), images=images)]
         else:
@@ -162,10 +163,6 @@ def _messages(messages: Iterable[Message], *, name: str, images: bool) -> list[B
         else:
             turns.append({"role": role, "content": blocks})
     return turns
-
-
-def _is_own(message: AssistantMessage, name: str) -> bool:
-    return family(message.model) == family(name)
 
 
 def _user(message: UserMessage, *, images: bool) -> list[Block]:

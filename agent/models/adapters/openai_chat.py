@@ -11,8 +11,8 @@ from agent.models import token_estimate
 from agent.models.adapters import warm_up
 from agent.models.adapters.openai_chat_answer import ChatAnswer
 from agent.models.adapters.openai_model import OpenAIModel
-from agent.models.adapters.sanitize import IMAGE_TYPES, CallIds, clean, clean_json, family, is_clean
-from agent.models.protocol import Request, Segment, ToolSpec
+from agent.models.adapters.sanitize import IMAGE_TYPES, TOOLS, CallIds, clean, clean_json, family, is_clean
+from agent.models.protocol import Request, Segment
 from agent.models.thinking import effort, thinking_tokens
 from agent.settings import Level
 
@@ -110,7 +110,7 @@ def body(
     if marks and request.cached:
         _mark(wanted["messages"], request)
     if request.tools:
-        wanted["tools"] = [_tool(spec) for spec in request.tools]
+        wanted["tools"] = [_tool(*told) for told in TOOLS.of(request.tools)]
     if depth := effort(level):
         wanted |= {"reasoning": {"effort": depth}} if routed else {"reasoning_effort": depth}
     if hosted_by_openai and request.cache_key:
@@ -118,9 +118,8 @@ def body(
     return wanted
 
 
-def _tool(spec: ToolSpec) -> Entry:
-    function = {"name": spec.name, "description": clean(spec.description), "parameters": clean_json(spec.parameters)}
-    return {"type": "function", "function": function}
+def _tool(name: str, description: str, parameters: Any) -> Entry:
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
 def _mark(entries: list[Entry], request: Request) -> None:
@@ -154,6 +153,7 @@ def _messages(messages: Iterable[Message], *, name: str, images: bool) -> list[E
     ids = CallIds()
     current: Mapping[str, str] = {}
     entries: list[Entry] = []
+    asked = family(name)
     pictures: list[Image] = []
     for message in messages:
         if isinstance(message, ToolMessage):
@@ -164,8 +164,9 @@ def _messages(messages: Iterable[Message], *, name: str, images: bool) -> list[E
             _add(entries, {"role": "user", "content": _parts((Text(text=PICTURES), *pictures), images=images)})
             pictures = []
         if isinstance(message, AssistantMessage):
-            current = ids.of(message.calls)
-            entry = _assistant(message, current, own=family(message.model) == family(name))
+            calls = message.calls
+            current = ids.of(calls)
+            entry = _assistant(message, calls, current, own=family(message.model) == asked)
         else:
             entry = _user(message, images=images)
         if entry is not None:
@@ -200,8 +201,10 @@ def _user(message: UserMessage, *, images: bool) -> Entry:
     return {"role": "user", "content": _parts(message.content, images=images) or "(empty message)"}
 
 
-def _parts(content: Iterable[Text | Image], *, images: bool) -> str | list[Entry]:
+def _parts(content: Sequence[Text | Image], *, images: bool) -> str | list[Entry]:
     """One string where there is only text, which every server takes; parts where there are pictures."""
+    if len(content) == 1 and isinstance(content[0], Text):
+        return clean(content[0].text) if content[0].text.strip() else ""
     parts: list[Entry] = []
     for part in content:
         if isinstance(part, Text):
@@ -215,16 +218,14 @@ def _parts(content: Iterable[Text | Image], *, images: bool) -> str | list[Entry
     return parts
 
 
-def _assistant(message: AssistantMessage, ids: Mapping[str, str], *, own: bool) -> Entry | None:
-    if not message.text.strip() and not message.calls:
-        return None
+def _assistant(message: AssistantMessage, calls: Sequence[ToolCall], ids: Mapping[str, str], *, own: bool) -> Entry | None:
+    text = message.text
+    if not calls:
+        return {"role": "assistant", "content": clean(text)} if text.strip() else None
     opaque = _opaque(message) if own else {}
-    entry: Entry = {"role": "assistant", "content": clean(message.text)}
-    entry |= opaque.get("message", {}) if message.calls else {}
-    if message.calls:
-        extras = opaque.get("calls", {})
-        entry["tool_calls"] = [_call(call, ids[call.id]) | extras.get(call.id, {}) for call in message.calls]
-    return entry
+    extras = opaque.get("calls", {})
+    called = [_call(call, ids[call.id]) | extras.get(call.id, {}) for call in calls]
+    return {"role": "assistant", "content": clean(text), **opaque.get("message", {}), "tool_calls": called}
 
 
 def _opaque(message: AssistantMessage) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from agent.messages import AssistantMessage, Failure, Image, Message, Stop, Text
 from agent.models import failures
 from agent.models.adapters import warm_up
 from agent.models.adapters.openai_model import OpenAIModel
-from agent.models.adapters.sanitize import IMAGE_TYPES, CallIds, arguments_of, clean, clean_json, family, is_clean
+from agent.models.adapters.sanitize import IMAGE_TYPES, TOOLS, CallIds, arguments_of, clean, clean_json, family, is_clean
 from agent.models.catalog.prices import Price
 from agent.models.protocol import Request
 from agent.models.thinking import effort, thinking_tokens
@@ -226,12 +226,12 @@ def body(
         wanted["tools"] = [
             {
                 "type": "function",
-                "name": spec.name,
-                "description": clean(spec.description),
-                "parameters": clean_json(spec.parameters),
+                "name": tool,
+                "description": description,
+                "parameters": parameters,
                 "strict": False,
             }
-            for spec in request.tools
+            for tool, description, parameters in TOOLS.of(request.tools)
         ]
     depth = effort(level)
     reasoning = ({"effort": depth} if depth else {}) | ({"summary": "auto"} if summary and level != "off" else {})
@@ -246,10 +246,11 @@ def _items(messages: Iterable[Message], *, name: str, images: bool) -> list[Item
     ids = CallIds()
     current: Mapping[str, str] = {}
     items: list[Item] = []
+    asked = family(name)
     for message in messages:
         if isinstance(message, AssistantMessage):
             current = ids.of(message.calls)
-            items += _answer(message, current, own=family(message.model) == family(name))
+            items += _answer(message, current, own=family(message.model) == asked)
         elif isinstance(message, ToolMessage):
             items.append(_result(message, current.get(message.call_id, message.call_id), images=images))
         else:

@@ -11,12 +11,14 @@ from functools import lru_cache
 from typing import Any
 
 from agent.messages import ToolCall
+from agent.models.protocol import ToolSpec
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """Pictures that every provider takes."""
 
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _ILLEGAL = re.compile("[\ud800-\udfff\x00]")
+_MOST_TOOLS = 256
 _DATED = re.compile(r"-(?:20\d{6}|20\d{2}-\d{2}-\d{2})$")
 
 
@@ -36,6 +38,28 @@ def clean_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [clean_json(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class CleanTools:
+    """Remembers descriptions and parameters of tools as they are sent: they go along with every request, and hardly ever change."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[ToolSpec, str, Any]] = {}
+
+    def of(self, specs: Sequence[ToolSpec]) -> list[tuple[str, str, Any]]:
+        """Return name, description and parameters of each, cleaned. They are shared by all requests: nobody may change them."""
+        return [(spec.name, *self._of(spec)) for spec in specs]
+
+    def _of(self, spec: ToolSpec) -> tuple[str, Any]:
+        known = self._known.get(id(spec))
+        if known is None or known[0] is not spec:
+            if len(self._known) >= _MOST_TOOLS:
+                self._known.clear()
+            known = self._known[id(spec)] = (spec, clean(spec.description), clean_json(spec.parameters))
+        return known[1:]
+
+
+TOOLS = CleanTools()
 
 
 def is_clean(value: Any) -> bool:
@@ -76,7 +100,7 @@ class CallIds:
 
     def of(self, calls: Sequence[ToolCall]) -> dict[str, str]:
         """Return the id to send for each id of one answer's calls."""
-        return {call.id: self._take(call.id) for call in calls}
+        return {call.id: self._take(call.id) for call in calls} if calls else {}
 
     def _take(self, wish: str) -> str:
         wish = wish if _LEGAL_ID.fullmatch(wish) else f"call_{hashlib.blake2b(clean(wish).encode(), digest_size=8).hexdigest()}"
