@@ -14,11 +14,12 @@ MOST = 1000
 
 
 class BotReactions:
-    """Remembers the bot's reaction on each message; Discord is asked for reactions of an earlier run."""
+    """Remembers the bot's reaction on each message, and what people's were told; Discord is asked for reactions of an earlier run."""
 
     def __init__(self) -> None:
         self._own: dict[str, tuple[str, ...]] = {}
         self._none: dict[str, None] = {}
+        self._told: dict[str, None] = {}
 
     def taken(self, message: str) -> None:
         """Record a new message, which has no reaction of the bot yet."""
@@ -29,6 +30,14 @@ class BotReactions:
         self._none[identity] = None
         while len(self._none) > MOST:
             del self._none[next(iter(self._none))]
+
+    def told_before(self, alias: str) -> bool:
+        """Record a reaction of somebody; return whether the same one was told in this run, so that it was taken away in between."""
+        known = alias in self._told
+        self._told[alias] = None
+        while len(self._told) > MOST:
+            del self._told[next(iter(self._told))]
+        return known
 
     async def put(self, link: GatewayClient, channel: int, message: str, emoji: str | None) -> None:
         """Set the bot's reaction on a message, or remove it. Raises one of ``TROUBLE``."""

@@ -33,20 +33,22 @@ MARK = "hb"
 """What the ids of our buttons begin with, followed by their number and a colon."""
 
 
-def reaction(event: dict[str, Any], place: Place, account: str, at: datetime, key: str, *, mine: bool) -> Inbound:
+def reaction(event: dict[str, Any], place: Place, account: str, at: datetime, key: str | None, *, mine: bool) -> Inbound:
     """Return a reaction. A server's custom emoji is given by its name, as ``:name:``.
 
-    It counts as a mention on a message of the bot (``mine``), and always in private.
+    It counts as a mention on a message of the bot (``mine``), and always in private. One that was made during an outage has no ``key`` of
+    its own; its alias is that of the event.
     """
     emoji, message = event.get("emoji") or {}, str(event["message_id"])
+    alias = f"r:{message}:{event['user_id']}:{emoji.get('id') or emoji.get('name')}"
     user = (event.get("member") or {}).get("user") or {"id": event["user_id"]}
     return Inbound(
         conversation=place.conversation(account, str(event["user_id"])),
         sender=sender_of(user),
         text=f":{emoji.get('name')}:" if emoji.get("id") else str(emoji.get("name") or ""),
         at=at,
-        key=key,
-        alias=key,
+        key=key or alias,
+        alias=alias,
         message_id=message,
         mentioned=mine or not place.guild,
         event="reaction",

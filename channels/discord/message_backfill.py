@@ -22,6 +22,7 @@ from channels.discord.auto_threads import with_thread
 from channels.discord.channel_directory import SLACK_SECONDS, ChannelDirectory, made_at
 from channels.discord.gateway_client import GatewayClient
 from channels.discord.inbound import Place, edited, is_snowflake, place_of
+from channels.discord.missed_reactions import MissedReactions
 from channels.discord.settings import DiscordAccount
 from channels.messages import Inbound
 from channels.protocol import Clock
@@ -76,6 +77,7 @@ class Backfill:
         self._log = log
         self._account = account
         self._aside = BackgroundTasks(log, account)
+        self._reactions = MissedReactions(settings, link, clock=clock, log=log, account=account)
         self._looked_up = False
 
     @property
@@ -95,6 +97,7 @@ class Backfill:
         until something newer is stored.
         """
         await self._aside.close()
+        self._reactions.begin(after_gap=anew and gap > 0)
         if anew and gap:
             await self._read_all(self._places.marks.all(), self._looking_again(gap))
         await self.read_on(self._places.marks.all())
@@ -102,6 +105,12 @@ class Backfill:
             self._looked_up = True
             for person in [one for one in self._settings.dm.allow_from if one != "*"][:PEOPLE]:
                 await self._look_up(person, gap)
+        self._aside.begin("missed reactions could not be read", self._tell_reactions())
+
+    async def _tell_reactions(self) -> None:
+        async for found in self._reactions.found(self._places.reads):
+            if found:
+                await self._store(found)
 
     async def read_on(self, channels: dict[str, str]) -> None:
         """Read the messages in these channels since their marks."""
@@ -173,6 +182,7 @@ class Backfill:
     async def _next_page(self, channel: str, mark: str) -> str | None:
         place = await self._where(channel)
         page, full = await self._page(place, PAGE, after=int(mark))
+        self._reactions.note(page, place)
         await self._take(page)
         return str(page[-1]["id"]) if full and page else None
 
@@ -188,6 +198,7 @@ class Backfill:
             since = max(made_at(str(gap)) - timedelta(seconds=SLACK_SECONDS), self._clock.now() - RECENT)
             place = await self._where(channel)
             page, _ = await self._page(place, LOOK_BACK, before=int(mark) + 1)
+            self._reactions.note(page, place)
             about = {"kind": "message", "channel": channel}
             changes = [self._guard.read(about, self.edited, one, place) for one in page]
             told = [one for one in changes if one is not None and one.at >= since]

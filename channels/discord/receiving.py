@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import discord
+from msgspec.structs import replace
 
 from channels.common.backoff import Backoff
 from channels.common.event_guard import EventGuard
@@ -252,6 +253,8 @@ class Receiver:
         if which == "own" and not mine:
             return None
         found = reaction(content, place, self._account, self._clock.now(), f"r:{stamp}", mine=mine)
+        if self._reactions.told_before(found.alias):
+            found = replace(found, alias=found.key)
         return found if self._settings.allow_bots or not found.from_bot else None
 
     async def _is_mine(self, reaction: dict[str, Any]) -> bool:

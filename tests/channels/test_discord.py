@@ -112,6 +112,48 @@ async def test_nothing_is_lost_and_nothing_taken_twice_when_the_gateway_ends(pee
     assert line.door.texts == ["before", "meanwhile", "after"]
 
 
+async def test_a_reaction_made_during_an_outage_is_told_under_the_alias_that_its_event_has(peer: DiscordPeer) -> None:
+    first = Line(peer)
+    async with first.running():
+        await peer.say(ANNA, "before")
+        await first.door.until(lambda: "before" in first.door.texts)
+        sent = await first.send("the answer")
+        await peer.react(ANNA, sent, "👀")
+        await first.door.until(lambda: "👀" in first.door.texts)
+        [live] = [one.alias for one in first.door.messages if one.event == "reaction"]
+    for emoji in ("👍", "party:900000000000000001"):
+        await peer.react(ANNA, sent, emoji, told=False)
+    await peer.react(ANNA, peer.dm(ANNA).messages[0]["id"], "🎉", told=False)
+    second = Line(peer, cursors=first.door.cursors)
+    async with second.running():
+        await second.door.until(lambda: ":party:" in second.door.texts)
+    told = {one.alias: one.text for one in second.door.messages if one.event == "reaction"}
+    assert sorted(told.values()) == [":party:", "👀", "👍"], "to the bot's own messages alone"
+    assert told[live] == "👀", "what was told before is known by its alias"
+    assert {one.key for one in second.door.messages if one.event == "reaction"} == set(told)
+    silent = Line(peer, cursors=first.door.cursors, reactionNotifications="off")
+    async with silent.running():
+        await peer.say(ANNA, "after")
+        await silent.door.until(lambda: "after" in silent.door.texts)
+    assert [one for one in silent.door.messages if one.event == "reaction"] == []
+
+
+async def test_a_message_with_many_reactions_costs_few_calls(peer: DiscordPeer) -> None:
+    first = Line(peer)
+    async with first.running():
+        await peer.say(ANNA, "before")
+        await first.door.until(lambda: "before" in first.door.texts)
+        answers = [await first.send(f"answer {number}", key=f"k{number}") for number in range(3)]
+    for sent in answers:
+        for number in range(10):
+            await peer.react(ANNA, sent, f"e{number}:9000000000000000{number:02}", told=False)
+    second = Line(peer, cursors=first.door.cursors)
+    async with second.running():
+        await second.log.until("reactions of older messages were not asked for")
+    told = [one.target for one in second.door.messages if one.event == "reaction"]
+    assert told == [answers[2]] * 10 + [answers[1]] * 10
+
+
 async def test_a_message_is_offered_again_until_it_is_stored(peer: DiscordPeer) -> None:
     line = Line(peer)
     async with line.running():

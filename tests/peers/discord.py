@@ -74,6 +74,8 @@ class DiscordPeer:
         self.rest = Rest(self)
         self.sessions = Gateway(self)
         self._last = self._at_once = 0
+        self.reacted: dict[tuple[str, str], list[str]] = {}
+        """Who reacted, by message and emoji."""
         self._news = asyncio.Condition()
         self._site = Site()
 
@@ -174,11 +176,21 @@ class DiscordPeer:
         self.links.forget(message)
         await self.sessions.announce("MESSAGE_DELETE", {"id": message_id, "channel_id": place.id}, place.guild)
 
-    async def react(self, user: str, message_id: str, emoji: str, *, bot: bool = False, told_author: bool = True) -> None:
-        """Let somebody put an emoji under a message; ``name:id`` for one of a server's own."""
+    async def react(
+        self, user: str, message_id: str, emoji: str, *, bot: bool = False, told_author: bool = True, told: bool = True
+    ) -> None:
+        """Let somebody put an emoji under a message; ``name:id`` for one of a server's own. Not ``told``: the event is lost."""
         place, message = self.found(message_id)
         name, _, identity = emoji.partition(":")
         shown = {"id": identity or None, "name": name}
+        people = self.reacted.setdefault((message_id, emoji), [])
+        if not people:
+            message["reactions"].append({"emoji": shown, "count": 0, "me": False})
+        people.append(user)
+        for one in message["reactions"]:
+            one["count"] += one["emoji"] == shown
+        if not told:
+            return
         event = {"user_id": user, "channel_id": place.id, "message_id": message_id, "emoji": shown, "type": 0, "burst": False}
         if told_author:
             event["message_author_id"] = message["author"]["id"]

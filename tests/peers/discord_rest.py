@@ -135,6 +135,17 @@ class Rest:
                     raise Refused(403, 50013, "Missing Permissions")
                 await self.peer.delete(message["id"])
                 return 204, None
+        if "reactions" in asked.parts:
+            return self._reaction(form, asked, message)
+        raise Refused(404, 0, "404: Not Found")
+
+    def _reaction(self, form: str, asked: Asked, message: dict[str, Any]) -> tuple[int, Any]:
+        match form:
+            case "GET /messages/*/reactions/*":
+                if not 1 <= int(asked.query.get("limit", "25")) <= 100:
+                    raise Refused(400, INVALID, "Invalid Form Body")
+                people = self.peer.reacted.get((message["id"], unquote(asked.parts[5])), [])
+                return 200, [{"id": one, "username": f"name{one}", "bot": False} for one in people]
             case "PUT /messages/*/reactions/*/@me":
                 emoji = unquote(asked.parts[5])
                 if LOUD_EMOJI.fullmatch(emoji) and not re.fullmatch(r"\w+:\d+", emoji):
