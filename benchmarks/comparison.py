@@ -49,6 +49,8 @@ models: {{providers: {{box: {{baseUrl: "{{model}}/v1", apiKey: k, models: [{{id:
 class Model(BaseHTTPRequestHandler):
     """Answers every chat completion with one word, at once."""
 
+    disable_nagle_algorithm = True  # or the kernel holds each body back for 40 ms, for clients that keep connections open
+
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
