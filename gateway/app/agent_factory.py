@@ -216,7 +216,7 @@ def _laid_anew(agent_id: str, workspace: Workspace) -> str:
     return (
         f"The workspace {workspace.root} was missing or empty although {agent_id} had conversations before; it was "
         "created again from the templates. If it is on a disk that is not mounted, stop the gateway, mount it and start again. To "
-        "restore deleted notes: homebody memory log --agent {agent_id}, then homebody memory undo NUMBER"
+        f"restore deleted notes: homebody memory log --agent {agent_id}, then homebody memory undo NUMBER"
     )
 
 

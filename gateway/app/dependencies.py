@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from agent.tools.web.fetch_protocol import Fetcher
 from gateway.api.unix_socket import SOCKET
 from gateway.base.api_token import FILE_NAME
 from gateway.base.clock import SystemClock
+from gateway.base.errors import StorageAway
 from gateway.base.paths import Paths
 from gateway.base.state_lock import Holder, boot_id
 from gateway.config.secrets import passwords_in, secrets_of
@@ -46,6 +47,8 @@ class Dependencies:
     restart_on_stall: bool = False
     logs: Closer | None = None
     notices: tuple[str, ...] = ()
+    storage_away: Callable[[StorageAway], Awaitable[None]] | None = None
+    """Called while the database does not answer at the start, before each further try. What it raises ends the start."""
     outgoing: SecretScanner = field(default_factory=SecretScanner)
     """Secrets that no outgoing message may contain."""
     fetcher: Fetcher = field(default_factory=GuardedFetcher)

@@ -28,7 +28,7 @@ from gateway.app.owner_calls import owner_calls
 from gateway.app.parts import GatewayParts
 from gateway.app.view_calls import view_calls
 from gateway.backup.versions import refuse_later
-from gateway.base.errors import HomebodyError
+from gateway.base.errors import HomebodyError, StorageAway
 from gateway.base.state_lock import StateLock
 from gateway.budget.report import facts as usage_facts
 from gateway.ledger.spending import UsageBy
@@ -75,7 +75,7 @@ class Gateway(GatewayParts):
         await asyncio.to_thread(refuse_later, deps.paths.home)
         lock = StateLock.acquire(deps.paths.lock, deps.holder())
         try:
-            storage = await open_storage(deps.paths, deps.settings.storage, deps.clock, committed=deps.telemetry.committed)
+            storage = await _storage(deps)
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
             lock.release()
             raise
@@ -290,3 +290,14 @@ class Gateway(GatewayParts):
         left = max(0.5, DRAIN_SECONDS - (self.deps.clock.monotonic() - began))
         await asyncio.gather(*(agent.settle(left, flushing=self.deps.serving) for agent in self.agents.values()))
         await asyncio.gather(self.delivery.drain(DELIVER_SECONDS), self.workspaces.settle(DELIVER_SECONDS))
+
+
+async def _storage(deps: Dependencies) -> Storage:
+    """Open the storage. A database that does not answer is waited for where the gateway serves: a machine may start it later."""
+    while True:
+        try:
+            return await open_storage(deps.paths, deps.settings.storage, deps.clock, committed=deps.telemetry.committed)
+        except StorageAway as error:
+            if deps.storage_away is None:
+                raise
+            await deps.storage_away(error)

@@ -172,6 +172,10 @@ class StorageFailed(HomebodyError):
         return cls(f"could not {doing}: {error.strerror or error}", where=str(where), hint=hint)
 
 
+class StorageAway(StorageFailed):
+    """Raised when the server of the database does not answer, or is only starting: later it may."""
+
+
 def as_homebody_error(error: Exception) -> HomebodyError | None:
     """Convert an error of any package into a HomebodyError; None for an unexpected one.
 

@@ -15,18 +15,25 @@ import click
 from gateway.cli.invocation import Invocation, pass_invocation, tell, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from types import FrameType
 
+    from gateway.base.errors import StorageAway
     from gateway.logs.wiring import Closer
 
 STOP_SECONDS = 60.0
 """What a service manager is asked to wait for the end."""
+AWAY_SECONDS = 2.0
+"""Between two looks for a database that does not answer at the start."""
 _OFTEN_COLLECTED = (700, 10, 10)
 """Thresholds of the collector once it has started, as Python 3.11 sets them: a process that stays for months is to be small.
 
 Before, as in every command, it looks for garbage rarely: to look through what is being loaded takes 100 ms.
 """
+
+
+class _ToldToEnd(Exception):
+    """Raised when the gateway is told to end while it waits for the database."""
 
 
 @click.command()
@@ -79,6 +86,7 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
 
     log = structlog.get_logger("gateway")
     settings, paths = invocation.loaded.settings, invocation.paths
+    told_to_end = asyncio.Event()
     on = Dependencies(
         settings=settings,
         paths=paths,
@@ -87,12 +95,12 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
         restart_on_stall=restart_on_stall,
         logs=logs,
         notices=notices,
+        storage_away=_waiting(told_to_end),
     )
     manager = ServiceNotifier(os.environ)
     beating = asyncio.create_task(manager.beat())
     loop = asyncio.get_running_loop()
     opened: Gateway | None = None
-    told_to_end = asyncio.Event()
 
     def stop() -> None:
         manager.stopping(STOP_SECONDS)
@@ -101,7 +109,10 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
             opened.stop()
 
     _call_at(signal.SIGTERM, loop, stop)  # already now: a gateway that is told to end while it opens ends in order, too
-    gateway = opened = await Gateway.open(on)
+    try:
+        gateway = opened = await Gateway.open(on)
+    except _ToldToEnd:
+        return
     try:
         if told_to_end.is_set():
             gateway.stop()
@@ -121,6 +132,25 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
     finally:
         await gateway.close()
         beating.cancel()
+
+
+def _waiting(told_to_end: asyncio.Event) -> Callable[[StorageAway], Awaitable[None]]:
+    """Return what waits before the database is tried again, and logs once why. It raises _ToldToEnd."""
+    import structlog
+
+    from gateway.base.clock import SystemClock
+    from gateway.base.wait import wait_until_set
+
+    known, clock, log = set[str](), SystemClock(), structlog.get_logger("gateway")
+
+    async def wait(error: StorageAway) -> None:
+        if str(error) not in known:
+            log.error("the database does not answer; the gateway starts once it does", error=str(error), hint=error.hint)
+        known.add(str(error))
+        if await wait_until_set(told_to_end, clock, AWAY_SECONDS):
+            raise _ToldToEnd
+
+    return wait
 
 
 def _call_at(number: int, loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

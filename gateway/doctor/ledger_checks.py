@@ -32,9 +32,10 @@ _RECOVERS: Final = "The gateway recovers what can be read when it starts, and te
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerFacts:
-    """What the checks need of the ledger, read once. ``damage``: why it cannot be used, then the rest is empty."""
+    """What the checks need of the ledger, read once. ``damage``: why it cannot be used, and ``mend`` what to do; then the rest is empty."""
 
     damage: str = ""
+    mend: str = ""
     missing: bool = False
     outbox: list[dict[str, Any]] = field(default_factory=list)
     inbox: list[dict[str, Any]] = field(default_factory=list)
@@ -87,7 +88,7 @@ async def _of_database(installation: Installation) -> LedgerFacts:
     try:
         ledger = await open_ledger(installation.paths.state, installation.settings.storage, SystemClock())
     except StorageFailed as error:
-        return LedgerFacts(damage=f"{error} {error.hint}")
+        return LedgerFacts(damage=str(error), mend=error.hint)
     try:
         return await _of_ledger(ledger, installation)
     finally:
@@ -135,7 +136,7 @@ def _in_database(facts: LedgerFacts, *, running: bool) -> list[Finding]:
                 what=f"the ledger cannot be used: {facts.damage}",
                 where="storage.url",
                 why="Without it the gateway takes no messages.",
-                mend="homebody storage status",
+                mend=facts.mend or "homebody storage status",
             )
         ]
     told = "the ledger is in PostgreSQL, which makes no copies by itself (docs/postgresql.md); nothing was given up"

@@ -17,7 +17,8 @@ def _address(url: SecretStr) -> SecretStr:
     except ValueError:
         readable = False
     if not readable:
-        raise ValueError("it is no address of PostgreSQL: write postgresql://USER:PASSWORD@HOST:5432/DATABASE")
+        address = "postgresql://USER:PASSWORD@HOST:5432/DATABASE"
+        raise ValueError(f"is no address of PostgreSQL: write {address}, with %2F for / and %23 for # in a password")
     return url
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import programs
 from tests.doctor.conftest import program
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,3 +59,39 @@ def test_a_server_that_is_away_is_told_without_the_password(server: Server, tmp_
         assert "Start PostgreSQL" in done.stderr
         assert "secret" not in done.stderr
     assert "secret" not in program("doctor", home=tmp_path).stdout
+
+
+def test_a_gateway_waits_for_a_server_that_starts_after_it(server: Server, url: str, tmp_path: Path) -> None:
+    assert program("config", "set", "gateway.port", "0", home=tmp_path).returncode == 0
+    assert program("config", "set", "storage.url", home=tmp_path, input=url).returncode == 0
+    server.stop()
+    try:
+        with gateway_of(tmp_path) as given_up:
+            waits_for_the_server(tmp_path)
+            given_up.terminate()
+            assert given_up.wait() == 0, "told to end, it ends in order"
+        running = gateway_of(tmp_path)
+        waits_for_the_server(tmp_path, 2)
+    finally:
+        server.start()
+    with running:
+        deadline = time.monotonic() + PATIENCE
+        while program("agent", "-m", "hello", home=tmp_path).returncode != 0:
+            assert time.monotonic() < deadline
+        running.terminate()
+        assert running.wait() == 0
+
+
+def gateway_of(home: Path) -> programs.Program:
+    return programs.start(
+        [sys.executable, "-m", "gateway", "gateway", "--background"],
+        env={"PATH": os.environ["PATH"], "HOME": str(home)},
+        cwd=home,
+    )
+
+
+def waits_for_the_server(home: Path, times: int = 1) -> None:
+    log, deadline = home / ".homebody/logs/homebody.jsonl", time.monotonic() + PATIENCE
+    while not log.exists() or log.read_text().count("the gateway starts once it does") < times:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -7,7 +7,7 @@ from typing import Final
 import psycopg
 from psycopg import errors
 
-from gateway.base.errors import StorageFailed
+from gateway.base.errors import StorageAway, StorageFailed
 
 _DOCS: Final = "docs/postgresql.md says what it needs."
 _HINTS: Final[dict[type[psycopg.Error], str]] = {
@@ -32,7 +32,15 @@ def storage_error(error: Exception, where: str) -> StorageFailed | None:
     hint = next((hint for kind, hint in _HINTS.items() if isinstance(error, kind)), None)
     if hint is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.InternalError):
         return None
-    return StorageFailed(f"the ledger could not be used: {_one_line(error)}", where=where, hint=hint or _AWAY)
+    kind = StorageAway if hint is None and _is_away(error) else StorageFailed
+    return kind(f"the ledger could not be used: {_one_line(error)}", where=where, hint=hint or _AWAY)
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether no server answered, or one that is only starting. What a server refuses is told with "FATAL" (libpq gives no code then)."""
+    return isinstance(error, psycopg.OperationalError) and (
+        "FATAL" not in str(error) or "is starting up" in str(error) or "is shutting down" in str(error)
+    )
 
 
 def _one_line(error: Exception) -> str:
