@@ -106,7 +106,7 @@ def test_machines_that_meet_in_any_order_hold_the_same_files_in_the_end_and_noth
             house.remove(machine, path)
         else:
             house.put(machine, path, what)
-    for machine in (0, 1, 2, 0, 1, 2):
+    for machine in (0, 1, 2) * 4:  # names that differ in case alone take more than one round
         house.sync(machine)
     assert house.ours[0] == house.ours[1] == house.ours[2] == house.all
     assert house.written - house.given_up <= house.store.lines(house.all)
