@@ -171,7 +171,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         parts.notices.report(notice)
     if RITUAL in made and store.all():
         parts.notices.report(_laid_anew(agent_id, workspace))
-    commands = await parts.commands.of(profile, workspace)
+    commands = await parts.commands.of(profile, workspace, *([sync.command] if sync is not None else []))
     rules = GroupRules(parts.policies, parts.formers)
     contexts = SessionContexts(
         profile=profile,

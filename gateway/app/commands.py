@@ -64,8 +64,13 @@ class CommandParts:
         self._commands: dict[str, AgentCommands] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def of(self, profile: AgentProfile, workspace: Workspace) -> AgentCommands:
-        """Make the commands of an agent that is being built. Those of its predecessor are ended."""
+    async def of(
+        self,
+        profile: AgentProfile,
+        workspace: Workspace,
+        working: Callable[[str, str | None], None] = lambda _job, _key: None,
+    ) -> AgentCommands:
+        """Make the commands of an agent that is being built. Those of its predecessor are ended. ``working``: see ``AgentCommands``."""
         agent = profile.id
 
         def present() -> AgentProfile:
@@ -90,6 +95,7 @@ class CommandParts:
             ended=self._ended,
             files=CommandTaint(workspace.untrusted, workspace.root),
             skills=self._skills(agent) if self._skills is not None else None,
+            working=working,
         )
         await made.load()
         self._commands[agent] = made

@@ -59,7 +59,8 @@ class AgentCommands:
 
     ``ended`` is told of each background job whose end nobody waits for, with its session key; of one that a former process left it may be
     told again. ``files`` is told which commands may write untrusted text, and when they have ended. ``skills`` says what commands of the
-    owner's conversations get because of skills.
+    owner's conversations get because of skills. ``working`` is told of each command that begins, by its id and session key, and with None
+    when it has ended.
 
     Where the settings do not let the agent write its workspace, output is kept in memory alone.
     """
@@ -76,8 +77,10 @@ class AgentCommands:
         ended: Callable[[str, JobState], None] = lambda _key, _state: None,
         files: CommandTaint | None = None,
         skills: SkillCommands | None = None,
+        working: Callable[[str, str | None], None] = lambda _job, _key: None,
     ) -> None:
         self._skills = skills
+        self._working = working
         self.facts = facts
         self.records = records
         self.clock = clock
@@ -147,6 +150,7 @@ class AgentCommands:
         timeout = min(request.timeout or settings.timeout_sec, settings.timeout_sec)
         job = RunningJob(self._new_id(), request, timeout, home=self._home, made=self._new_output(access))
         self._jobs[job.id] = job
+        self._working(job.id, job.key)
         try:
             await asyncio.to_thread(self._prepare, job, request.audience, access)
             plan = await self._sandbox.confine(await self._with_skills(self._confinement(request, settings, access), request))
@@ -160,6 +164,7 @@ class AgentCommands:
             )
         except BaseException as error:  # also a cancellation: a job that did not start must not stay listed
             del self._jobs[job.id]
+            self._working(job.id, None)
             if self._unfinished is not None:
                 self._unfinished.drop(job.id)
             self.records.remove(job.id)
@@ -271,6 +276,7 @@ class AgentCommands:
         except OSError as error:
             log.warning(_OUTPUT_NOT_RECORDED, error)
         await asyncio.to_thread(self._end, job.id)
+        self._working(job.id, None)
 
     def _end(self, name: str) -> None:
         """Record which files a command changed that has ended. Blocks."""

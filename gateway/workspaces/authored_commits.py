@@ -1,4 +1,4 @@
-"""Makes commits of what changed in a workspace: one for each who changed something, by what was reported; the rest is the owner's."""
+"""Makes commits of what changed in a workspace: one for each who changed something, by what was reported."""
 
 from __future__ import annotations
 
@@ -43,12 +43,15 @@ class AuthoredCommits:
         self._read = read
         self._record = record
 
-    def of(self, reported: Sequence[Reported], former: Sequence[Reported]) -> list[NewCommit]:
-        """Return a commit for each author, after one for each of the ``former`` texts, which are no longer in the folder."""
+    def of(self, reported: Sequence[Reported], rest: Author, former: Sequence[Reported]) -> list[NewCommit]:
+        """Return a commit for each author; ``rest`` is that of what was not reported.
+
+        Before them is one for each of the ``former`` texts, which are no longer in the folder.
+        """
         last = {one.path: one.author for one in reported}
         by_author: dict[Author, list[str]] = {}
         for path in sorted(self._scan.changed):
-            by_author.setdefault(last.get(path, OWNER), []).append(path)
+            by_author.setdefault(last.get(path, rest), []).append(path)
         groups = list(by_author.items()) or [(OWNER, [])]
         return [
             *(self._commit(one.author, [one.path], [Written(one.path, data=one.data)]) for one in former),

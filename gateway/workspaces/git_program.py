@@ -121,7 +121,7 @@ class GitProgram:
         except _Exit as ended:
             if ended.kind == "damaged":
                 raise
-            raise remote_failure(ended.message, self.access.url) from ended
+            raise remote_failure(ended.said, self.access.url) from ended
 
     def stream(self, words: Iterable[str], pieces: Iterable[bytes], *, seconds: float, distant: bool = False) -> bytes:
         """Run a command that reads ``pieces`` and return what it prints."""
@@ -157,7 +157,7 @@ class GitProgram:
             )
         ours = "\n".join(line for line in text.splitlines() if not line.startswith("remote:"))
         kind = "damaged" if _DAMAGED.search(ours) else "failed"
-        raise _Exit(status, f"git {_verb(words)}: {_shortened(text)}", kind=kind, where=str(self.folder))
+        raise _Exit(status, f"git {_verb(words)}: {_shortened(text)}", kind=kind, where=str(self.folder), said=text)
 
     def close(self) -> None:
         """End what runs, and start nothing more."""
@@ -240,19 +240,24 @@ class GitProgram:
 class _Exit(GitFailed):
     """A command ended with another status than 0."""
 
-    def __init__(self, status: int, message: str, *, kind: str, where: str) -> None:
+    def __init__(self, status: int, message: str, *, kind: str, where: str, said: str) -> None:
         super().__init__(message, kind=kind, where=where)
         self.status = status
+        self.said = said
 
 
-def remote_failure(text: str, url: str) -> GitFailed:
+def remote_failure(said: str, url: str) -> GitFailed:
     """Return what a command that talked to the other repository failed with, by what it said."""
-    if _REJECTED.search(text):
+    text = _shortened(said)
+    if _REJECTED.search(said):
         return GitFailed("somebody else pushed before us", kind="rejected", where=url)
-    if _REFUSED.search(text):
+    if (refusal := _REFUSED.search(said)) is not None:
+        if refusal[0] not in text:
+            text = f"{refusal[0]} ({text})"
         hint = "Look at workspaceStore.remote, token and sshKey"
         if "Host key" in text:
-            hint = f"Make the host known to the gateway's user: ssh {urlsplit(url).hostname or url.partition(':')[0]}"
+            host = urlsplit(url).netloc if "://" in url else url.partition(":")[0]
+            hint = f"Make the host known to the gateway's user: ssh {host}"
         elif "dubious ownership" in text:
             hint = "The repository must belong to the user that runs the gateway: chown -R"
         return GitFailed(text, kind="refused", where=url, hint=hint)

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from agent import fault_injection
 from agent.tools.workspace_sandbox import WorkspaceSandbox
 from gateway.base.errors import GitFailed, StorageFailed
-from gateway.workspaces.authored_commits import AuthoredCommits, Reported
+from gateway.workspaces.authored_commits import OWNER, AuthoredCommits, Reported
 from gateway.workspaces.carried_files import CarriedFiles, Scan, WorkspaceScanner
 from gateway.workspaces.carried_record import RECORD, CarriedRecord, Record, without_record
 from gateway.workspaces.folder_writer import FolderWriter, batches
@@ -26,6 +26,7 @@ from gateway.workspaces.git_program import REMOTE_SECONDS, RemoteAccess
 from gateway.workspaces.merging import Beside, Merge, is_beside
 from gateway.workspaces.repository import REPOSITORY, Entry, NewCommit, Repository, Tree, Written
 from gateway.workspaces.sync_state import SyncState
+from memory.protocol import Author
 
 log = logging.getLogger(__name__)
 
@@ -197,8 +198,10 @@ class GitWorkspace:
         self.state.head = self._repo.head or ""
         self.state.write(self.folder)
 
-    def commit(self, reported: Sequence[Reported] = (), *, removals: bool = False, restore: bool = False) -> int:
-        """Commit what changed in the folder; return the number of commits.
+    def commit(
+        self, reported: Sequence[Reported] = (), *, rest: Author = OWNER, removals: bool = False, restore: bool = False
+    ) -> int:
+        """Commit what changed in the folder; return the number of commits. What was not reported is by ``rest``.
 
         ``removals``: also when most files are gone. ``restore``: write those that are gone again, instead of committing that.
         """
@@ -219,7 +222,7 @@ class GitWorkspace:
         made = AuthoredCommits(
             self.agent, scan, self._scanner.read, lambda: self._record.ahead_of(self._tree, repository.contents)
         )
-        commits = made.of(reported, [one for one in reported if self._is_former(one, scan)])
+        commits = made.of(reported, rest, [one for one in reported if self._is_former(one, scan)])
         head = repository.head
         commit = repository.commit(commits, [head] if head else [], self._now())
         repository.advance(commit, former=head)

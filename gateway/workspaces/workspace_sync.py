@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from gateway.base.errors import GitFailed, HomebodyError
-from gateway.workspaces.authored_commits import Reported, former_texts
+from gateway.workspaces.authored_commits import OWNER, Reported, former_texts
 from gateway.workspaces.git_workspace import GitWorkspace, Pulled
 from gateway.workspaces.merging import names_of
 from memory.protocol import Author
@@ -95,6 +95,8 @@ class WorkspaceSync:
         self._task: asyncio.Task[None] | None = None
         self._facts: dict[str, Any] = {}
         self._ahead = 0
+        self._commands: dict[str, Author] = {}
+        self._ran: Author | None = None
         self._commits = 0
         self._pulled_at: datetime | None = None
 
@@ -106,6 +108,14 @@ class WorkspaceSync:
                 text = former.pop().text if text is None else text
             former.append(Reported(path, author, text))
         self._loop.call_soon_threadsafe(self._changed.set)
+
+    def command(self, job: str, session: str | None) -> None:
+        """Note that a command of a session works in the folder, with None that it has ended. What it changes is the agent's."""
+        if session is not None:
+            self._commands[job] = self._ran = Author("agent", self.workspace.agent, session)
+        else:
+            self._commands.pop(job, None)
+            self._changed.set()
 
     def start(self) -> None:
         """Begin to work in the background."""
@@ -254,11 +264,13 @@ class WorkspaceSync:
         workspace.open()
         with self._guard:
             reported, self._reported = self._reported, []
+            ran, self._ran = self._ran, next(iter(self._commands.values()), None)
         try:
-            self._commits += workspace.commit(former_texts(reported), removals=removals, restore=restore)
+            self._commits += workspace.commit(former_texts(reported), rest=ran or OWNER, removals=removals, restore=restore)
         except BaseException:  # whatever it is, who changed what must not be forgotten
             with self._guard:
                 self._reported = reported + self._reported
+                self._ran = ran
             raise
         try:
             if pull:

@@ -52,7 +52,15 @@ class Clone:
     """One machine: its workspace, and what keeps it."""
 
     def __init__(
-        self, clones: Clones, name: str, *, url: str = "", ignore: tuple[str, ...] = (), inbox: bool = False, **more: Any
+        self,
+        clones: Clones,
+        name: str,
+        *,
+        url: str = "",
+        token: str = "",
+        ignore: tuple[str, ...] = (),
+        inbox: bool = False,
+        **more: Any,
     ) -> None:
         self.root = clones.folder / name
         self.root.mkdir(exist_ok=True)
@@ -63,7 +71,7 @@ class Clone:
             "main",
             self.state,
             self.sandbox,
-            RemoteAccess(url=url or str(clones.remote)),
+            RemoteAccess(url=url or str(clones.remote), token=token),
             os.environ,
             rules=CarriedFiles(ignore, inbox=inbox),
             now=lambda: NOW,

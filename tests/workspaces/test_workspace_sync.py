@@ -65,6 +65,18 @@ async def test_what_a_turn_wrote_is_one_commit_a_moment_later_and_what_others_pu
         assert one.sync.trouble is None
 
 
+async def test_what_changes_while_a_command_runs_is_the_agents_and_later_the_owners(clones: Clones) -> None:
+    async with bench(clones.clone("one")) as one:
+        await one.sync.begin()
+        one.sync.command("a1b2", "agent:main:main")
+        one.clone.write("made.txt", "by a command\n")
+        one.sync.command("a1b2", None)
+        await one.sync.sync()
+        one.clone.write("by hand.txt", "by hand\n")
+        await one.sync.sync()
+        assert git("log", "--format=%an %s", "main", at=clones.remote) == "owner main: by hand.txt\nmain main: made.txt\n"
+
+
 async def test_a_repository_that_is_away_is_told_in_the_status_alone_and_gets_all_of_it_later(clones: Clones) -> None:
     away = clones.remote.rename(clones.folder / "away.git")
     async with bench(clones.clone("one")) as one:
