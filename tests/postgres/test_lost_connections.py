@@ -199,3 +199,42 @@ async def test_one_that_was_cut_off_writes_no_more_once_another_took_over(url: s
             await asyncio.sleep(0.05)
     await first.close()
     assert found(url) == expected(range(2))
+
+
+def test_a_server_that_is_silent_for_too_long_is_left(url: str) -> None:
+    import psycopg
+
+    from gateway.ledger.postgres.database import connected
+
+    connection = connected(url, "public")
+    connection.silence = 0.3
+    with pytest.raises(psycopg.OperationalError, match=r"has not answered for 0\.3 seconds"):
+        connection.execute("SELECT pg_sleep(60)")
+    assert connection.closed
+    other = connected(url, "public")
+    other.silence = 30
+    other.execute("SELECT pg_sleep(0.5)")
+    other.close()
+
+
+async def test_why_the_connection_does_not_come_back_is_said_each_time(url: str, database: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE {database}r LOGIN; ALTER DATABASE {database} OWNER TO {database}r")
+        ledger = await opened(url.replace("homebody@", f"{database}r@", 1))
+        admin.execute(f"ALTER ROLE {database}r NOLOGIN")
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", (f"{database}r",))
+        for _ in range(5):
+            with pytest.raises(StorageFailed, match="not permitted to log in"):
+                await ledger.inbox.accept(ACCOUNT, [arrival(1)])
+        admin.execute(f"ALTER ROLE {database}r LOGIN")
+        while True:
+            try:
+                await live(ledger, 1)
+            except StorageFailed:  # attempts to connect are some time apart
+                await asyncio.sleep(0.05)
+            else:
+                break
+        await ledger.close()
+        admin.execute(f"ALTER DATABASE {database} OWNER TO CURRENT_USER; DROP OWNED BY {database}r; DROP ROLE {database}r")

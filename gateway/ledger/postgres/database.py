@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
 from psycopg.adapt import Buffer, Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
@@ -28,6 +28,25 @@ _PREPARED: Final = 300
 _NOTICES_LOSS: Final = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 """Without these the server holds the lock of a machine that lost its power for two hours."""
 _WRITES: Final = ("INSERT", "UPDATE", "DELETE")
+
+
+class LimitedConnection(psycopg.Connection[Any]):
+    """A connection that ends when the server is silent for longer than ``silence`` seconds, as one does whose disk or process hangs.
+
+    Keepalives do not notice that: the machine itself answers them.
+    """
+
+    silence: float | None = None
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        """Run a step of the protocol. Raises psycopg.OperationalError when it takes too long; the connection is closed then."""
+        try:
+            return super().wait(gen, interval, self.silence if timeout is None else timeout)
+        except errors._WaitTimeout:  # noqa: SLF001 - the name under which psycopg documents it for this method
+            if timeout is not None:
+                raise
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"the server has not answered for {self.silence:g} seconds") from None
 
 
 class _Whole(Loader):
@@ -102,11 +121,11 @@ def storable(value: Any) -> Any:
     return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
 
 
-def connected(url: str, schema: str) -> psycopg.Connection[Any]:
+def connected(url: str, schema: str) -> LimitedConnection:
     """Connect; transactions are begun and ended by statements. Raises psycopg.Error."""
     given = conninfo_to_dict(url)
     more = {name: value for name, value in _DEFAULTS.items() if name not in given}
-    connection: psycopg.Connection[Any] = psycopg.connect(make_conninfo(url, **more), autocommit=True)
+    connection = LimitedConnection.connect(make_conninfo(url, **more), autocommit=True)
     connection.prepare_threshold = 2
     connection.prepared_max = _PREPARED
     connection.adapters.register_dumper(int, Int8Dumper)

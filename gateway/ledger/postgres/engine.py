@@ -24,6 +24,8 @@ OLDEST: Final = 150_000
 """PostgreSQL 15. Of the older ones some are not maintained any more, and none is tested."""
 LOCK_SECONDS: Final = 3.0
 """How long the lock of a process that was killed is waited for: the server notices its end when it has done what it was asked."""
+SILENT_SECONDS: Final = 60.0
+"""How long a statement may take. A server that hangs is told of then, and connected to anew."""
 _LOCK_PAUSE: Final = 0.02
 _LOCK: Final = "SELECT pg_try_advisory_lock(hashtextextended('homebody ledger ' || %s, 0))"
 _PAUSES: Final = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
@@ -45,6 +47,7 @@ class PostgresEngine:
         self._attempts = 0
         self._next_attempt = 0.0
         self._refused: StorageFailed | None = None
+        self._cause: StorageFailed | None = None  # why the latest attempt to connect again failed
         self._backend: tuple[int, str] = (0, "")
         self.doubtful: str | None = None
         connection = connected(self._url, self._schema)
@@ -52,6 +55,7 @@ class PostgresEngine:
             _must_fit(connection, self._where)
             self._lock(connection)
             migrate(connection, schema, token, self._where)
+            connection.silence = SILENT_SECONDS
             self.db = PostgresDatabase(connection)
             with connection.transaction():
                 connection.execute(_SET, (HOLDER, token))
@@ -115,12 +119,12 @@ class PostgresEngine:
             except (psycopg.Error, StorageFailed) as error:
                 self._attempts += 1
                 self._next_attempt = now + _PAUSES[min(self._attempts, len(_PAUSES) - 1)]
-                return (
-                    error if isinstance(error, StorageFailed) else storage_error(error, self._where) or self._gone(str(error))
-                )
-            self._attempts = 0
+                known = error if isinstance(error, StorageFailed) else storage_error(error, self._where)
+                self._cause = known or self._gone(str(error))
+                return self._cause
+            self._attempts, self._cause = 0, None
             return self._refused
-        return self._gone("the connection to PostgreSQL is lost")
+        return self._cause or self._gone("the connection to PostgreSQL is lost")
 
     def outcome(self) -> bool | None:
         """See the protocol."""
@@ -148,6 +152,7 @@ class PostgresEngine:
     def _return(self) -> None:
         """Connect again. What another process did meanwhile is not known here: then this one may write no more."""
         connection = connected(self._url, self._schema)
+        connection.silence = SILENT_SECONDS
         try:
             _must_fit(connection, self._where)
             connection.execute(_END_FORMER, self._backend)
