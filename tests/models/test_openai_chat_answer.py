@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given
@@ -24,11 +23,11 @@ def cut(data: st.DataObject, text: str) -> list[str]:
     return [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
 
 
-def chunk(finish: str | None = None, **delta: Any) -> SimpleNamespace:
-    return SimpleNamespace(choices=[SimpleNamespace(delta=SimpleNamespace(**delta), finish_reason=finish)])
+def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"choices": [{"delta": delta, "finish_reason": finish}]}
 
 
-def answered(chunks: list[SimpleNamespace]) -> tuple[list[Any], AssistantMessage]:
+def answered(chunks: list[dict[str, Any]]) -> tuple[list[Any], AssistantMessage]:
     answer = ChatAnswer("custom/m", "The server", None)
     deltas = [delta for one in [*chunks, chunk("stop")] for delta in answer.feed(one)]
     deltas += answer.rest()
@@ -37,13 +36,13 @@ def answered(chunks: list[SimpleNamespace]) -> tuple[list[Any], AssistantMessage
 
 @given(st.data(), st.lists(st.tuples(names, arguments), min_size=1, max_size=4), st.sampled_from(["index", "order"]))
 def test_calls_are_the_same_however_they_are_cut(data: st.DataObject, made: list[tuple[str, dict[str, Any]]], way: str) -> None:
-    queues: list[list[SimpleNamespace]] = []
+    queues: list[list[dict[str, Any]]] = []
     for place, (name, given_arguments) in enumerate(made):
         index = {"index": place} if way == "index" else {}
         written = cut(data, json.dumps(given_arguments))
-        begin = SimpleNamespace(**index, id=f"c{place}", function=SimpleNamespace(name=name, arguments=written[0]))
-        queues.append([begin, *(SimpleNamespace(**index, function=SimpleNamespace(arguments=piece)) for piece in written[1:])])
-    pieces: list[SimpleNamespace] = []
+        begin = dict(**index, id=f"c{place}", function={"name": name, "arguments": written[0]})
+        queues.append([begin, *(dict(**index, function={"arguments": piece}) for piece in written[1:])])
+    pieces: list[dict[str, Any]] = []
     while any(queues):
         waiting = [queue for queue in queues if queue]
         queue = data.draw(st.sampled_from(waiting)) if way == "index" else waiting[0]

@@ -18,7 +18,7 @@ from agent.models import failures
 from agent.models.adapters import warm_up
 from agent.models.adapters.anthropic_request import body
 from agent.models.adapters.request_json import encoded
-from agent.models.adapters.sanitize import arguments_of
+from agent.models.adapters.sanitize import arguments_of, field_of
 from agent.models.catalog.known_models import PROVIDERS, ModelFacts
 from agent.models.catalog.prices import Price
 from agent.models.protocol import Part, Request
@@ -42,13 +42,13 @@ class CacheDiagnosis:
 
     def begin_answer(self, session: str, message: Any) -> None:
         """Take the message that begins an answer."""
-        self._latest[session] = message.id
+        self._latest[session] = message["id"]
         self._latest.move_to_end(session)
         while len(self._latest) > _SESSIONS:
             self._latest.popitem(last=False)
-        reason = getattr(getattr(message, "diagnostics", None), "cache_miss_reason", None)
+        reason = field_of(field_of(message, "diagnostics"), "cache_miss_reason")
         if reason is not None:
-            told = reason.model_dump(mode="json", exclude_none=True)
+            told = {name: value for name, value in reason.items() if value is not None}
             kind = str(told.pop("type", "unknown")).replace("_", " ")
             details = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in told.items())
             log.info("the provider's prompt cache was missed: %s%s", kind, f" ({details})" if details else "")
@@ -118,9 +118,9 @@ class AnthropicModel:
                 yield ReplyNote(word)
             async with events:
                 async for event in events:
-                    if getattr(event, "type", "") == "message_start" and self._diagnosis is not None and request.cache_key:
-                        self._diagnosis.begin_answer(request.cache_key, event.message)
                     with failures.read():
+                        if field_of(event, "type") == "message_start" and self._diagnosis is not None and request.cache_key:
+                            self._diagnosis.begin_answer(request.cache_key, event["message"])
                         delta = answer.feed(event)
                     if delta is not None:
                         yield delta
@@ -218,14 +218,13 @@ class AnthropicModel:
 async def _posted(client: Any, wanted: dict[str, Any]) -> Any:
     """Post a request's body as it is, and return the SDK's stream of events. Raises what the SDK raises."""
     import anthropic
-    from anthropic.types import Message, RawMessageStreamEvent
 
     return await client.post(
         "/v1/messages",
         content=encoded({**wanted, "stream": True}),
-        cast_to=Message,
+        cast_to=object,
         stream=True,
-        stream_cls=anthropic.AsyncStream[RawMessageStreamEvent],
+        stream_cls=anthropic.AsyncStream[object],
     )
 
 
@@ -257,41 +256,41 @@ class _Answer:
 
     def feed(self, event: Any) -> TextDelta | ThinkingDelta | Progress | None:
         """Take an event, and return what of it may be shown."""
-        match event.type:
+        match field_of(event, "type"):
             case "message_start":
-                self._count(event.message.usage)
+                self._count(event["message"].get("usage"))
             case "content_block_start":
-                self._blocks[event.index] = event.content_block.model_dump(mode="json", exclude_unset=True, warnings=False)
-                return _first_words(self._blocks[event.index])
+                block = self._blocks[event["index"]] = dict(event["content_block"])
+                return _first_words(block)
             case "content_block_delta":
-                return self._grow(event.index, event.delta)
+                return self._grow(event["index"], event["delta"])
             case "message_delta":
-                self._count(event.usage)
-                self._stop = event.delta.stop_reason or self._stop
-                details = getattr(event.delta, "stop_details", None)
-                self._refusal = getattr(details, "explanation", None) or self._refusal
+                self._count(event.get("usage"))
+                self._stop = event["delta"].get("stop_reason") or self._stop
+                self._refusal = field_of(event["delta"].get("stop_details"), "explanation") or self._refusal
         return None
 
-    def _grow(self, index: int, delta: Any) -> TextDelta | ThinkingDelta | Progress:
+    def _grow(self, index: int, delta: dict[str, Any]) -> TextDelta | ThinkingDelta | Progress:
         block = self._blocks[index]
-        match delta.type:
+        match delta["type"]:
             case "text_delta":
-                block["text"] = block.get("text", "") + delta.text
-                return TextDelta(delta.text) if delta.text else Progress()
+                text = delta["text"]
+                block["text"] = block.get("text", "") + text
+                return TextDelta(text) if text else Progress()
             case "thinking_delta":
-                block["thinking"] = block.get("thinking", "") + delta.thinking
-                return ThinkingDelta(delta.thinking) if delta.thinking else Progress()
+                thought = delta["thinking"]
+                block["thinking"] = block.get("thinking", "") + thought
+                return ThinkingDelta(thought) if thought else Progress()
             case "signature_delta":
-                block["signature"] = block.get("signature", "") + delta.signature
+                block["signature"] = block.get("signature", "") + delta["signature"]
             case "input_json_delta":
-                self._json.setdefault(index, []).append(delta.partial_json)
-                return Progress(len(delta.partial_json))
+                self._json.setdefault(index, []).append(delta["partial_json"])
+                return Progress(len(delta["partial_json"]))
         return Progress()
 
     def _count(self, usage: Any) -> None:
         """Figures are cumulative: the newest that is given counts."""
-        told = usage.model_dump(mode="json", exclude_none=True, warnings=False) if usage is not None else {}
-        self._usage.update(told)
+        self._usage.update({name: value for name, value in (usage or {}).items() if value is not None})
 
     def finish(self) -> AssistantMessage:
         """Return the whole answer, or the record of a failure when the stream ended too early, was refused or filled the window."""

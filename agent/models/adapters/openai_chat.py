@@ -47,12 +47,6 @@ class OpenAIChatModel(OpenAIModel):
         """Return an answer that grows out of chunks."""
         return ChatAnswer(self.name, self._label, self._connection.facts.price, charges=self._provider == "openrouter")
 
-    def streamed_type(self) -> Any:
-        """Import and return the type of a chunk."""
-        from openai.types.chat import ChatCompletionChunk
-
-        return ChatCompletionChunk
-
     def refused_beforehand(self, request: Request) -> Failure | None:
         """Refuse what Ollama would cut without a word: it drops the beginning of a prompt that is too long."""
         facts = self._connection.facts

@@ -11,7 +11,7 @@ from typing import Any
 from agent.events import Progress, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Stop, Text, Thinking, ToolCall, Usage
 from agent.models import failures
-from agent.models.adapters.sanitize import arguments_of
+from agent.models.adapters.sanitize import arguments_of, field_of
 from agent.models.catalog.prices import Price
 
 _STOPS: dict[str, Stop] = {
@@ -49,26 +49,26 @@ class ChatAnswer:
     def feed(self, chunk: Any) -> Iterator[TextDelta | ThinkingDelta | Progress]:
         """Take a chunk, and yield what of it may be shown."""
         self.begun = True
-        self._usage = getattr(chunk, "usage", None) or self._usage
-        for choice in (getattr(chunk, "choices", None) or ())[:1]:
-            self._finish = getattr(choice, "finish_reason", None) or self._finish
-            delta = getattr(choice, "delta", None)
+        self._usage = field_of(chunk, "usage") or self._usage
+        for choice in (field_of(chunk, "choices") or ())[:1]:
+            self._finish = field_of(choice, "finish_reason") or self._finish
+            delta = field_of(choice, "delta")
             if delta is not None:
                 yield from self._take(delta)
 
     def _take(self, delta: Any) -> Iterator[TextDelta | ThinkingDelta | Progress]:
-        name, thought = next(((name, text) for name in _REASONING if (text := _words(getattr(delta, name, None)))), ("", ""))
+        name, thought = next(((name, text) for name in _REASONING if (text := _words(field_of(delta, name)))), ("", ""))
         if thought:
             self._reasoning_field = name
             self._reasoning.append(thought)
             yield ThinkingDelta(thought)
-        self._details += getattr(delta, "reasoning_details", None) or ()
-        if refusal := _words(getattr(delta, "refusal", None)):
+        self._details += field_of(delta, "reasoning_details") or ()
+        if refusal := _words(field_of(delta, "refusal")):
             self._refused = True
             yield from self._text.feed(refusal)
-        if text := _words(getattr(delta, "content", None)):
+        if text := _words(field_of(delta, "content")):
             yield from self._text.feed(text)
-        for call in getattr(delta, "tool_calls", None) or ():
+        for call in field_of(delta, "tool_calls") or ():
             yield Progress(self._calls.feed(call))
 
     def rest(self) -> Iterator[TextDelta | ThinkingDelta]:
@@ -127,12 +127,12 @@ class ChatAnswer:
         prompt, output = _number(told, "prompt_tokens"), _number(told, "completion_tokens")
         if not prompt and not output:
             return None
-        details = getattr(told, "prompt_tokens_details", None)
+        details = field_of(told, "prompt_tokens_details")
         read = _number(details, "cached_tokens") or _number(told, "prompt_cache_hit_tokens")
         read = min(read, prompt)
         written = min(_number(details, "cache_write_tokens"), prompt - read)
         usage = Usage(input=prompt - read - written, output=output, cache_read=read, cache_write=written)
-        charged = _dollars(getattr(told, "cost", None))
+        charged = _dollars(field_of(told, "cost"))
         if charged is not None and (self._charges or self._price is None):
             return replace(usage, cost=charged)
         return usage if self._price is None else replace(usage, cost=self._price.of_usage(usage))
@@ -144,12 +144,12 @@ def _words(content: Any) -> str:
         return content
     if not isinstance(content, list):
         return ""
-    texts = (part.get("text") if isinstance(part, dict) else getattr(part, "text", part) for part in content)
+    texts = (part.get("text") if isinstance(part, dict) else part for part in content)
     return "".join(text for text in texts if isinstance(text, str))
 
 
 def _number(holder: Any, name: str) -> int:
-    value = holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
+    value = field_of(holder, name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
@@ -178,13 +178,13 @@ class _Calls:
 
     def feed(self, piece: Any) -> int:
         """Take a piece of a call, and return how many characters of arguments it has."""
-        function = getattr(piece, "function", None)
-        name, arguments = getattr(function, "name", None) or "", getattr(function, "arguments", None)
-        index, call_id = getattr(piece, "index", None), getattr(piece, "id", None) or ""
+        function = field_of(piece, "function")
+        name, arguments = field_of(function, "name") or "", field_of(function, "arguments")
+        index, call_id = field_of(piece, "index"), field_of(piece, "id") or ""
         call = self._belongs_to(index, call_id, name)
         call.id = call.id or call_id
         call.name = call.name or name
-        call.extra = getattr(piece, "extra_content", None) or call.extra
+        call.extra = field_of(piece, "extra_content") or call.extra
         if arguments:
             call.arguments.append(arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False))
             return len(call.arguments[-1])

@@ -100,10 +100,6 @@ class OpenAIModel(ABC):
     def answer(self) -> GrowingAnswer:
         """Return an answer to which nothing was streamed yet."""
 
-    @abstractmethod
-    def streamed_type(self) -> Any:
-        """Import and return the SDK's type of what is streamed."""
-
     def refused_beforehand(self, request: Request) -> Failure | None:
         """Return the failure of a request that is not worth sending, or None."""
         del request
@@ -158,7 +154,7 @@ class OpenAIModel(ABC):
         while True:
             wanted = self.body(request, level)
             try:
-                return await self._connection.begin(self.path, wanted, self.streamed_type()), level
+                return await self._connection.begin(self.path, wanted), level
             except openai.APIStatusError as error:
                 if self.gives_up_option(error, wanted):
                     continue
@@ -241,8 +237,8 @@ class Connection:
             self.facts = structs.replace(self.facts, window=told, max_output=min(self.facts.max_output, told))
         return answer
 
-    async def begin(self, path: str, wanted: Mapping[str, Any], event: Any) -> Any:
-        """Post a request body as it is, and return the SDK's stream of ``event`` objects. Raises what the SDK raises.
+    async def begin(self, path: str, wanted: Mapping[str, Any]) -> Any:
+        """Post a request body as it is, and return the SDK's stream of what the server sends, as JSON. Raises what the SDK raises.
 
         The SDK's own ``create`` methods walk over every field of every message first, on the event loop, to rename none: at a
         thousand messages that is half a second of CPU time a call.
@@ -251,7 +247,11 @@ class Connection:
 
         client = await self.open()
         return await client.post(
-            path, content=encoded({**wanted, "stream": True}), cast_to=event, stream=True, stream_cls=openai.AsyncStream[event]
+            path,
+            content=encoded({**wanted, "stream": True}),
+            cast_to=object,
+            stream=True,
+            stream_cls=openai.AsyncStream[object],
         )
 
     async def close(self) -> None:

@@ -12,7 +12,17 @@ from agent.messages import AssistantMessage, Failure, Image, Message, Stop, Text
 from agent.models import failures
 from agent.models.adapters import warm_up
 from agent.models.adapters.openai_model import OpenAIModel
-from agent.models.adapters.sanitize import IMAGE_TYPES, TOOLS, CallIds, arguments_of, clean, clean_json, family, is_clean
+from agent.models.adapters.sanitize import (
+    IMAGE_TYPES,
+    TOOLS,
+    CallIds,
+    arguments_of,
+    clean,
+    clean_json,
+    family,
+    field_of,
+    is_clean,
+)
 from agent.models.catalog.prices import Price
 from agent.models.protocol import Request
 from agent.models.thinking import effort, thinking_tokens
@@ -43,12 +53,6 @@ class OpenAIResponsesModel(OpenAIModel):
     def answer(self) -> _Answer:
         """Return an answer that grows out of events."""
         return _Answer(self.name, self._label, self._connection.facts.price)
-
-    def streamed_type(self) -> Any:
-        """Import and return the type of an event."""
-        from openai.types.responses import ResponseStreamEvent
-
-        return ResponseStreamEvent
 
     def gives_up_option(self, error: Any, wanted: Mapping[str, Any]) -> bool:
         """Stop asking for thoughts in words where they are refused, and tell the owner once."""
@@ -87,21 +91,23 @@ class _Answer:
         return ()
 
     def _take(self, event: Any) -> TextDelta | ThinkingDelta | Progress | None:
-        match event.type:
+        delta = field_of(event, "delta")
+        match field_of(event, "type"):
             case "response.output_text.delta" | "response.refusal.delta":
-                return TextDelta(event.delta) if event.delta else None
+                return TextDelta(delta) if delta else None
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                return ThinkingDelta(event.delta) if event.delta else None
-            case "response.reasoning_summary_part.added" if getattr(event, "summary_index", 0):
+                return ThinkingDelta(delta) if delta else None
+            case "response.reasoning_summary_part.added" if field_of(event, "summary_index"):
                 return ThinkingDelta("\n\n")
             case "response.function_call_arguments.delta":
-                return Progress(len(event.delta or ""))
+                return Progress(len(delta or ""))
             case "response.output_item.done":
-                self._items[event.output_index] = event.item
+                self._items[event["output_index"]] = event["item"]
             case "response.completed" | "response.incomplete" | "response.failed":
-                self._final = event.response
+                self._final = event["response"]
             case "error":
-                self._failure = failures.of_words(event.code or "", event.message or "", model=self._model, label=self._label)
+                code, words = field_of(event, "code") or "", field_of(event, "message") or ""
+                self._failure = failures.of_words(code, words, model=self._model, label=self._label)
         return None
 
     def finish(self) -> AssistantMessage:
@@ -110,12 +116,12 @@ class _Answer:
             return failures.answer_with(self._failure, model=self._model)
         if self._final is None:
             return failures.cut(model=self._model, label=self._label, begun=self.begun)
-        told = getattr(self._final, "error", None)
-        if self._final.status == "failed" or told is not None:
-            code, words = getattr(told, "code", None) or "", getattr(told, "message", None) or "it gave no reason"
+        told = field_of(self._final, "error")
+        if field_of(self._final, "status") == "failed" or told is not None:
+            code, words = field_of(told, "code") or "", field_of(told, "message") or "it gave no reason"
             failure = failures.of_words(code, words, model=self._model, label=self._label)
             return failures.answer_with(failure, model=self._model)
-        items = list(getattr(self._final, "output", None) or (self._items[index] for index in sorted(self._items)))
+        items = list(field_of(self._final, "output") or (self._items[index] for index in sorted(self._items)))
         content = tuple(part for item in items for part in _parts(item))
         stop = self._stop(content, refused=any(_refuses(item) for item in items))
         return AssistantMessage(
@@ -127,20 +133,20 @@ class _Answer:
         )
 
     def _stop(self, content: Iterable[Text | Thinking | ToolCall], *, refused: bool) -> Stop:
-        reason = getattr(getattr(self._final, "incomplete_details", None), "reason", None)
+        reason = field_of(field_of(self._final, "incomplete_details"), "reason")
         if refused or reason == "content_filter":
             return "refusal"
-        if self._final.status == "incomplete":
+        if field_of(self._final, "status") == "incomplete":
             return "length"
         return "tools" if any(isinstance(part, ToolCall) for part in content) else "end"
 
     def _used(self) -> Usage | None:
         """Cached tokens are counted within the input here, unlike in ``Usage``."""
-        told = getattr(self._final, "usage", None)
+        told = field_of(self._final, "usage")
         shown, output = _number(told, "input_tokens"), _number(told, "output_tokens")
         if not shown and not output:
             return None
-        details = getattr(told, "input_tokens_details", None)
+        details = field_of(told, "input_tokens_details")
         read = min(_number(details, "cached_tokens"), shown)
         written = min(_number(details, "cache_write_tokens"), shown - read)
         usage = Usage(input=shown - read - written, output=output, cache_read=read, cache_write=written)
@@ -148,30 +154,26 @@ class _Answer:
 
 
 def _parts(item: Any) -> list[Text | Thinking | ToolCall]:
-    match item.type:
+    match item["type"]:
         case "message":
-            said = "".join(_words(part) for part in item.content)
+            said = "".join(_words(part) for part in item["content"])
             return [Text(text=said)] if said else []
         case "reasoning":
-            thought = "\n\n".join(part.text for part in (*(item.summary or ()), *(getattr(item, "content", None) or ())))
-            return [
-                Thinking(
-                    text=thought, opaque=item.model_dump(mode="json", exclude_unset=True, exclude={"status"}, warnings=False)
-                )
-            ]
+            thought = "\n\n".join(part["text"] for part in (*(item.get("summary") or ()), *(item.get("content") or ())))
+            return [Thinking(text=thought, opaque={name: value for name, value in item.items() if name != "status"})]
         case "function_call":
-            arguments = arguments_of(item.arguments)
-            raw = "" if arguments is not None else item.arguments
-            return [ToolCall(id=item.call_id, name=item.name, arguments=arguments, raw=raw)]
+            arguments = arguments_of(item["arguments"])
+            raw = "" if arguments is not None else item["arguments"]
+            return [ToolCall(id=item["call_id"], name=item["name"], arguments=arguments, raw=raw)]
     return []
 
 
 def _words(part: Any) -> str:
-    return str(getattr(part, "text", None) or getattr(part, "refusal", None) or "")
+    return str(field_of(part, "text") or field_of(part, "refusal") or "")
 
 
 def _refuses(item: Any) -> bool:
-    return item.type == "message" and any(getattr(part, "type", "") == "refusal" for part in item.content)
+    return item["type"] == "message" and any(field_of(part, "type") == "refusal" for part in item["content"])
 
 
 def _refusal(model: str) -> Failure:
@@ -183,7 +185,7 @@ def _refusal(model: str) -> Failure:
 
 
 def _number(holder: Any, name: str) -> int:
-    value = getattr(holder, name, None)
+    value = field_of(holder, name)
     return value if isinstance(value, int) and value > 0 else 0
 
 

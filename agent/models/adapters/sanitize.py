@@ -73,6 +73,15 @@ def family(name: str) -> str:
     return _DATED.sub("", name)
 
 
+def field_of(value: Any, name: str) -> Any:
+    """Return a field of something that a server sent; None when it is not there, or the thing is no object.
+
+    Answers are read as JSON. The SDKs' types would be of no use: they are not checked, it takes most of a second to load them, and to
+    make one of every piece of a stream costs more than all else that is done with it.
+    """
+    return value.get(name) if isinstance(value, dict) else None
+
+
 def arguments_of(raw: str) -> dict[str, Any] | None:
     """Read what a model wrote as a tool's arguments; None when it is not a JSON object. Nothing at all counts as no arguments."""
     if not raw.strip():
