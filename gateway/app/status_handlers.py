@@ -11,13 +11,18 @@ from msgspec.structs import asdict
 
 from gateway.agents.running_agent import RunningAgent
 from gateway.app.reload import Reload
-from gateway.base.errors import UsageError
+from gateway.base.errors import StorageFailed, UsageError
 from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import Tally
 from gateway.outbound.failed_sends import AccountHealth
 from gateway.outbound.owner_notifications import StartupNotices
 from gateway.queue.lanes import Lanes, Pause
 from gateway.sandbox.service import CommandSandbox
 from gateway.supervision.channel_supervisor import ChannelSupervisor
+
+TALLY_SECONDS = 10.0
+"""How long a status waits for the ledger: a database may be away, or hang."""
+NOT_COUNTED = Tally(waiting=0, running=0)
 
 
 class StatusHandlers:
@@ -72,7 +77,8 @@ class StatusHandlers:
 
     async def status(self) -> dict[str, Any]:
         """Return the state of the gateway."""
-        tally, paused = await self._ledger.tally(), self._pause.causes
+        tally, *trouble = await self._tally()
+        paused = self._pause.causes
         return {
             "pid": os.getpid(),
             "version": await asyncio.to_thread(_version),
@@ -93,8 +99,18 @@ class StatusHandlers:
             "mcp": self._mcp(),
             "workspaces": self._workspaces(),
             "paused": paused,
-            "notices": [notice for notice in self._notices.told if notice not in paused],
+            "notices": [*trouble, *(notice for notice in self._notices.told if notice not in paused)],
         }
+
+    async def _tally(self) -> tuple[Tally, *tuple[str, ...]]:
+        """Return how many rows wait in the ledger, and what is wrong with it; then all are zero."""
+        try:
+            async with asyncio.timeout(TALLY_SECONDS):
+                return (await self._ledger.tally(),)
+        except StorageFailed as error:
+            return NOT_COUNTED, f"{error}. {error.hint}"
+        except TimeoutError:
+            return NOT_COUNTED, f"The ledger has not answered for {TALLY_SECONDS:g} seconds ({self._ledger.where})."
 
     def mark(self) -> Hashable:
         """Return what differs once a channel, a pause or a notice has changed. It costs little: it is asked for twice a second."""

@@ -28,6 +28,7 @@ async def open_ledger(
         StorageFailed: it cannot be used, or what it needs is not installed.
     """
     if storage.url is None:
+        _refuse_moved(state / LEDGER)
         return await open_file(state / LEDGER, clock, committed=committed)
     need_driver()
     from gateway.ledger.postgres.ledger import PostgresLedger
@@ -39,6 +40,18 @@ async def open_ledger(
             hint="Take it along with `homebody storage migrate --to postgresql`, or move the file away to go on without it.",
         )
     return await PostgresLedger.open(storage.url.get_secret_value(), clock, schema=storage.schema_name, committed=committed)
+
+
+def _refuse_moved(path: Path) -> None:
+    """Raise StorageFailed where the ledger went to PostgreSQL and did not come back: its copies here are of before."""
+    moved = sorted(path.parent.glob(f"{LEDGER}.moved-*"))
+    if moved and not path.exists():
+        raise StorageFailed(
+            "the ledger was moved to PostgreSQL, and the settings name no database",
+            where=str(path),
+            hint="Set storage.url again, and run `homebody storage migrate --to file` to have it back. To go on with what it was "
+            f"at the move: mv {moved[-1]} {path}",
+        )
 
 
 def need_driver() -> None:

@@ -43,6 +43,11 @@ def test_the_ledger_moves_to_postgresql_serves_there_and_moves_back(url: str, tm
     assert program("backup", "create", home=tmp_path).returncode == 0
     drill = program("backup", "drill", home=tmp_path)
     assert drill.returncode == 0, drill.stdout + drill.stderr
+    assert program("config", "unset", "storage.url", home=tmp_path).returncode == 0
+    gone = program("agent", "-m", "hello", home=tmp_path)
+    assert gone.returncode == 6
+    assert "storage migrate --to file" in gone.stderr
+    assert program("config", "set", "storage.url", home=tmp_path, input=url).returncode == 0
     back = json.loads(program("storage", "migrate", "--to", "file", "--json", home=tmp_path).stdout)
     assert (back["rows"]["inbox"], back["rows"]["outbox"]) == (1, 1)
     assert program("config", "unset", "storage.url", home=tmp_path).returncode == 0
@@ -78,6 +83,13 @@ def test_a_gateway_waits_for_a_server_that_starts_after_it(server: Server, url: 
         deadline = time.monotonic() + PATIENCE
         while program("agent", "-m", "hello", home=tmp_path).returncode != 0:
             assert time.monotonic() < deadline
+        server.stop()
+        try:
+            while "Start PostgreSQL" not in (said := program("status", home=tmp_path).stdout):
+                assert time.monotonic() < deadline
+            assert "agent main" in said
+        finally:
+            server.start()
         running.terminate()
         assert running.wait() == 0
 
