@@ -68,6 +68,10 @@ class InboundSink(Protocol):
         """
         ...
 
+    def tell_owner(self, text: str) -> None:
+        """Have the owner told a line that nobody asked for, in a chat of theirs, if there is one. Returns at once."""
+        ...
+
     def ready(self) -> None:
         """Report that the platform can be reached, so that queued deliveries may start. May be called again after a reconnect."""
         ...
@@ -117,6 +121,12 @@ class Repeatable(Protocol):
     """
 
     repeats_safely: bool
+
+
+class Encloses(Protocol):
+    """Optional: what is said with an answer, such as that the gateway was restarted, is part of the answer's first message."""
+
+    encloses: bool
 
 
 class Answers(Protocol):

@@ -28,9 +28,10 @@ IDLE_SECONDS: Final = 240.0
 
 
 class EmailChannel:
-    """A ``Channel`` with ``Fetches``, ``Shows``, ``Answers``, ``Repeatable``, ``Probed``, ``Remarks``, ``Beats`` and ``ReadsHtml``."""
+    """A ``Channel`` with ``Fetches``, ``Shows``, ``Answers``, ``Repeatable``, ``Probed``, ``Remarks``, ``Beats``, ``and more."""
 
     name = "email"
+    encloses = True
     shows: frozenset[Literal["buttons", "files"]] = frozenset({"files"})
 
     def __init__(
@@ -137,7 +138,7 @@ class EmailChannel:
                 f"Every sender is a stranger until your server's checks are named: homebody config set {section}.authServer NAME"
             )
         if self._receiver is not None:
-            found += [one for one in (self._receiver.bounced, self._receiver.doubted) if one]
+            found += self._receiver.remarks()
         return found
 
     async def close(self) -> None:

@@ -128,6 +128,8 @@ def _context(mail: StoredMail, subject: str, *, has_text: bool, mark: bool) -> s
         said.append("The mail is or holds a calendar invitation, which is attached. It was not answered.")
     if "application/pgp-encrypted" in kinds or "application/pkcs7-mime" in kinds:
         said.append("The mail is encrypted, which cannot be read here.")
+    if mail.hidden:
+        said.append("The mail holds a text that cannot be read, as its parts are not marked: ask for it as plain text.")
     if mail.cut:
         said.append("The mail is very long; its end was left out.")
     if sum(part.is_attachment for part in mail.parts) > MOST_FILES:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import socket
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,9 +16,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from channels.common.event_guard import EventGuard
 from channels.common.mail.explanations import LoginRefused, explained, is_of_mail
 from channels.common.mail.stored_mail import StoredMail, read_mails, summary_of
+from channels.common.recent import Recent
 from channels.email import loop_guard
 from channels.email.inbound import Converter, Place
-from channels.email.settings import UNVERIFIED
+from channels.email.sender_check import is_verified
+from channels.email.settings import UNVERIFIED, names_of
 from channels.email.threads import Latest, answered
 from channels.errors import ChannelBroken, MailProblem
 from channels.messages import Cursor, Inbound
@@ -38,6 +42,8 @@ CLOSING_SECONDS: Final = 5.0
 FIRST_WAIT: Final = 0.5
 """Seconds, after new mail, until the next look: servers do not tell of what comes in the moment before they are asked to."""
 AT_ONCE: Final = 20
+MOST_FLOODING: Final = 5
+"""Senders of too many mails of whom the owner is told."""
 LOOKED_BACK: Final = 200
 """Mails that are looked at again when the server has numbered the folder anew."""
 _BUSY: Final = ("unavailable", "inuse", "limit", "temporar", "try again", "too many", "later")
@@ -96,8 +102,18 @@ class Receiver:
         self._connection: ImapConnection | None = None
         self._closed = False
         self._started = clock.now().replace(microsecond=0)
-        self.bounced = ""
-        self.doubted = ""
+        self._contents = Recent[str, bytes]()
+        self._flooding: set[str] = set()
+        self._left: Counter[str] = Counter()
+        self._bounced = self._doubted = self._twin = ""
+
+    def remarks(self) -> list[str]:
+        """Return what the owner should know."""
+        told = [one for one in (self._bounced, self._doubted, self._twin) if one]
+        if self._left:
+            counts = "; ".join(f"{count} as {why}" for why, count in self._left.most_common())
+            told.append(f"{self._left.total()} mails were not answered since the start: {counts}.")
+        return told
 
     async def listen(self, sink: InboundSink, backoff: Backoff) -> None:
         """Read and wait until the connection ends.
@@ -172,7 +188,7 @@ class Receiver:
         for start in range(0, len(uids), AT_ONCE):
             mails = await self._working(lambda: read_mails(connection, uids[start : start + AT_ONCE], ()))  # noqa: B023 - awaited here
             position = _behind(position, uids[start : start + AT_ONCE][-1], mails)
-            found = [await self._message(mail, Place(selected.validity, mail.summary.uid)) for mail in mails]
+            found = [await self._message(sink, mail, Place(selected.validity, mail.summary.uid)) for mail in mails]
             messages = [one for one in found if one is not None]
             await self._store(sink, messages, position, backoff)
             sink.alive()
@@ -204,7 +220,7 @@ class Receiver:
         if unread := [mail.summary.uid for mail in mails if mail.summary.unread]:
             connection.flag_all(unread, "\\Seen", on=True)
 
-    async def _message(self, mail: StoredMail, place: Place) -> Inbound | None:
+    async def _message(self, sink: InboundSink, mail: StoredMail, place: Place) -> Inbound | None:
         """Return the message that a mail is; None for one that is not answered."""
         headers, now = mail.summary.headers, self._clock.now()
         author = headers.from_address.casefold()
@@ -213,28 +229,52 @@ class Receiver:
             why = "it is deleted or a draft"
         if not why and self._rate.is_too_high(author, mail.summary.arrived or now):
             why = f"its sender sent more than {self._settings.most_per_minute} mails in a minute"
+            self._tell_once(sink, author, headers.parsed)
         if why:
+            self._left[why] += 1
             if loop_guard.is_bounce(headers.parsed):
-                self.bounced = f"A mail of the agent may have come back: {headers.subject[:80]!r}, {now:%Y-%m-%d}."
+                self._bounced = f"A mail of the agent may have come back: {headers.subject[:80]!r}, {now:%Y-%m-%d}."
             self._log.info("a mail is not answered", why=why, uid=place.uid, account=self._account)
             return None
         with self._guard.reading({"uid": place.uid}):
             message = await self._converter.message(mail, place, now)
             self._note_doubt(message, headers.parsed)
+            self._note_twin(message, mail)
             self._latest.note(message.conversation.id, message.conversation.thread, answered(headers))
             return message
         return None
 
+    def _tell_once(self, sink: InboundSink, author: str, headers: Message) -> None:
+        """Have the owner told that mails of somebody are left, once for each sender in a run; not of those who may be anybody."""
+        verified = is_verified(headers, author, self._settings.auth_server)
+        if verified and author not in self._flooding and len(self._flooding) < MOST_FLOODING:
+            self._flooding.add(author)
+            most = f"{names_of(self._account).settings}.mostPerMinute"
+            sink.tell_owner(
+                f"{author[:80]} sent more than {self._settings.most_per_minute} mails in a minute; the others are not answered, "
+                f"and stay in the mailbox. If that is right: homebody config set {most} NUMBER"
+            )
+
+    def _note_twin(self, message: Inbound, mail: StoredMail) -> None:
+        """Note that a mail has the Message-ID of another one with other words: the gateway takes only the first."""
+        content = hashlib.blake2b(b"\0".join(part.data for part in mail.texts), digest_size=16).digest()
+        former = self._contents.get(message.alias)
+        self._contents.put(message.alias, content if former is None else former)
+        if former not in {None, content}:
+            who, which = message.sender.id.removeprefix(UNVERIFIED)[:80], mail.summary.headers.message_id[:80]
+            self._log.warning("a mail is not answered: another one had its Message-ID", message_id=which, account=self._account)
+            self._twin = f"A mail of {who} was not answered, as an earlier one of theirs has the same Message-ID, {which}."
+
     def _note_doubt(self, message: Inbound, headers: Message) -> None:
         """Note that nobody vouches for the sender of the latest mail, or that somebody does again."""
         if not message.sender.id.startswith(UNVERIFIED):
-            self.doubted = ""
+            self._doubted = ""
         elif self._settings.auth_server:
             topmost = str(headers.get("Authentication-Results", ""))
             signer = topmost.partition(";")[0].split(maxsplit=1)[0][:80] if topmost.split() else ""
             by = f"the topmost check is by {signer}" if signer else "the mail carries no check"
             who = message.sender.id.removeprefix(UNVERIFIED)[:80]
-            self.doubted = f"{self._settings.auth_server} does not vouch for the sender of the latest mail, {who}: {by}."
+            self._doubted = f"{self._settings.auth_server} does not vouch for the sender of the latest mail, {who}: {by}."
 
     async def _store(self, sink: InboundSink, messages: Sequence[Inbound], position: Position, backoff: Backoff) -> None:
         """Have them stored, again and again until they are."""

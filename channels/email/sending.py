@@ -12,7 +12,7 @@ from channels.common.mail.mail_headers import headers_of
 from channels.common.mail.smtp import InDoubt, NotTaken, Submission, connected, hand_over
 from channels.common.mail.smtp_connections import SmtpConnections
 from channels.common.mail.stored_mail import attachment
-from channels.common.repeats import mark
+from channels.common.repeats import PERHAPS
 from channels.email.mail_writing import OutgoingMail, written
 from channels.email.receiving import problem_of
 from channels.email.sent_copies import SentCopies
@@ -92,7 +92,7 @@ class Sender:
         if outbound.uncertain and self.looks_up and await self._copies.hold(message_id):
             return Sent(platform_id=message_id)
         content = await asyncio.to_thread(_content, outbound) if outbound.enclosure is not None else None
-        doubt = "" if self.looks_up else mark(outbound)
+        doubt = PERHAPS if outbound.uncertain and not self.looks_up else ""
         outgoing = OutgoingMail(
             sender=self._settings.sender,
             to=recipient,

@@ -55,6 +55,7 @@ class RecordingSink:
         self.admitted: set[str] | None = None
         self.moves: list[tuple[ChatAddress, ChatAddress]] = []
         self.added_to: list[tuple[ChatAddress, str, str, str]] = []
+        self.told_owner: list[str] = []
         self.returned: list[tuple[ChatAddress, str, NotSent]] = []
         self._keys: set[str] = set()
         self._changed = asyncio.Condition()
@@ -84,6 +85,10 @@ class RecordingSink:
     async def added(self, group: ChatAddress, *, key: str, title: str = "", by: str = "") -> None:
         """Record that the bot was added to a group."""
         self.added_to.append((group, key, title, by))
+
+    def tell_owner(self, text: str) -> None:
+        """Record the line."""
+        self.told_owner.append(text)
 
     async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """Record the call."""

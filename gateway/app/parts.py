@@ -272,6 +272,7 @@ class GatewayParts:
             bounced=self.delivery.bounced,
             alive=self.channel_supervisor.alive,
             arrivals=self.groups.arrivals(self.owner, self.router, agents=self.agents, settings=self.settings),
+            tell_owner=self.owner.say,
             telemetry=deps.telemetry,
         )
 

@@ -75,9 +75,11 @@ class Inbox:
         alive: Callable[[str, str], None],
         bounced: Callable[[ChatAddress, str, NotSent], Awaitable[bool]],
         arrivals: GroupArrivals | None = None,
+        tell_owner: Callable[[str], None] = lambda _: None,
         telemetry: Telemetry | None = None,
     ) -> None:
         self.arrivals = arrivals
+        self.tell_owner = tell_owner
         self.telemetry = telemetry or Telemetry()
         self.history = history = GroupHistory()
         self.access = access
@@ -216,6 +218,10 @@ class AccountSink:
     async def bounced(self, conversation: ChatAddress, platform_id: str, error: NotSent) -> bool:
         """See the protocol."""
         return await self._inbox.bounced(conversation, platform_id, error)
+
+    def tell_owner(self, text: str) -> None:
+        """See the protocol."""
+        self._inbox.tell_owner(text)
 
     async def _move(self, former: str, present: str) -> None:
         await self._inbox.ledger.chat_migrations.record(self._key, former, present)

@@ -169,6 +169,13 @@ class TurnEndings:
         said = with_asides(left, context.record, result, continued=continued)
         if self._spoken is not None and not buttons and self._spoken.replaces_text(context.message.row.uid):
             said = ""
+        if (
+            said
+            and not blocks.begun
+            and blocks.greeting
+            and getattr(self._channel(context.message.inbound.conversation), "encloses", False)
+        ):
+            greeting, said = [], f"{blocks.greeting}\n\n{said}"
         chunks = greeting + await self.chunks(context.message, said, buttons, continued=continued, before=blocks.said)
         chunks += await self._media.enclosed(context.message.row.uid, context.message.inbound.conversation)
         if context.asked:

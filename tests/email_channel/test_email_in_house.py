@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from agent.messages import UserMessage
+from agent.models.scripted import Stall
 from channels.email import policy
 from channels.email.channel import EmailChannel
 from channels.email.settings import EmailSettings
@@ -68,6 +70,23 @@ async def test_each_thread_is_a_session_and_a_message_outside_of_threads_is_the_
     assert asked == [["bills"], ["garden"], ["bills", "more"]]
     folder = tmp_path / "home" / "agents" / "main" / "sessions" / "sessions.json"
     assert len(re.findall(r"agent:main:email:thread:[0-9a-f]{16}\"", folder.read_text())) >= 2
+
+
+async def test_what_is_said_of_a_restart_is_part_of_the_answer(tmp_path: Path, dovecot: Dovecot) -> None:
+    async with EmailStage(dovecot).open() as stage:
+        town = Town(tmp_path / "life", {})
+        town.answer = lambda _: Stall()
+        channel, rules = channel_of(stage)
+        async with town.house(channel, policy=rules):
+            await until(lambda: channel.repeats_safely)
+            await asyncio.sleep(0.5)
+            await stage.deliver(stage.mail("bills"))
+            await until(lambda: town.model.requests)
+            shutil.copytree(town.root, tmp_path / "crashed")
+        town.root, town.answer = tmp_path / "crashed", lambda _: "They are paid."
+        async with town.house(channel_of(stage)[0], policy=rules):
+            await until(stage.answers)
+    assert stage.heard() == ["(I was restarted and went on.)\n\nThey are paid."]
 
 
 @pytest.mark.sec(6)

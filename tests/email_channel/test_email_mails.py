@@ -164,6 +164,49 @@ async def test_two_programs_that_answer_each_other_stop(dovecot: Dovecot) -> Non
         assert len([text for text in run.sink.texts if text.startswith("loop")]) == 10
 
 
+async def test_the_owner_is_told_once_that_mails_of_a_flood_are_left_and_status_counts_them(dovecot: Dovecot) -> None:
+    async with opened(dovecot, mostPerMinute=3) as (stage, run):
+        for number in range(6):
+            await stage.deliver(stage.mail(f"question {number}"))
+        for _ in range(5):
+            await stage.deliver(stage.mail("forged", checks="", sender="eve@evil.example"))
+        await run.sink.until(lambda: any("5 mails" in one for one in run.channel.remarks()), "they were counted")
+        await heard(stage, run, stage.mail("of another", sender="ben@example.org"))
+        assert [text for text in run.sink.texts if text.startswith("question")] == ["question 0", "question 1", "question 2"]
+        [told] = run.sink.told_owner
+        assert told.startswith(f"{ANNA} sent more than 3 mails in a minute")
+        [left] = [one for one in run.channel.remarks() if "since the start" in one]
+        assert left == "5 mails were not answered since the start: 5 as its sender sent more than 3 mails in a minute."
+
+
+async def test_a_second_mail_with_the_message_id_of_another_is_told_and_the_same_one_again_is_not(dovecot: Dovecot) -> None:
+    async with opened(dovecot) as (stage, run):
+        mail = stage.mail("one", Message_ID="<dup@example.org>")
+        await heard(stage, run, mail)
+        await stage.deliver(mail)
+        await heard(stage, run, stage.mail("between"))
+        assert not any("Message-ID" in one for one in run.channel.remarks())
+        await stage.deliver(stage.mail("two other words", Message_ID="<dup@example.org>"))
+        await heard(stage, run, stage.mail("behind"))
+        assert run.sink.texts == ["one", "between", "behind"]
+        [told] = [one for one in run.channel.remarks() if "Message-ID" in one]
+        assert "anna@example.org" in told
+        assert "<dup@example.org>" in told
+
+
+async def test_a_text_in_no_part_is_told(dovecot: Dovecot) -> None:
+    async with opened(dovecot) as (stage, run):
+        raw = (
+            stage.mail("hello")
+            .as_bytes()
+            .replace(b'Content-Type: text/plain; charset="utf-8"', b"Content-Type: multipart/mixed")
+        )
+        found = await heard(stage, run, raw.replace(b"\n\nhello", b"\nSubject: odd\n\nhello \xe4"))
+        assert (found.text, "cannot be read, as its parts are not marked" in found.context) == ("odd", True)
+        empty = await heard(stage, run, stage.mail("", Subject="nothing"))
+        assert "cannot be read" not in empty.context
+
+
 async def test_html_is_read_as_it_is_seen(dovecot: Dovecot) -> None:
     async with opened(dovecot) as (stage, run):
         mail = stage.mail("")

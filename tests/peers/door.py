@@ -27,6 +27,7 @@ class BookDoor:
         self.admitted: set[str] | None = None
         self.moves: list[tuple[ChatAddress, ChatAddress]] = []
         self.added_to: list[tuple[ChatAddress, str, str, str]] = []
+        self.told_owner: list[str] = []
         self.returned: list[tuple[ChatAddress, str, NotSent]] = []
         self.knows_what_it_sent = True
         self._changed = asyncio.Condition()
@@ -52,6 +53,9 @@ class BookDoor:
 
     async def added(self, group: ChatAddress, *, key: str, title: str = "", by: str = "") -> None:
         self.added_to.append((group, key, title, by))
+
+    def tell_owner(self, text: str) -> None:
+        self.told_owner.append(text)
 
     async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         async with self._changed:

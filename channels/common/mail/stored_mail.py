@@ -23,6 +23,8 @@ MOST_TEXT: Final = 1_000_000
 MOST_TEXT_PARTS: Final = 20
 SMALL: Final = 100_000
 """Bytes of a mail that is fetched together with others: so little that all of them fit what one operation may receive."""
+_BLANK: Final = 4
+"""Bytes behind the headers of a mail without any text."""
 _HEADERS: Final = f"(UID FLAGS INTERNALDATE RFC822.SIZE BODYSTRUCTURE BODY.PEEK[HEADER]<0.{MOST_BYTES}>)"
 
 
@@ -54,12 +56,16 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMail:
-    """A mail with the content of its texts. ``cut``: some of the texts were left out. ``parts``: all parts, for attachments."""
+    """A mail with the content of its texts. ``cut``: some of the texts were left out. ``parts``: all parts, for attachments.
+
+    ``hidden``: it holds something that is in no part, as its parts have no boundary, say.
+    """
 
     summary: Summary
     texts: tuple[TextPart, ...]
     parts: tuple[MimePart, ...]
     cut: bool = False
+    hidden: bool = False
 
     @property
     def attachments(self) -> tuple[MimePart, ...]:
@@ -144,7 +150,10 @@ def _stored(
         if left <= 0:
             cut = True
             break
-    return StoredMail(summary=summary, texts=tuple(_without_doubles(chosen, contents)), parts=tuple(parts), cut=cut)
+    raw = body_of(found)
+    beyond = summary.size - len(raw) > _BLANK and len(raw) < MOST_BYTES and not any(part.size for part in parts)
+    kept = tuple(_without_doubles(chosen, contents))
+    return StoredMail(summary=summary, texts=kept, parts=tuple(parts), cut=cut, hidden=beyond)
 
 
 def _shown(parts: Sequence[MimePart]) -> list[MimePart]:
