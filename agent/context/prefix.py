@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections import deque
 from functools import lru_cache
 from itertools import zip_longest
 from operator import is_
@@ -12,7 +13,7 @@ from operator import is_
 from msgspec import Struct
 
 from agent.messages import MESSAGE, Message
-from agent.models.protocol import Request, Segment
+from agent.models.protocol import Request, Segment, ToolSpec
 from agent.transcript.entries import Entry
 
 log = logging.getLogger(__name__)
@@ -110,8 +111,17 @@ def _shown(message: Message) -> str:
     return json.dumps(raw, ensure_ascii=False)
 
 
+_recent_tools: deque[tuple[tuple[ToolSpec, ...], str]] = deque(maxlen=8)
+"""Tools that were written out lately: sessions have lists of their own, of the same tools."""
+
+
 def _tools(request: Request) -> str:
-    return json.dumps([(t.name, t.description, t.parameters) for t in request.tools], ensure_ascii=False)
+    for specs, text in _recent_tools:
+        if len(specs) == len(request.tools) and all(map(is_, specs, request.tools)):
+            return text
+    text = json.dumps([(t.name, t.description, t.parameters) for t in request.tools], ensure_ascii=False)
+    _recent_tools.append((request.tools, text))
+    return text
 
 
 def _differs(one: str, two: str) -> int | None:

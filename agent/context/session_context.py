@@ -226,10 +226,10 @@ class SessionContext:
 
     async def prepare(self) -> None:
         """Read the workspace files; on a session's first turn, record the notes that it starts with."""
-        files, self._listed = await asyncio.to_thread(self._read_files)
+        begins = self.transcript.opened is None
+        files, self._listed, (notes, taint) = await asyncio.to_thread(self._read_files, begins=begins)
         self._files_now = tuple(one for one in files if not self.task or one.name in TASK_FILES)
-        if self.transcript.opened is None:
-            notes, taint = await asyncio.to_thread(self._start_notes)
+        if begins:
             body = Opened(
                 agent=self.agent,
                 session=self.session,
@@ -273,13 +273,16 @@ class SessionContext:
             return ""
         return file_changes.changes(self._files_known, self._files_now)
 
-    def _read_files(self) -> tuple[Sequence[WorkspaceFile], str]:
-        """Return the workspace files and the list of skills, which only the owner's conversations are given. Blocks."""
+    def _read_files(self, *, begins: bool) -> tuple[Sequence[WorkspaceFile], str, tuple[str, tuple[str, ...]]]:
+        """Return the workspace files, the list of skills, which only the owner's conversations are given, and what a session begins with.
+
+        Blocks.
+        """
         files = self.workspace.bootstrap_files(self.audience)
         closed = self.settings.sandbox.workspace_access == "none" or self.settings.prompt_mode != "full"
         readable = any(spec.name == "read" for spec in self.toolbox.specs)
         given = self.audience.kind == "owner" and readable and not (self.task or closed)
-        return files, self.skills(self.readable) if given else ""
+        return files, self.skills(self.readable) if given else "", self._start_notes() if begins else ("", ())
 
     def messages(self) -> tuple[Message, ...]:
         """What the model is shown of the history."""
