@@ -17,7 +17,7 @@ from memory.indexing.indexer import SyncProgress, SyncResult
 from memory.notes.note_history import NoteHistory
 from memory.notes.note_reader import export_notes, read_lines
 from memory.notes.sources import NoteSources, audience_key, audience_of, printable_name
-from memory.notes.transcript_source import PREFIX
+from memory.notes.transcript_source import PREFIX, TranscriptFiles, Transcripts
 from memory.notes.version_store import VersionStore
 from memory.protocol import Author, Clock, Excerpt, Recorded, SearchAnswer
 from memory.search.query_embedder import TIMEOUT_SECONDS, QueryEmbedder
@@ -54,7 +54,7 @@ class WorkspaceMemory:
         embedder: Embedder | None = None,
         batch: BatchService | None = None,
         versions: VersionStore | None = None,
-        sessions: Path | None = None,
+        sessions: Path | Transcripts | None = None,
         own_session: Callable[[str, str], bool] = lambda _key, _readers: False,
         zone: tzinfo = UTC,
         tell: Callable[[str], None] = lambda _: None,
@@ -93,7 +93,7 @@ class WorkspaceMemory:
             batch_from=batch_from,
             changed=self.history.noticed,
             began=self.history.look,
-            sessions=sessions,
+            sessions=TranscriptFiles(sessions) if isinstance(sessions, Path) else sessions,
             own_session=own_session,
             template=template,
             tell=tell,

@@ -46,10 +46,13 @@ async def keep(context: SessionContext, count: int) -> str | None:
     An existing note is never changed, and the same end of a session is not kept twice.
 
     Raises:
-        WorkspaceFileError: the note cannot be written.
+        WorkspaceFileError: the transcript cannot be read, or the note cannot be written.
     """
     stored = context.transcript.stored
-    lines = [_line(entry, context) for entry in await asyncio.to_thread(_last, stored, count)]
+    try:
+        lines = [_line(entry, context) for entry in await asyncio.to_thread(_last, stored, count)]
+    except OSError as error:
+        raise WorkspaceFileError(f"the transcript {stored.where} cannot be read: {error.strerror or error}") from error
     if not any(line.who != "Agent" for line in lines):
         return None
     day = lines[-1].at.date()
@@ -71,8 +74,6 @@ async def keep(context: SessionContext, count: int) -> str | None:
 def _last(stored: StoredTranscript, count: int) -> list[Entry]:
     """The last messages of people and of the agent, without commands, failed answers and silence, oldest first."""
     found: list[Entry] = []
-    if not stored.exists():
-        return found
     for _, line in stored.lines_backwards():
         if b'"kind":"said"' not in line[:60]:
             continue

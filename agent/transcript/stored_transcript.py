@@ -44,7 +44,7 @@ class StoredTranscript(Protocol):
         ...
 
     def exists(self) -> bool:
-        """Return whether there is such a transcript. Raises nothing."""
+        """Return whether there is such a transcript."""
         ...
 
     def stat(self) -> TranscriptStat:

@@ -22,11 +22,13 @@ from gateway.models.key_profiles import Profiles
 from gateway.routing.automation import is_isolated
 from gateway.routing.router import is_owners
 from gateway.settings.root import AgentProfile, Settings
+from gateway.storage.storage import sessions_to_read
 from memory.audience import OWNER
 from memory.embedding.endpoint import EMBEDDING_PROVIDERS, KeyRing, ProviderAccess
 from memory.embedding.engines.model_download import DownloadProgress
 from memory.embedding.protocol import Embedder
 from memory.embedding.selection import EmbedderDependencies, Selection, select_embedder
+from memory.notes.transcript_source import Transcripts
 from memory.protocol import KeptMemory, Recorded
 from memory.workspace_memory import WorkspaceMemory
 
@@ -78,6 +80,7 @@ def keep_memory(
     profiles: Profiles | None = None,
     meter: Meter = unmetered,
     recorded: Recorded | None = None,
+    sessions: Transcripts | None = None,
 ) -> KeptMemory | None:
     """Make an agent's memory, or None if its settings turn memory off. See ``open_memory``.
 
@@ -100,6 +103,7 @@ def keep_memory(
             profiles=profiles,
             meter=meter,
             recorded=recorded,
+            sessions=sessions,
         )
         log.info("memory of %s: %s", profile.id, choice.reason)
         return memory
@@ -135,11 +139,13 @@ def open_memory(
     profiles: Profiles | None = None,
     meter: Meter = unmetered,
     recorded: Recorded | None = None,
+    sessions: Transcripts | None = None,
 ) -> tuple[WorkspaceMemory, Selection]:
     """Make the memory of an agent and say which embedder it has and why. Opens nothing and loads nothing yet.
 
     ``present`` returns the current settings, so that a changed key is sent with the next call; ``profiles`` are the saved keys;
-    ``meter`` wraps the embedder in a budget. ``recorded`` is that of ``NoteHistory``.
+    ``meter`` wraps the embedder in a budget. ``recorded`` is that of ``NoteHistory``. ``sessions`` are the transcripts to be searched; without
+    them those of the settings' storage.
     """
     around = EmbedderDependencies(
         keys=_key_ring(profile.id, present or (lambda: settings), profiles or Profiles(paths, settings.auth), env),
@@ -158,7 +164,7 @@ def open_memory(
         clock=clock,
         embedder=None if choice.embedder is None else meter(choice.embedder),
         batch=choice.batch,
-        sessions=paths.sessions(profile.id),
+        sessions=sessions or sessions_to_read(paths, settings.storage, clock)(profile.id).transcripts.searched(),
         own_session=is_searched,
         zone=owner_zone(profile),
         tell=tell,

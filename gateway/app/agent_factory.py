@@ -164,6 +164,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         tell=parts.notices.tell,
         present=lambda: parts.settings.current,
         profiles=parts.models.profiles,
+        sessions=store.transcripts.searched(),
         meter=lambda embedder: BudgetEmbedder(embedder, budget, prices.find(embedder.provider, embedder.model)),
         recorded=recorded,
     )

@@ -28,10 +28,11 @@ _CHUNK: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Original:
-    """The home that a backup is from. ``ledger`` writes a copy of its ledger to a path, as for a backup."""
+    """The home that a backup is from. ``ledger`` and ``conversations`` write copies to a path, as for a backup."""
 
     sources: Sources
     ledger: Callable[[Path], bool]
+    conversations: Callable[[Path], bool] = lambda _agents: False
 
 
 def changed_by_restore(path: str) -> bool:
@@ -67,6 +68,8 @@ class _Comparison:
     def __init__(self, original: Original, checked: Checked, restored: Path) -> None:
         self._sources = original.sources
         self._copy_ledger = original.ledger
+        self._agents = restored / "original-agents"
+        self._elsewhere = original.conversations(self._agents)
         self._manifest = checked.manifest
         self._before = datetime.fromisoformat(checked.head.made) - MARGIN
         self._restored = restored
@@ -81,6 +84,11 @@ class _Comparison:
                     yield from self._transcript(place.path, descriptor)
                 else:
                     yield from self._file(place.path, descriptor)
+
+        for file in sorted(self._agents.rglob("*.jsonl")):
+            with file.open("rb") as opened:
+                path = f"{HOME}/agents/{file.relative_to(self._agents).as_posix()}"
+                yield from self._transcript(path, opened.fileno())
 
     def _file(self, path: str, descriptor: int) -> Iterator[str]:
         if os.fstat(descriptor).st_ctime >= self._before.timestamp():
@@ -109,7 +117,8 @@ class _Comparison:
 
     def sessions(self) -> Iterator[str]:
         """Compare the sessions that existed by then."""
-        for folder in sorted(self._sources.home.glob("agents/*/sessions")):
+        agents = self._agents if self._elsewhere else self._sources.home / "agents"
+        for folder in sorted(agents.glob("*/sessions")):
             stored = self._manifest.sessions.get(folder.parent.name, {})
             for key, record in records_in(folder).items():
                 if key not in stored and record.started < self._before:

@@ -44,6 +44,8 @@ Progress = Callable[[int, int], None]
 class Wish:
     """What to back up and how. ``ledger`` writes a copy of the ledger to a path, and returns whether there is one.
 
+    ``conversations`` writes sessions and transcripts as files below a folder, as in ``agents``, where they are not files of the home.
+
     ``settings_text``: what to store instead of the settings file, by its path in the backup. ``progress`` is called with the files and
     bytes done so far. ``elsewhere`` are files with secrets outside of the home, by what the settings call them.
     """
@@ -53,6 +55,7 @@ class Wish:
     lock: Lock
     made: datetime
     ledger: Callable[[Path], bool]
+    conversations: Callable[[Path], bool] = lambda _agents: False
     settings_text: tuple[str, bytes] | None = None
     elsewhere: Mapping[str, Path] = field(default_factory=dict)
     progress: Progress = lambda _files, _bytes: None
@@ -161,7 +164,9 @@ class _Making:
 
     def _add_sessions(self) -> None:
         """Add the files of sessions, which are replaced together: those of one moment."""
-        agents = self._wish.sources.home / "agents"
+        agents, elsewhere = self._wish.sources.home / "agents", self._work / "agents"
+        if self._wish.conversations(elsewhere):
+            agents = elsewhere
         for sessions in sorted(agents.glob("*/sessions")):
             copies = self._work / "sessions"
             copies.mkdir()
@@ -171,6 +176,14 @@ class _Making:
                 self._keep(path, self._put(path, data))
             self.manifest.sessions[sessions.parent.name] = {key: record.session for key, record in records_in(copies).items()}
             shutil.rmtree(copies)
+        for copy in sorted(elsewhere.rglob("*")):
+            stored = f"{HOME}/agents/{copy.relative_to(elsewhere).as_posix()}"
+            if copy.is_file() and stored not in self.manifest.files:
+                with copy.open("rb") as file:
+                    about = os.fstat(file.fileno())
+                    self._keep(stored, self._stream(stored, file.fileno(), about.st_size, about.st_mode, changed=False))
+                self._wish.progress(len(self.manifest.files), self._bytes)
+        shutil.rmtree(elsewhere, ignore_errors=True)
 
     def _add_outside(self, name: str, path: Path) -> None:
         """Add a file with a secret that lies elsewhere."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
@@ -18,6 +19,7 @@ from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError, UsageError
 from gateway.cli.gateway_calls import call_ledger, ledger_copier
 from gateway.ledger.rows import RESTORED
+from gateway.storage.moving import copy_conversations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +55,7 @@ def make(
             lock=lock,
             made=now,
             ledger=ledger_copier(invocation),
+            conversations=partial(copy_conversations, loaded.settings.storage),
             settings_text=settings_to_store(paths, loaded, without_secrets=no_secrets),
             elsewhere=outside_files(paths, loaded, sources),
             progress=progress,
@@ -134,7 +137,11 @@ def drilled(
         file = made.path
     path = chosen(invocation, file)
     original = (
-        Original(sources=sources_of(paths, invocation.loaded), ledger=ledger_copier(invocation))
+        Original(
+            sources=sources_of(paths, invocation.loaded),
+            ledger=ledger_copier(invocation),
+            conversations=partial(copy_conversations, invocation.loaded.settings.storage),
+        )
         if paths.state.is_dir()
         else None
     )

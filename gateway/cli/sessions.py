@@ -165,7 +165,7 @@ def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
         invocation.paths.prepare()
         lock = StateLock.acquire(invocation.paths.lock)
         try:
-            facts = _repaired(invocation, key)
+            facts = asyncio.run(_repaired(invocation, key))
         finally:
             lock.release()
     if as_json:
@@ -178,13 +178,21 @@ def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
         click.echo(f"All {facts['lines']} lines are readable; nothing was changed.")
 
 
-def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
+async def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
     from gateway.base.clock import SystemClock
     from gateway.sessions.past_sessions import repair
+    from gateway.storage.storage import open_storage
 
-    for store in stores_of(invocation, None).values():
-        if record := store.get(key):
-            return repair(store.transcript(record.session), SystemClock().now())
+    settings, clock = invocation.loaded.settings, SystemClock()
+    storage = await open_storage(invocation.paths, settings.storage, clock)
+    try:
+        for agent in settings.agent_ids:
+            store = storage.sessions(agent)
+            await store.load()
+            if record := store.get(key):
+                return await asyncio.to_thread(repair, store.transcript(record.session), clock.now())
+    finally:
+        await storage.close()
     raise UsageError(f"there is no session {key!r}", hint="`homebody sessions list` lists all sessions.")
 
 

@@ -1,4 +1,4 @@
-"""``homebody storage``: where the ledger of messages is, and moving it."""
+"""``homebody storage``: where ledger, sessions and transcripts are, and moving them."""
 
 from __future__ import annotations
 
@@ -14,29 +14,32 @@ from gateway.cli.invocation import Invocation, pass_invocation, tell
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gateway.ledger.moving import Moved
+    from gateway.storage.moving import Moved
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def storage() -> None:
-    """Show where the ledger of messages is, and move it into PostgreSQL or back (docs/postgresql.md)."""
+    """Show where messages and conversations are kept, and move them into PostgreSQL or back (docs/postgresql.md)."""
 
 
 @storage.command()
 @AS_JSON
 @pass_invocation
 def status(invocation: Invocation, as_json: bool) -> None:
-    """Say where the ledger is, and what the database says of itself."""
-    from gateway.ledger.moving import server_facts
+    """Say where the ledger and conversations are, and what the database says of itself."""
     from gateway.ledger.storage import LEDGER
+    from gateway.storage.moving import server_facts
+    from gateway.storage.storage import conversations_in_files
 
     settings, file = invocation.loaded.settings.storage, invocation.paths.state / LEDGER
     if settings.url is None:
         facts: dict[str, Any] = {"engine": "sqlite", "where": str(file), "bytes": file.stat().st_size if file.exists() else 0}
     else:
         facts = {"engine": "postgresql", "where": f"schema {settings.schema_name}", **server_facts(settings)}
+    folders = conversations_in_files(invocation.paths)
+    facts["folders"] = [str(folder) for folder in folders]
     tell(facts, _status_words(facts, file), as_json=as_json)
 
 
@@ -50,11 +53,15 @@ def _status_words(facts: dict[str, Any], file: Path) -> str:
         )
     lines = [f"The ledger is in PostgreSQL {facts['server']}, {facts['where']} {size}."]
     lines.append("One gateway uses it at a time, and copies of it are the server's business (docs/postgresql.md).")
+    lines.append(f"Sessions in it: {facts['sessions']}. Transcripts: {facts['transcripts']}.")
     if not facts["version"]:
         lines.append("It is not made yet: the first start of the gateway makes it.")
     if file.exists():
         also = "There is one in the file, too, and no gateway starts with both"
         lines.append(f"{also}: homebody storage migrate --to postgresql ({file})")
+    elif facts["folders"]:
+        also = "There are conversations in files, too, and no gateway starts with both"
+        lines.append(f"{also}: homebody storage migrate --to postgresql ({facts['folders'][0]})")
     return "\n".join(lines)
 
 
@@ -64,18 +71,18 @@ def _status_words(facts: dict[str, Any], file: Path) -> str:
     "target",
     type=click.Choice(["postgresql", "file"]),
     required=True,
-    help="Where to: the database of storage.url, or the file.",
+    help="Where to: the database of storage.url, or files.",
 )
 @click.option("--dry-run", is_flag=True, help="Copy and compare everything, then undo it.")
 @AS_JSON
 @pass_invocation
 def migrate(invocation: Invocation, target: str, dry_run: bool, as_json: bool) -> None:
-    """Move the ledger, and compare each row on both sides. No gateway may run.
+    """Move messages and conversations, and compare each row on both sides. No gateway may run.
 
     The settings name the database: homebody config set storage.url
     """
     from gateway.base.state_lock import StateLock
-    from gateway.ledger.moving import to_file, to_postgres
+    from gateway.storage.moving import to_file, to_postgres
 
     shown = sys.stderr.isatty() and not as_json
 
@@ -88,7 +95,7 @@ def migrate(invocation: Invocation, target: str, dry_run: bool, as_json: bool) -
     lock = StateLock.acquire(invocation.paths.lock)
     try:
         move = to_postgres if target == "postgresql" else to_file
-        moved = move(state, invocation.loaded.settings.storage, datetime.now(UTC), dry_run=dry_run, told=told)
+        moved = move(invocation.paths, invocation.loaded.settings.storage, datetime.now(UTC), dry_run=dry_run, told=told)
     finally:
         lock.release()
         if shown:
@@ -101,8 +108,8 @@ def _words(moved: Moved, target: str, *, dry_run: bool) -> str:
     if dry_run:
         return f"All {rows} rows of {moved.source} can be moved to {moved.target}. Nothing was changed."
     then = (
-        f"The former schema is called {moved.former} now. Go on with the file: homebody config unset storage.url"
+        f"The former schema is called {moved.former} now. Go on with the files: homebody config unset storage.url"
         if target == "file"
-        else f"The former file is {moved.former}. Start the gateway: it goes on there."
+        else f"The former files are {', '.join(filter(None, (moved.former, *moved.former_folders)))}. Start the gateway: it goes on there."
     )
     return f"{rows} rows were moved from {moved.source} to {moved.target}, and each is the same there.\n{then}"

@@ -1,4 +1,4 @@
-"""Checks the conversations on disk: torn or unreadable lines, sessions without a transcript, and transcripts of agents that are gone."""
+"""Checks the conversations: torn or unreadable lines, sessions without a transcript, and transcripts of agents that are gone."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ _REST: Final = "The rest of the conversation is not affected."
 
 
 def _examine(installation: Installation) -> Iterator[Finding]:
+    if installation.settings.storage.url is not None:
+        from gateway.doctor.database_conversations import examined
+
+        yield from examined(installation, MOST_BYTES)
+        return
     count = 0
     found: list[Finding] = []
     known = set(installation.settings.agent_ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,11 +16,12 @@ from gateway.ledger.database import Database, Engine
 class Call:
     """A function to run and the future for its result. ``after`` runs on the event loop once the result is stored.
 
+    One of ``concurrent.futures`` is answered by the ledger's thread, one of asyncio on its event loop.
     ``outside``: it is given the engine, between two transactions. ``doubtful``: nobody knows yet whether it was committed.
     """
 
     work: Callable[[Any], Any]
-    answer: asyncio.Future[Any]
+    answer: asyncio.Future[Any] | concurrent.futures.Future[Any]
     after: Callable[[], None] | None
     outside: bool = False
     synced: bool = True
@@ -74,7 +76,7 @@ def _run_one(engine: Engine, db: Database, call: Call, *, alone: bool) -> None:
 
 
 def answer(calls: Sequence[Call]) -> None:
-    """Set the results of calls that ended. On the event loop."""
+    """Set the results of calls that ended. On the event loop, where it has the futures."""
     for call in calls:
         if call.error is None and call.after is not None:
             call.after()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import queue
 import threading
 import time
@@ -57,6 +58,7 @@ class LedgerThread:
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._thread = threading.Thread(target=self._serve, name="ledger", daemon=True)
         self._closed = False
+        self._closing = threading.Lock()
         self._doubtful: list[Call] = []
 
     async def start(self) -> None:
@@ -87,6 +89,15 @@ class LedgerThread:
             self._sending = self._loop.call_later(LAZY_SECONDS, self._send)
         return await future
 
+    def run_blocking(self, work: Callable[[Database], Result], *, synced: bool = True) -> Result:
+        """Do what ``run`` does, for another thread than that of the event loop, which is not needed for it. Blocks until it is stored."""
+        answered: concurrent.futures.Future[Result] = concurrent.futures.Future()
+        with self._closing:
+            if self._closed:
+                raise StorageFailed("the ledger is closed", where=self._where, hint="Start the gateway again.")
+            self._calls.put([Call(work, answered, None, synced=synced)])
+        return answered.result()
+
     async def run_outside(self, work: Callable[[Any], Result]) -> Result:
         """Run ``work`` on the engine between two transactions and return its result. It must not change the database."""
         if self._closed:
@@ -98,10 +109,11 @@ class LedgerThread:
 
     async def close(self) -> None:
         """Finish pending calls, then close the connection."""
-        if not self._closed:
-            self._closed = True
-            self._send()
-            self._calls.put(None)
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._send()
+                self._calls.put(None)
         await asyncio.to_thread(self._thread.join)
 
     def _send(self) -> None:
@@ -139,8 +151,11 @@ class LedgerThread:
         engine.close()
 
     def _answer(self, calls: Sequence[Call]) -> None:
-        if done := [call for call in calls if not call.doubtful]:
-            self._on_loop(lambda: answer(done))
+        done = [call for call in calls if not call.doubtful]
+        if here := [call for call in done if isinstance(call.answer, concurrent.futures.Future)]:
+            answer(here)
+        if there := [call for call in done if isinstance(call.answer, asyncio.Future)]:
+            self._on_loop(lambda: answer(there))
 
     def _settle(self, engine: Engine, *, last: bool = False) -> None:
         """Learn whether a commit happened whose answer was lost. With ``last`` its callers are told that nobody knows."""
@@ -247,6 +262,10 @@ class LedgerConnection:
     ) -> Result:
         """Run ``work`` in a transaction of its own and return its result once it is stored (see ``LedgerThread.run``)."""
         return await self._thread.run(work, after, synced=synced, lazy=lazy)
+
+    def run_blocking(self, work: Callable[[Database], Result]) -> Result:
+        """Run ``work`` in a transaction of its own, called by another thread than that of the event loop."""
+        return self._thread.run_blocking(work)
 
     async def run_outside(self, work: Callable[[Any], Result]) -> Result:
         """Run ``work`` on the engine between two transactions and return its result (see ``LedgerThread.run_outside``)."""

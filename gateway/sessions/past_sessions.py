@@ -46,21 +46,32 @@ class Found(Struct, frozen=True):
 
 
 def find(stores: Mapping[str, SessionStore], wanted: str) -> Found | None:
-    """Return the session with a key or id, or None."""
+    """Return the session with a key or id, or None. Raises StorageFailed."""
     for agent, store in stores.items():
         for record in store.all():
-            if wanted in {record.key, record.session} and store.transcript(record.session).exists():
-                return Found(agent, record.session, store.transcript(record.session), record)
+            if wanted in {record.key, record.session} and _exists(stored := store.transcript(record.session)):
+                return Found(agent, record.session, stored, record)
     return next((found for found in left(stores) if found.session == wanted), None)
 
 
 def left(stores: Mapping[str, SessionStore]) -> Iterator[Found]:
-    """Yield the ended sessions that are still kept, the latest first."""
+    """Yield the ended sessions that are still kept, the latest first. Raises StorageFailed."""
     for agent, store in stores.items():
         present = {record.session for record in store.all()}
-        for stored, _ in sorted(store.transcripts.all(), key=lambda found: found[1].written_ns, reverse=True):
+        try:
+            kept = store.transcripts.all()
+        except OSError as error:
+            raise StorageFailed.from_os(error, "list the transcripts", store.transcripts.where) from error
+        for stored, _ in sorted(kept, key=lambda found: found[1].written_ns, reverse=True):
             if stored.session not in present:
                 yield Found(agent, stored.session, stored)
+
+
+def _exists(stored: StoredTranscript) -> bool:
+    try:
+        return stored.exists()
+    except OSError as error:
+        raise unreadable(error, stored) from error
 
 
 def key_of(found: Found) -> str:
@@ -126,7 +137,7 @@ def conversations(stores: Mapping[str, SessionStore]) -> list[Found]:
         Found(agent, record.session, stored, record)
         for agent, store in stores.items()
         for record in store.all()
-        if (stored := store.transcript(record.session)).exists()
+        if _exists(stored := store.transcript(record.session))
     ]
     present.sort(key=lambda found: found.record.spoken if found.record else datetime.min.replace(tzinfo=UTC), reverse=True)
     return [*present, *left(stores)]

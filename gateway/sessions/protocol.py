@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.transcript.stored_transcript import StoredTranscript, TranscriptStat
 from gateway.sessions.sessions_file import SessionRecord
+
+if TYPE_CHECKING:
+    from memory.notes.transcript_source import Transcripts
 
 
 class TranscriptStore(Protocol):
@@ -24,6 +27,10 @@ class TranscriptStore(Protocol):
 
     def all(self) -> list[tuple[StoredTranscript, TranscriptStat]]:
         """Return the transcripts that are kept, archived ones too, in no order."""
+        ...
+
+    def searched(self) -> Transcripts:
+        """Return them as memory reads those that go on. Does not block."""
         ...
 
     def put_away(self, needed: Collection[str], before: datetime) -> int:

@@ -9,9 +9,13 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.transcript.stored_transcript import StoredTranscript, TranscriptStat
 from agent.transcript.transcript_file import SUFFIX, TranscriptFile
+
+if TYPE_CHECKING:
+    from memory.notes.transcript_source import Transcripts
 
 
 class TranscriptFolder:
@@ -38,6 +42,12 @@ class TranscriptFolder:
                 one = TranscriptFile(path)
                 found.append((one, one.stat()))
         return found
+
+    def searched(self) -> Transcripts:
+        """See the protocol."""
+        from memory.notes.transcript_source import TranscriptFiles
+
+        return TranscriptFiles(self.folder)
 
     def put_away(self, needed: Collection[str], before: datetime) -> int:
         """See the protocol."""

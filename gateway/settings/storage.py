@@ -1,4 +1,4 @@
-"""The section ``storage``: where the ledger of messages is."""
+"""The section ``storage``: where messages and conversations are kept."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _address(url: SecretStr) -> SecretStr:
 
 
 class StorageSettings(Section):
-    """Where the ledger of messages is (docs/postgresql.md)."""
+    """Where messages and conversations are kept (docs/postgresql.md)."""
 
     url: Annotated[SecretStr, AfterValidator(_address)] | None = None
-    """A PostgreSQL database, as postgresql://USER:PASSWORD@HOST:5432/DATABASE (needs the extra `homebody[postgres]`). Unset: a file."""
+    """A PostgreSQL database, as postgresql://USER:PASSWORD@HOST:5432/DATABASE (needs the extra `homebody[postgres]`). Unset: files."""
     schema_name: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,39}$")] = "homebody"
     """The schema in that database. Each gateway needs one of its own."""

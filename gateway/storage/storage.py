@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from agent.timing import Clock
+from gateway.base.errors import StorageFailed
 from gateway.base.paths import Paths
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.storage import open_ledger
+from gateway.ledger.storage import need_driver, open_ledger
 from gateway.sessions.protocol import SessionStore
 from gateway.sessions.store import sessions_in
 from gateway.settings.storage import StorageSettings
@@ -39,12 +41,50 @@ async def open_storage(
     Raises:
         StorageFailed: it cannot be used, or what it needs is not installed.
     """
-    return FileStorage(await open_ledger(paths.state, settings, clock, committed=committed), paths, clock)
+    if settings.url is not None:
+        refuse_both(paths)
+    ledger = await open_ledger(paths.state, settings, clock, committed=committed)
+    if settings.url is None:
+        return FileStorage(ledger, paths, clock)
+    from gateway.ledger.postgres.ledger import PostgresLedger
+    from gateway.storage.postgres_storage import PostgresStorage
+
+    assert isinstance(ledger, PostgresLedger)
+    return PostgresStorage(ledger, settings.url.get_secret_value(), settings.schema_name, clock)
 
 
-def sessions_to_read(paths: Paths, _settings: StorageSettings, clock: Clock) -> Callable[[str], SessionStore]:
-    """Return what gives the sessions of an agent to a process that only reads them. A gateway may run."""
-    return lambda agent: sessions_in(paths.sessions(agent), clock)
+def sessions_to_read(paths: Paths, settings: StorageSettings, clock: Clock) -> Callable[[str], SessionStore]:
+    """Return what gives the sessions of an agent to a process that only reads them. A gateway may run.
+
+    Raises:
+        StorageFailed: what it needs is not installed.
+    """
+    if settings.url is None:
+        return lambda agent: sessions_in(paths.sessions(agent), clock)
+    need_driver()
+    from gateway.storage import postgres_storage
+
+    return postgres_storage.sessions_to_read(settings.url.get_secret_value(), settings.schema_name, clock)
+
+
+def refuse_both(paths: Paths) -> None:
+    """Raise StorageFailed where conversations are files while the settings name PostgreSQL: of before the move, or from a backup."""
+    if found := conversations_in_files(paths):
+        raise StorageFailed(
+            "the settings name PostgreSQL, and there are conversations in files, too",
+            where=str(found[0]),
+            hint="Take them along with `homebody storage migrate --to postgresql`, or move the folder away to go on without them.",
+        )
+
+
+def conversations_in_files(paths: Paths) -> list[Path]:
+    """Return the folders of sessions that hold records or transcripts."""
+    patterns = ("sessions.json*", "*.jsonl", "archive/*.jsonl.gz")
+    return [
+        folder
+        for folder in sorted(paths.agents.glob("*/sessions"))
+        if any(True for pattern in patterns for _ in folder.glob(pattern))
+    ]
 
 
 class FileStorage:

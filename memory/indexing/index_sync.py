@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
-from pathlib import Path
+from functools import partial
 
 from memory.embedding.batch.protocol import BatchService
 from memory.embedding.identity import identity_of
@@ -15,7 +16,7 @@ from memory.indexing.indexer import Changed, Indexer, SyncProgress, SyncResult
 from memory.indexing.note_watcher import NoteWatcher
 from memory.indexing.vectorizer import Vectorizer
 from memory.notes.sources import UNREADABLE, NoteSources, printable_name
-from memory.notes.transcript_source import TranscriptSource
+from memory.notes.transcript_source import Transcripts, TranscriptSource
 from memory.protocol import Clock
 from memory.settings import MemorySettings
 from memory.store.index import Index
@@ -23,6 +24,9 @@ from memory.store.index_handle import IndexHandle
 
 _MANY = 3
 """If at least this many notes, and more than half of all, disappear at once, the owner is told: the disk may not be mounted."""
+
+_GROWTH_SECONDS = 0.5
+"""How long growth of transcripts that is told of is left to grow."""
 
 _RETRY_SECONDS = 15.0
 """Shortest wait before vectors that could not be made are asked for again."""
@@ -48,7 +52,7 @@ class IndexSync:
         batch_from: int,
         changed: Changed,
         began: Callable[[], Awaitable[None]],
-        sessions: Path | None,
+        sessions: Transcripts | None,
         own_session: Callable[[str, str], bool],
         template: frozenset[str],
         tell: Callable[[str], None],
@@ -78,7 +82,8 @@ class IndexSync:
             touched=self.touched,
             due=self.sync_soon,
             tell=tell,
-            sessions=searched,
+            sessions=searched.folder if searched else None,
+            follows=searched is not None,
             grown=self._sessions_grew,
         )
         self._syncing = asyncio.Lock()
@@ -86,6 +91,8 @@ class IndexSync:
         self._measure = False
         self._retrying: asyncio.Task[object] | None = None
         self._reading_sessions: asyncio.Task[object] | None = None
+        self._searched = searched
+        self._growing: asyncio.TimerHandle | None = None
         self._closed = False
 
     @property
@@ -102,6 +109,8 @@ class IndexSync:
         """Watch the notes, sync at intervals and, if ``sync.onSessionStart`` is set, sync once in the background."""
         self.started = True
         self._watcher.start()
+        if self._searched is not None and self._settings.watch:
+            self._searched.listen(partial(self._grew_elsewhere, asyncio.get_running_loop()))
         if self._settings.on_session_start:
             self.sync_soon()
 
@@ -215,7 +224,19 @@ class IndexSync:
         if self.embedder and identity_of(self.embedder) != who:  # a fallback stepped in: the index is rebuilt with it
             self.sync_soon()
 
+    def _grew_elsewhere(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take note of growth that another thread tells of."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(self._grow_soon, loop)
+
+    def _grow_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._growing is None and not self._closed:
+            self._growing = loop.call_later(_GROWTH_SECONDS, self._sessions_grew)
+
     def _sessions_grew(self) -> None:
+        self._growing = None
+        if self._closed:
+            return
         if self._reading_sessions is None or self._reading_sessions.done():
             self._reading_sessions = self._in_background(self._take_sessions())
 

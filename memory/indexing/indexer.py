@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
@@ -18,6 +19,8 @@ from memory.store.chunk_store import Generation, IndexedFile
 from memory.store.index import Index
 from memory.store.index_thread import IndexThread
 from memory.text.chunks import Chunk, chunk, split_lines
+
+log = logging.getLogger(__name__)
 
 SyncProgress = Callable[[str, int, int], None]
 """Takes the phase ("files" or "vectors"), how many are done, and the total."""
@@ -153,7 +156,11 @@ class Indexer:
     def _due_sessions(self, known: Mapping[str, IndexedFile]) -> tuple[set[str], list[str]]:
         if self._transcripts is None:
             return set(), []
-        found, now = list(self._transcripts.walk()), self._clock.now()
+        try:
+            found, now = list(self._transcripts.walk()), self._clock.now()
+        except OSError as error:  # what cannot be listed is not gone
+            log.warning("the transcripts cannot be listed, and are indexed later: %s", error)
+            return set(known), []
         due = [one.path for one in found if self._transcripts.is_due(_stamp(known.get(one.path)), one, now=now)]
         return {one.path for one in found}, due
 

@@ -28,7 +28,7 @@ _STEADY_SECONDS = 60.0
 class NoteWatcher:
     """Calls ``touched`` when a note changes, and ``due`` after the debounce time and at each interval.
 
-    ``grown`` is called when a transcript in ``sessions`` changes, and every ten minutes.
+    ``grown`` is called when a transcript in ``sessions`` changes, and every ten minutes; with ``follows`` that alone, without a folder.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class NoteWatcher:
         due: Callable[[], None],
         tell: Callable[[str], None],
         sessions: Path | None = None,
+        follows: bool = False,
         grown: Callable[[], None] = lambda: None,
     ) -> None:
         self._sources = sources
@@ -50,6 +51,7 @@ class NoteWatcher:
         self._due = due
         self._tell = tell
         self._sessions = sessions
+        self._follows = follows or sessions is not None
         self._grown = grown
         self._told = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -62,9 +64,9 @@ class NoteWatcher:
             self._tasks.append(asyncio.create_task(self._watch()))
         if self._settings.interval_minutes > 0:
             self._tasks.append(asyncio.create_task(self._every_so_often(self._settings.interval_minutes * 60, self._due)))
-        if self._sessions is not None:
+        if self._follows:
             self._tasks.append(asyncio.create_task(self._every_so_often(QUIET_SECONDS, self._grown)))
-            if self._settings.watch:
+            if self._settings.watch and self._sessions is not None:
                 self._tasks.append(asyncio.create_task(self._watch(self._sessions)))
 
     async def close(self) -> None:

@@ -7,12 +7,14 @@ import os
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Protocol
 
 from memory.notes.sources import SourceFile, Stamp, is_unicode, open_beneath, stamp_of
 from memory.settings import SessionSyncSettings
 
 PREFIX = "sessions/"
+SUFFIX = ".jsonl"
+_PIECE = 1 << 20
 LARGEST = 64 * 1024 * 1024
 """Maximum bytes of a transcript that are read; of a longer one, the end."""
 
@@ -23,34 +25,97 @@ _FIRST_LINE = 1 << 20
 _SPEAKERS = {"user": "User", "assistant": "Assistant"}
 
 
-class TranscriptSource:
-    """The ``*.jsonl`` transcripts of one agent whose session key and readers (empty where it does not say) are accepted by ``mine``.
-
-    Only the owner can find them, as ``sessions/<file>``; ``mine`` must not accept sessions of groups or guests. Line numbers
-    refer to the derived text: what user and assistant said, one message per line.
-    """
-
-    def __init__(self, folder: Path, settings: SessionSyncSettings, mine: Callable[[str, str], bool]) -> None:
-        self._folder = folder
-        self._settings = settings
-        self._mine = mine
-        self._accepted: dict[str, bool] = {}
+class Transcripts(Protocol):
+    """The transcripts of one agent, wherever they are kept, by names that end in ``.jsonl``. Its methods block, and raise OSError."""
 
     @property
-    def folder(self) -> Path:
-        """The folder of the transcripts."""
+    def folder(self) -> Path | None:
+        """The folder that is watched for changes; None where ``listen`` tells of them."""
+        ...
+
+    def listen(self, grown: Callable[[], None]) -> None:
+        """Call ``grown`` in any thread when something was appended, where there is no folder."""
+        ...
+
+    def walk(self) -> Iterator[tuple[str, Stamp]]:
+        """Yield the names of all transcripts that go on, with their stamps."""
+        ...
+
+    def read(self, name: str, start: int, most: int) -> bytes:
+        """Return up to ``most`` bytes of a transcript from a byte on."""
+        ...
+
+    def first_line(self, name: str) -> bytes:
+        """Return the first line of a transcript."""
+        ...
+
+    def stamp(self, name: str) -> Stamp:
+        """Return the stamp of one transcript."""
+        ...
+
+
+class TranscriptFiles:
+    """Implements ``Transcripts``: the files of a folder. Links are not followed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def folder(self) -> Path | None:
+        """See the protocol."""
         return self._folder
 
-    def walk(self) -> Iterator[SourceFile]:
-        """Yield every accepted transcript."""
+    def listen(self, grown: Callable[[], None]) -> None:
+        """See the protocol."""
+
+    def walk(self) -> Iterator[tuple[str, Stamp]]:
+        """See the protocol."""
         try:
             entries = sorted(os.scandir(self._folder), key=lambda entry: entry.name)
         except OSError:
             return
         for entry in entries:
-            named = entry.name.endswith(".jsonl") and is_unicode(entry.name)
-            if named and entry.is_file(follow_symlinks=False) and self._is_accepted(entry.name):
-                yield SourceFile(PREFIX + entry.name, stamp_of(entry.stat(follow_symlinks=False)))
+            if entry.name.endswith(SUFFIX) and is_unicode(entry.name) and entry.is_file(follow_symlinks=False):
+                yield entry.name, stamp_of(entry.stat(follow_symlinks=False))
+
+    def read(self, name: str, start: int, most: int) -> bytes:
+        """See the protocol."""
+        with open_beneath(self._folder, PurePosixPath(name)) as fd:
+            pieces: list[bytes] = []
+            read = 0
+            while read < most and (piece := os.pread(fd, min(_PIECE, most - read), start + read)):
+                pieces.append(piece)
+                read += len(piece)
+        return b"".join(pieces)
+
+    def first_line(self, name: str) -> bytes:
+        """See the protocol."""
+        return self.read(name, 0, _FIRST_LINE).partition(b"\n")[0]
+
+    def stamp(self, name: str) -> Stamp:
+        """See the protocol."""
+        with open_beneath(self._folder, PurePosixPath(name)) as fd:
+            return stamp_of(os.fstat(fd))
+
+
+class TranscriptSource:
+    """The transcripts of one agent whose session key and readers (empty where it does not say) are accepted by ``mine``.
+
+    Only the owner can find them, as ``sessions/<file>``; ``mine`` must not accept sessions of groups or guests. Line numbers
+    refer to the derived text: what user and assistant said, one message per line.
+    """
+
+    def __init__(self, transcripts: Transcripts, settings: SessionSyncSettings, mine: Callable[[str, str], bool]) -> None:
+        self._transcripts = transcripts
+        self._settings = settings
+        self._mine = mine
+        self._accepted: dict[str, bool] = {}
+
+    def walk(self) -> Iterator[SourceFile]:
+        """Yield every accepted transcript. Raises OSError where they cannot be listed."""
+        for name, stamp in self._transcripts.walk():
+            if self._is_accepted(name):
+                yield SourceFile(PREFIX + name, stamp)
 
     def is_due(self, known: Stamp | None, found: SourceFile, *, now: datetime) -> bool:
         """Return whether to index a transcript again: it grew by enough bytes or lines, or it grew and is quiet now."""
@@ -66,9 +131,9 @@ class TranscriptSource:
         Raises:
             OSError: it cannot be read.
         """
-        with open_beneath(self._folder, PurePosixPath(path.removeprefix(PREFIX))) as fd:
-            stamp = stamp_of(os.fstat(fd))
-            data = _tail(fd, stamp.size)
+        name = path.removeprefix(PREFIX)
+        stamp = self._transcripts.stamp(name)
+        data = self._transcripts.read(name, max(0, stamp.size - LARGEST), LARGEST)
         rows = (_line(raw) for raw in data.split(b"\n"))
         return [row for row in rows if row], stamp
 
@@ -76,8 +141,7 @@ class TranscriptSource:
         """Return whether ``mine`` accepts the session key and the readers in the first line; False if there are none."""
         if name not in self._accepted:
             try:
-                with open_beneath(self._folder, PurePosixPath(name)) as fd:
-                    first = os.pread(fd, _FIRST_LINE, 0).partition(b"\n")[0]
+                first = self._transcripts.first_line(name)
                 body = json.loads(first)["body"]
                 key, readers = body["key"], body.get("audience", "")
             except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -87,18 +151,9 @@ class TranscriptSource:
 
     def _new_lines(self, found: SourceFile, start: int) -> int:
         try:
-            with open_beneath(self._folder, PurePosixPath(found.path.removeprefix(PREFIX))) as fd:
-                return os.pread(fd, found.stamp.size - start, start).count(b"\n")
+            return self._transcripts.read(found.path.removeprefix(PREFIX), start, found.stamp.size - start).count(b"\n")
         except OSError:
             return 0
-
-
-def _tail(fd: int, size: int) -> bytes:
-    start = max(0, size - LARGEST)
-    pieces: list[bytes] = []
-    while piece := os.pread(fd, 1 << 20, start + sum(map(len, pieces))):
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 def _line(raw: bytes) -> str:

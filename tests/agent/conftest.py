@@ -21,6 +21,7 @@ from agent.transcript.transcript import Transcript
 from agent.transcript.transcript_file import TranscriptFile
 from gateway.base.clock import TickingClock
 from memory.audience import OWNER
+from tests.both_engines import engine, on_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,15 @@ if TYPE_CHECKING:
 
     from agent.events import Event
     from agent.loop.turn import TurnResult
+
+__all__ = ["engine"]
+AT_ONCE = {"test_only_what_the_last_summary_keeps_is_held_in_memory"}
+"""What `make test` runs on PostgreSQL, too."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests of stored transcripts on both engines."""
+    on_each(metafunc, AT_ONCE)
 
 
 class Room:

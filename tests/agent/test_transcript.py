@@ -13,8 +13,8 @@ from agent.errors import TranscriptWriteError
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, UserMessage
 from agent.transcript.entries import Compacted, Entry, FlushBegun, InvalidEntry, Opened, Said, decode, encode
 from agent.transcript.transcript import Transcript
-from agent.transcript.transcript_file import TranscriptFile
 from gateway.base.clock import ManualClock
+from tests.both_engines import transcript_at
 from tests.full_disk import no_file_may_hold_more_than
 from tests.properties import examples
 
@@ -33,22 +33,24 @@ def clock() -> ManualClock:
 
 
 async def test_what_was_appended_is_read_back_by_the_next_process(tmp_path: Path) -> None:
-    first = await Transcript.load(TranscriptFile(tmp_path / "deep" / "s.jsonl"), clock())
+    first = await Transcript.load(transcript_at(tmp_path / "deep" / "s.jsonl"), clock())
     await first.append("open", Opened(agent="main", session="s", key="k", notes="n"), n=0)
     await first.append("t1", said("hello"))
     call = ToolCall(id="c", name="read", arguments=None, raw="{broken")
     await first.append("t1", Said(message=AssistantMessage(content=(call,), model="m", stop="tools")))
-    second = await Transcript.load(TranscriptFile(tmp_path / "deep" / "s.jsonl"), clock())
+    second = await Transcript.load(transcript_at(tmp_path / "deep" / "s.jsonl"), clock())
     assert second.entries == first.entries
     assert second.opened == first.opened
-    assert (tmp_path / "deep" / "s.jsonl").stat().st_mode & 0o777 == 0o600
+    if (file := tmp_path / "deep" / "s.jsonl").exists():
+        assert file.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.files
 async def test_the_same_place_is_written_once(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    one = await Transcript.load(TranscriptFile(path), clock())
+    one = await Transcript.load(transcript_at(path), clock())
     await one.append("t1", said("hello"), n=0)
-    again = await Transcript.load(TranscriptFile(path), clock())
+    again = await Transcript.load(transcript_at(path), clock())
     entry = await again.append("t1", said("hello, again"), n=0)
     assert entry.body == said("hello")
     assert len(path.read_bytes().splitlines()) == 1
@@ -75,19 +77,20 @@ def test_any_text_survives_a_line(text: str) -> None:
     assert back.body.message == UserMessage(content=(Text(text=clean),), at=AT)
 
 
+@pytest.mark.files
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40))
 @given(cut=st.integers(min_value=1, max_value=400), texts=st.lists(st.text(max_size=30), min_size=1, max_size=5))
 def test_a_torn_tail_is_set_aside_and_nothing_before_it_is_lost(tmp_path: Path, cut: int, texts: list[str]) -> None:
     path = tmp_path / f"s-{os.urandom(6).hex()}.jsonl"
 
     async def story() -> None:
-        whole = await Transcript.load(TranscriptFile(path), clock())
+        whole = await Transcript.load(transcript_at(path), clock())
         for text in texts:
             await whole.append("t", said(text))
         data = path.read_bytes()
         short = data[: max(0, len(data) - cut)]
         path.write_bytes(short)
-        after = await Transcript.load(TranscriptFile(path), clock())
+        after = await Transcript.load(transcript_at(path), clock())
         lines = short.count(b"\n")
         tail = short.rpartition(b"\n")[2]
         complete = tail != b"" and len(tail) + 1 == len(data.splitlines(keepends=True)[lines])
@@ -97,31 +100,32 @@ def test_a_torn_tail_is_set_aside_and_nothing_before_it_is_lost(tmp_path: Path, 
         if after.torn:
             assert (path.parent / after.torn).read_bytes().endswith(tail)
         await after.append("t", said("next"))
-        assert (await Transcript.load(TranscriptFile(path), clock())).entries[-1].body == said("next")
+        assert (await Transcript.load(transcript_at(path), clock())).entries[-1].body == said("next")
 
     asyncio.run(story())
 
 
+@pytest.mark.files
 async def test_a_changed_line_is_skipped_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    one = await Transcript.load(TranscriptFile(path), clock())
+    one = await Transcript.load(transcript_at(path), clock())
     for text in ("first", "second", "third"):
         await one.append("t", said(text))
     path.write_bytes(path.read_bytes().replace(b"second", b"forged"))
-    again = await Transcript.load(TranscriptFile(path), clock())
+    again = await Transcript.load(transcript_at(path), clock())
     assert [entry.body for entry in again.entries] == [said("first"), said("third")]
     assert again.bad_lines == 1
 
 
 async def test_only_what_the_last_summary_keeps_is_held_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    one = await Transcript.load(TranscriptFile(path), clock())
+    one = await Transcript.load(transcript_at(path), clock())
     await one.append("open", Opened(agent="main", session="s", key="k"), n=0)
     for number in range(6):
         await one.append("t", said(str(number)))
     mark = Compacted(summary="so far", first_kept="t:4", tokens_before=9, tokens_after=3, model="m", reason="threshold")
     await one.append("t", mark)
-    again = await Transcript.load(TranscriptFile(path), clock())
+    again = await Transcript.load(transcript_at(path), clock())
     assert [entry.body for entry in again.entries] == [said("4"), said("5"), mark] == [e.body for e in one.entries]
     assert again.opened is not None
     assert again.cycle == "t:6"
@@ -129,8 +133,9 @@ async def test_only_what_the_last_summary_keeps_is_held_in_memory(tmp_path: Path
     assert entry.id == "t:7"
 
 
+@pytest.mark.files
 async def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    one = await Transcript.load(TranscriptFile(tmp_path / "s.jsonl"), clock())
+    one = await Transcript.load(transcript_at(tmp_path / "s.jsonl"), clock())
     await one.append("t", said("kept"))
     folder = tmp_path / "s.jsonl"
     before = folder.read_bytes()
@@ -145,17 +150,18 @@ async def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     assert [entry.body for entry in one.entries] == [said("kept")]
 
 
+@pytest.mark.files
 async def test_what_need_not_be_durable_is_on_disk_with_the_next_that_is(tmp_path: Path) -> None:
     path = tmp_path / "new" / "s.jsonl"
-    one = await Transcript.load(TranscriptFile(path), clock())
+    one = await Transcript.load(transcript_at(path), clock())
     await one.append("t", said("light"), durable=False)
     assert not path.exists()
     assert [entry.body for entry in one.of_turn("t")] == [said("light")]
     await one.append("t", said("durable"))
-    assert (await Transcript.load(TranscriptFile(path), clock())).entries == one.entries
+    assert (await Transcript.load(transcript_at(path), clock())).entries == one.entries
     await one.append("t", said("last"), durable=False)
     await one.settle()
-    assert [entry.body for entry in (await Transcript.load(TranscriptFile(path), clock())).entries] == [
+    assert [entry.body for entry in (await Transcript.load(transcript_at(path), clock())).entries] == [
         said("light"),
         said("durable"),
         said("last"),
@@ -163,20 +169,21 @@ async def test_what_need_not_be_durable_is_on_disk_with_the_next_that_is(tmp_pat
 
 
 async def test_a_large_entry_is_written_out_beside_the_loop(tmp_path: Path) -> None:
-    one = await Transcript.load(TranscriptFile(tmp_path / "s.jsonl"), clock())
+    one = await Transcript.load(transcript_at(tmp_path / "s.jsonl"), clock())
     large = asyncio.ensure_future(one.append("t", said("x" * 40_000), durable=False))
     small = asyncio.ensure_future(one.append("t", said("y"), durable=False))
     await asyncio.sleep(0)
     assert not large.done()
     await asyncio.gather(large, small)
     await one.settle()
-    again = await Transcript.load(TranscriptFile(tmp_path / "s.jsonl"), clock())
+    again = await Transcript.load(transcript_at(tmp_path / "s.jsonl"), clock())
     assert sorted(len(entry.body.message.text) for entry in again.entries) == [1, 40_000]
 
 
+@pytest.mark.files
 async def test_what_waits_is_neither_lost_nor_doubled_when_the_disk_refuses(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    one = await Transcript.load(TranscriptFile(path), clock())
+    one = await Transcript.load(transcript_at(path), clock())
     path.symlink_to("/dev/full")
     await one.append("t", said("light"), durable=False)
     with pytest.raises(TranscriptWriteError):
@@ -184,7 +191,7 @@ async def test_what_waits_is_neither_lost_nor_doubled_when_the_disk_refuses(tmp_
     await one.settle()
     path.unlink()
     await one.append("t", said("durable"))
-    assert [entry.body for entry in (await Transcript.load(TranscriptFile(path), clock())).entries] == [
+    assert [entry.body for entry in (await Transcript.load(transcript_at(path), clock())).entries] == [
         said("light"),
         said("durable"),
     ]
@@ -192,14 +199,14 @@ async def test_what_waits_is_neither_lost_nor_doubled_when_the_disk_refuses(tmp_
 
 async def test_entries_are_found_by_turn_and_kind_as_far_as_they_are_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    one = await Transcript.load(TranscriptFile(path), clock())
+    one = await Transcript.load(transcript_at(path), clock())
     first = await one.append("a", FlushBegun(cycle=None, reason="threshold"))
     second = await one.append("b", said("hello"))
     assert one.latest(FlushBegun) == first
     assert one.latest(FlushBegun, Said) == second
     mark = Compacted(summary="so far", first_kept=second.id, tokens_before=9, tokens_after=3, model="m", reason="threshold")
     third = await one.append("b", mark)
-    for transcript in (one, await Transcript.load(TranscriptFile(path), clock())):
+    for transcript in (one, await Transcript.load(transcript_at(path), clock())):
         assert transcript.latest(FlushBegun) is None
         assert transcript.of_turn("a") == []
         assert transcript.of_turn("b") == [second, third]
@@ -210,15 +217,16 @@ def test_a_line_without_its_checksum_is_torn() -> None:
         decode(b'{"v":1,"kind":"said","id":"t:0"}\n')
 
 
+@pytest.mark.files
 @pytest.mark.parametrize("room", [0, 1, 10, 60])
 async def test_a_write_that_is_taken_in_part_leaves_nothing_and_costs_no_later_entry(tmp_path: Path, room: int) -> None:
     path = tmp_path / "s.jsonl"
-    transcript = await Transcript.load(TranscriptFile(path), clock())
+    transcript = await Transcript.load(transcript_at(path), clock())
     await transcript.append("a", said("first"), n=0)
     size = transcript.size
     with no_file_may_hold_more_than(size + room), pytest.raises(TranscriptWriteError):
         await transcript.append("b", said("x" * 200), n=0)
     assert os.stat(path).st_size == size  # noqa: PTH116
     await transcript.append("c", said("later"), n=0)
-    again = await Transcript.load(TranscriptFile(path), clock())
+    again = await Transcript.load(transcript_at(path), clock())
     assert ([entry.id for entry in again.entries], again.bad_lines, again.torn) == (["a:0", "c:0"], 0, "")

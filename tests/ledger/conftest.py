@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.ledger import engines
+from tests.both_engines import engine, on_each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import pytest
+
+__all__ = ["engine"]
 
 AT_ONCE = {
     "test_a_redelivered_message_is_taken_once",
@@ -24,16 +24,4 @@ AT_ONCE = {
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test on both engines."""
-    either = hasattr(metafunc.module, "open_at") and not metafunc.definition.get_closest_marker("files")
-    if either and "engine" in metafunc.fixturenames:
-        marks = [] if metafunc.function.__name__ in AT_ONCE else [pytest.mark.long]
-        on_postgres = pytest.param(engines.POSTGRES, marks=[pytest.mark.postgres, *marks])
-        metafunc.parametrize("engine", [engines.SQLITE, on_postgres], indirect=True)
-
-
-@pytest.fixture(autouse=True)
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The engine on which a test runs."""
-    engines.Current.engine = getattr(request, "param", engines.SQLITE)
-    yield engines.Current.engine
-    engines.Current.engine = engines.SQLITE
+    on_each(metafunc, AT_ONCE)

@@ -38,8 +38,14 @@ def test_the_ledger_moves_to_postgresql_serves_there_and_moves_back(url: str, tm
     assert not file.exists()
     assert program("agent", "-m", "Remember that the key is under the pot.", home=tmp_path).returncode == 0
     facts = json.loads(program("storage", "status", "--json", home=tmp_path).stdout)
-    assert (facts["engine"], facts["version"]) == ("postgresql", 1)
-    assert "the ledger is in PostgreSQL" in program("doctor", home=tmp_path).stdout
+    assert (facts["engine"], facts["version"]) == ("postgresql", 2)
+    assert (facts["sessions"], facts["transcripts"], facts["folders"]) == (1, 1, [])
+    assert "under the pot" in program("sessions", "show", home=tmp_path).stdout
+    assert not list(tmp_path.glob(".homebody/agents/*/sessions"))
+    looked = program("doctor", home=tmp_path).stdout
+    assert "the ledger is in PostgreSQL" in looked
+    assert "transcript in PostgreSQL is whole" in looked
+    assert "All" in program("sessions", "repair", home=tmp_path).stdout
     assert program("backup", "create", home=tmp_path).returncode == 0
     drill = program("backup", "drill", home=tmp_path)
     assert drill.returncode == 0, drill.stdout + drill.stderr
@@ -49,9 +55,10 @@ def test_the_ledger_moves_to_postgresql_serves_there_and_moves_back(url: str, tm
     assert "storage migrate --to file" in gone.stderr
     assert program("config", "set", "storage.url", home=tmp_path, input=url).returncode == 0
     back = json.loads(program("storage", "migrate", "--to", "file", "--json", home=tmp_path).stdout)
-    assert (back["rows"]["inbox"], back["rows"]["outbox"]) == (1, 1)
+    assert (back["rows"]["inbox"], back["rows"]["outbox"], back["rows"]["session"], back["rows"]["transcript"]) == (1, 1, 1, 1)
     assert program("config", "unset", "storage.url", home=tmp_path).returncode == 0
     assert "Water the plants" in program("cron", "list", home=tmp_path).stdout
+    assert "under the pot" in program("sessions", "show", home=tmp_path).stdout
 
 
 def test_a_server_that_is_away_is_told_without_the_password(server: Server, tmp_path: Path) -> None:

@@ -56,17 +56,6 @@ def damage(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-async def test_what_was_put_is_there_after_a_restart_without_any_closing(tmp_path: Path) -> None:
-    store = await opened(tmp_path)
-    await store.put(record(turns=3, pins=("a", "b"), former="s-0", former_until=NOON))
-    await store.change("agent:main:main", verbose=True)
-    await store.put(record("agent:main:other"))
-    await store.remove("agent:main:other")
-    again = await opened(tmp_path)
-    assert again.all() == store.all()
-    assert again.get("agent:main:main").pins == ("a", "b")
-
-
 async def test_a_change_costs_one_line_however_many_sessions_there_are(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     for n in range(600):
@@ -99,18 +88,6 @@ async def test_what_changes_all_the_time_is_written_soon_and_together(tmp_path: 
     assert sorted(json.loads(line)["set"]["turns"] for line in lines) == [3, 7]
     again = await opened(tmp_path)
     assert [one.turns for one in (again.get("agent:main:main"), again.get("agent:main:other")) if one] == [3, 7]
-
-
-async def test_what_was_to_be_written_soon_is_written_when_the_house_closes(tmp_path: Path) -> None:
-    store = sessions_in(tmp_path, ManualClock(NOON), soon=60)
-    await store.load()
-    await store.put(record())
-    store.change_soon("agent:main:main", turns=5)
-    await store.fold()
-    again = await opened(tmp_path)
-    found = again.get("agent:main:main")
-    assert found is not None
-    assert found.turns == 5
 
 
 async def test_many_changes_are_folded_and_the_predecessor_is_kept(tmp_path: Path) -> None:
@@ -155,15 +132,6 @@ async def test_a_put_notices_the_edit_too(tmp_path: Path) -> None:
     await store.change("agent:main:main", turns=1)
     again = (await opened(tmp_path)).get("agent:main:main")
     assert (again.verbose, again.turns) == (True, 1)
-
-
-async def test_changes_made_at_once_from_several_places_all_count(tmp_path: Path) -> None:
-    store = await opened(tmp_path)
-    await store.put(record())
-    names = {"turns": 5, "verbose": True, "model": "m", "greeted": True, "compactions": 2, "unsaved": "s-0"}
-    await asyncio.gather(*(store.change("agent:main:main", **{name: value}) for name, value in names.items()))
-    again = (await opened(tmp_path)).get("agent:main:main")
-    assert {name: getattr(again, name) for name in names} == names
 
 
 async def test_an_edit_that_cannot_be_read_is_set_aside_and_nothing_is_lost(tmp_path: Path) -> None:

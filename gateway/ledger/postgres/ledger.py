@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import psycopg
 
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
-from gateway.ledger.database import Engine
+from gateway.ledger.database import Database, Engine
 from gateway.ledger.ledger_store import LedgerStore, new_id
 from gateway.ledger.open_rows import unreadable_row
 from gateway.ledger.postgres.database import PostgresDatabase, place
@@ -20,6 +21,7 @@ from gateway.ledger.postgres.transfer import to_file
 from gateway.ledger.thread import LedgerConnection, LedgerThread
 
 SCHEMA = "homebody"
+Result = TypeVar("Result")
 
 
 class PostgresLedger(LedgerStore):
@@ -61,6 +63,13 @@ class PostgresLedger(LedgerStore):
         thread = LedgerThread(opened, where, committed)
         await thread.start()
         return cls(LedgerConnection(thread, clock, new_id), url, schema, where)
+
+    def run_blocking(self, work: Callable[[Database], Result]) -> Result:
+        """Run ``work`` in a transaction of the ledger and return its result once it is stored. For other threads than the event loop's.
+
+        It is refused like all that the ledger writes where another gateway has taken over. Raises StorageFailed.
+        """
+        return self._connection.run_blocking(work)
 
     async def took_any(self) -> bool:
         """See the protocol."""

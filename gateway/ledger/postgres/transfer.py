@@ -47,10 +47,25 @@ _LEFT_OUT: Final = (*OWN_ROWS, "log", "syncs")
 """Rows of ``meta`` that are about one engine."""
 Counts = dict[str, int]
 Told = Callable[[str, int], None]
+Connection = psycopg.Connection[Any]
 
 
-def to_file(url: str, schema: str, file: Path, epoch: str, told: Told = lambda *_: None) -> Counts:
+def _nothing(_there: Connection) -> Counts:
+    return {}
+
+
+def to_file(
+    url: str,
+    schema: str,
+    file: Path,
+    epoch: str,
+    told: Told = lambda *_: None,
+    *,
+    also: Callable[[Connection], Counts] = _nothing,
+) -> Counts:
     """Write the ledger as it is now into a new file. A gateway may use it meanwhile. Returns the number of rows by table. Blocking.
+
+    ``also`` reads more of the same moment.
 
     Raises:
         StorageFailed: it cannot be read or written, or what was written differs; the file is deleted then.
@@ -68,6 +83,7 @@ def to_file(url: str, schema: str, file: Path, epoch: str, told: Told = lambda *
                 _compare(here, there)
             finally:
                 here.close()
+            counts |= also(there)
     except BaseException as error:  # also when interrupted: half a ledger is none
         file.unlink()
         raise _translated(error, place(url, schema), file) from error
@@ -75,32 +91,54 @@ def to_file(url: str, schema: str, file: Path, epoch: str, told: Told = lambda *
     return counts
 
 
-def from_file(file: Path, url: str, schema: str, token: str, told: Told = lambda *_: None, *, keep: bool = True) -> Counts:
+def from_file(
+    file: Path,
+    url: str,
+    schema: str,
+    token: str,
+    told: Told = lambda *_: None,
+    *,
+    keep: bool = True,
+    also: Callable[[Connection], Counts] = _nothing,
+) -> Counts:
     """Write the ledger in a file, which nobody has open, into a database that holds none. Returns the number of rows by table. Blocking.
 
-    All of it is one transaction, which is undone where ``keep`` is false. The file is brought to the present version first.
+    All of it is one transaction, which is undone where ``keep`` is false. The file is brought to the present version first. ``also`` writes
+    more in that transaction.
 
     Raises:
         StorageFailed: the database has a ledger or cannot hold one, or what was written differs; nothing is changed then.
     """
     try:
         here = apsw.Connection(str(file))
-        engine = None
         try:
             here.pragma("foreign_keys", "OFF")
             migrate(here, token, str(file))
-            engine = PostgresEngine(url, schema, token, lambda _: None)
-            there = engine.db.connection
-            with there.transaction(force_rollback=not keep):
+
+            def fill(there: Connection) -> Counts:
                 counts = _fill_database(here, there, place(url, schema), told)
                 _compare(here, there)
+                return counts | also(there)
+
+            counts = into_database(url, schema, token, fill, keep=keep)
         finally:
             here.close()
-            if engine is not None:
-                engine.close()
     except (psycopg.Error, apsw.Error, OSError) as error:
         raise _translated(error, place(url, schema), file) from error
     return counts
+
+
+def into_database(url: str, schema: str, token: str, fill: Callable[[Connection], Counts], *, keep: bool = True) -> Counts:
+    """Run ``fill`` in one transaction of a database that is opened as a gateway opens it. Raises psycopg.Error.
+
+    The transaction is undone where ``keep`` is false.
+    """
+    engine = PostgresEngine(url, schema, token, lambda _: None)
+    try:
+        with engine.db.connection.transaction(force_rollback=not keep):
+            return fill(engine.db.connection)
+    finally:
+        engine.close()
 
 
 def _must_be_there(there: psycopg.Connection[Any], schema: str, where: str) -> None:

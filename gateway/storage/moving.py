@@ -1,0 +1,227 @@
+"""Moves ledger, sessions and transcripts between files and PostgreSQL, while no gateway runs.
+
+Nothing is deleted: what was left gets another name.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gateway.base.errors import StorageFailed, UsageError
+from gateway.base.paths import Paths
+from gateway.ledger.storage import LEDGER, need_driver
+from gateway.settings.storage import StorageSettings
+from gateway.storage.storage import conversations_in_files
+
+if TYPE_CHECKING:
+    from gateway.ledger.postgres.transfer import Connection
+
+_UNFINISHED: Final = "sessions.moving"
+_SET: Final = "Name one first, as postgresql://USER:PASSWORD@HOST/DATABASE: homebody config set storage.url"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What was moved: the rows by table, from where and to where, and what the former places are called now (none after a trial)."""
+
+    rows: dict[str, int]
+    source: str
+    target: str
+    former: str = ""
+    former_folders: tuple[str, ...] = ()
+
+
+def to_postgres(
+    paths: Paths, storage: StorageSettings, now: datetime, *, dry_run: bool, told: Callable[[str, int], None] = lambda *_: None
+) -> Moved:
+    """Move ledger, sessions and transcripts from files into the database of the settings, in one transaction.
+
+    Where the ledger is in the database already, the conversations alone are moved. Blocking; the caller holds the state lock.
+
+    Raises:
+        UsageError: there are no such files, or the settings name no database.
+        StorageFailed: they cannot be read or written, or the database holds such already; nothing is changed then.
+    """
+    url = _url(storage)
+    file, folders = paths.state / LEDGER, conversations_in_files(paths)
+    if not file.exists() and not folders:
+        raise UsageError(f"there is no ledger in {file}", hint="The gateway makes a new one in PostgreSQL when it starts.")
+    from gateway.ledger.postgres.database import place
+    from gateway.storage.conversation_transfer import into_tables
+
+    rows = _filled(paths, storage, partial(into_tables, folders, told=told), told, keep=not dry_run)
+    where = place(url, storage.schema_name)
+    source = str(file) if file.exists() else ", ".join(map(str, folders))
+    if dry_run:
+        return Moved(rows=rows, source=source, target=where)
+    ending = f"moved-{now:%Y%m%dT%H%M%SZ}"
+    former = [str(folder.rename(folder.with_name(f"{folder.name}.{ending}"))) for folder in folders]
+    moved = ""
+    if file.exists():
+        moved = f"{file}.{ending}"
+        for side in ("-wal", "-shm", "-open", ""):
+            if (beside := Path(f"{file}{side}")).exists():
+                beside.rename(f"{moved}{side}")
+    return Moved(rows=rows, source=source, target=where, former=moved, former_folders=tuple(former))
+
+
+def _filled(
+    paths: Paths,
+    storage: StorageSettings,
+    also: Callable[[Connection], dict[str, int]],
+    told: Callable[[str, int], None],
+    *,
+    keep: bool,
+) -> dict[str, int]:
+    """Fill the database from the ledger's file, if there is one, and by ``also``, in one transaction."""
+    import psycopg
+
+    from gateway.ledger.postgres.database import place
+    from gateway.ledger.postgres.failures import storage_error
+    from gateway.ledger.postgres.transfer import from_file, into_database
+    from gateway.ledger.snapshot import copy_closed
+
+    url, schema, file = _url(storage), storage.schema_name, paths.state / LEDGER
+    if not file.exists():
+        try:
+            return into_database(url, schema, secrets.token_hex(10), also, keep=keep)
+        except psycopg.Error as error:
+            raise storage_error(error, place(url, schema)) or error from error
+    folder = Path(tempfile.mkdtemp(prefix=".moving-", dir=paths.state))
+    try:
+        copy = folder / LEDGER
+        copy_closed(file, copy)
+        return from_file(copy, url, schema, secrets.token_hex(10), told, keep=keep, also=also)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def to_file(
+    paths: Paths, storage: StorageSettings, now: datetime, *, dry_run: bool, told: Callable[[str, int], None] = lambda *_: None
+) -> Moved:
+    """Move ledger, sessions and transcripts from the database of the settings into files. Blocking; the caller holds the state lock.
+
+    Raises:
+        UsageError: there are such files already, or the settings name no database.
+        StorageFailed: it cannot be read or written; nothing is changed then.
+    """
+    url = _url(storage)
+    file = paths.state / LEDGER
+    if file.exists():
+        raise UsageError(f"there is a ledger in {file} already", hint="Move it away first.")
+    if folders := conversations_in_files(paths):
+        raise UsageError(f"there are conversations in {folders[0]} already", hint="Move the folder away first.")
+    from gateway.ledger.postgres import transfer
+    from gateway.ledger.postgres.database import place
+    from gateway.storage.conversation_transfer import into_folders
+
+    unfinished = file.with_name(f".{LEDGER}.moving")
+    _clear(paths, unfinished)
+    former = f"{storage.schema_name}_moved_{now:%Y%m%d_%H%M%S}"
+    also = partial(into_folders, agents=paths.agents, name=_UNFINISHED, told=told)
+    try:
+        rows = transfer.to_file(url, storage.schema_name, unfinished, secrets.token_hex(10), told, also=also)
+        if not dry_run:
+            _put_in_place(paths, unfinished, file, lambda: transfer.rename(url, storage.schema_name, former))
+    finally:
+        _clear(paths, unfinished)
+    return Moved(rows=rows, source=place(url, storage.schema_name), target=str(file), former="" if dry_run else former)
+
+
+def _put_in_place(paths: Paths, unfinished: Path, file: Path, leave: Callable[[], None]) -> None:
+    """Give the files their names, then ``leave`` the database. While there are both, no gateway starts; what fails is undone."""
+    put: list[Path] = []
+    try:
+        for folder in sorted(paths.agents.glob(f"*/{_UNFINISHED}")):
+            target = folder.with_name("sessions")
+            if target.is_dir():  # it holds no conversations
+                target.rename(free_name(target))
+            put.append(folder.rename(target))
+        unfinished.replace(file)
+        leave()
+    except BaseException:  # also when interrupted
+        for folder in put:
+            shutil.rmtree(folder, ignore_errors=True)
+        file.unlink(missing_ok=True)
+        raise
+
+
+def free_name(folder: Path) -> Path:
+    """Return a name beside a folder that nothing has."""
+    return next(one for n in range(1, 1000) if not (one := folder.with_name(f"{folder.name}.before-{n}")).exists())
+
+
+def _clear(paths: Paths, unfinished: Path) -> None:
+    unfinished.unlink(missing_ok=True)
+    for folder in paths.agents.glob(f"*/{_UNFINISHED}"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def copy_conversations(storage: StorageSettings, agents: Path) -> bool:
+    """Write sessions and transcripts of the database, if the settings name one, as files into ``agents/AGENT/sessions``. Blocking.
+
+    A gateway may run. Returns whether the settings name a database. Raises StorageFailed.
+    """
+    if storage.url is None:
+        return False
+    need_driver()
+    import psycopg
+
+    from gateway.ledger.postgres.database import connected, place
+    from gateway.ledger.postgres.failures import storage_error
+    from gateway.storage.conversation_transfer import into_folders
+
+    url = storage.url.get_secret_value()
+    try:
+        with connected(url, storage.schema_name) as there, there.transaction():
+            there.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            into_folders(there, agents, "sessions")
+    except psycopg.Error as error:
+        where = place(url, storage.schema_name)
+        raise storage_error(error, where) or StorageFailed(str(error), where=where) from error
+    return True
+
+
+def _url(storage: StorageSettings) -> str:
+    if storage.url is None:
+        raise UsageError("the settings name no PostgreSQL database", hint=_SET)
+    need_driver()
+    return storage.url.get_secret_value()
+
+
+def server_facts(storage: StorageSettings) -> dict[str, object]:
+    """Return what the database of the settings says of itself. Blocking. Raises UsageError, StorageFailed."""
+    url = _url(storage)
+    import psycopg
+
+    from gateway.ledger.postgres.database import connected, place
+    from gateway.ledger.postgres.failures import storage_error
+    from gateway.ledger.postgres.schema import version_of
+
+    where = place(url, storage.schema_name)
+    try:
+        with connected(url, storage.schema_name) as there:
+            size = "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE relnamespace = to_regnamespace(%s)"
+            return {
+                "server": there.info.parameter_status("server_version"),
+                "version": version_of(there, storage.schema_name, where),
+                "bytes": int((there.execute(size, (storage.schema_name,)).fetchone() or (0,))[0]),
+                "sessions": _count(there, "session"),
+                "transcripts": _count(there, "transcript"),
+            }
+    except psycopg.Error as error:
+        raise storage_error(error, where) or StorageFailed(str(error), where=where) from error
+
+
+def _count(there: Connection, table: str) -> int:
+    if (there.execute("SELECT to_regclass(%s)", (table,)).fetchone() or (None,))[0] is None:
+        return 0
+    return int((there.execute(f"SELECT count(*) FROM {table}").fetchone() or (0,))[0])

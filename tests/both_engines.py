@@ -1,0 +1,60 @@
+"""Runs tests of what is stored on each engine: files, and a schema in a real PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.transcript.transcript_file import TranscriptFile
+from gateway.sessions.store import SOON, StoredSessions, sessions_in
+from tests.ledger import engines
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from agent.timing import Clock
+    from agent.transcript.stored_transcript import StoredTranscript
+
+OPENERS = ("open_at", "transcript_at", "sessions_at")
+"""A module that has one of these runs on both."""
+
+
+def on_each(metafunc: pytest.Metafunc, at_once: Collection[str]) -> None:
+    """Run a test on both engines where its module opens by them; on PostgreSQL all but those ``at_once`` are long."""
+    either = any(hasattr(metafunc.module, name) for name in OPENERS)
+    if either and not metafunc.definition.get_closest_marker("files") and "engine" in metafunc.fixturenames:
+        marks = [] if metafunc.function.__name__ in at_once else [pytest.mark.long]
+        on_postgres = pytest.param(engines.POSTGRES, marks=[pytest.mark.postgres, *marks])
+        metafunc.parametrize("engine", [engines.SQLITE, on_postgres], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The engine on which a test runs."""
+    engines.Current.engine = getattr(request, "param", engines.SQLITE)
+    yield engines.Current.engine
+    if engines.Current.engine == engines.POSTGRES:
+        from tests.postgres.tables import drop_all
+
+        drop_all()
+    engines.Current.engine = engines.SQLITE
+
+
+def transcript_at(path: Path) -> StoredTranscript:
+    """Return the transcript of a path, which stands for a session of the agent in its folder's schema."""
+    if engines.Current.engine == engines.SQLITE:
+        return TranscriptFile(path)
+    from tests.postgres.tables import tables_at
+
+    return tables_at(path.parent).transcripts.of(path.name.removesuffix(".jsonl"))
+
+
+def sessions_at(folder: Path, clock: Clock, *, soon: float = SOON) -> StoredSessions:
+    """Return the sessions of a folder, or of the schema that stands for it."""
+    if engines.Current.engine == engines.SQLITE:
+        return sessions_in(folder, clock, soon=soon)
+    from tests.postgres.tables import tables_at
+
+    return tables_at(folder).sessions(clock, soon)
