@@ -90,7 +90,6 @@ def migrate(invocation: Invocation, target: str, dry_run: bool, as_json: bool) -
         if shown:
             click.echo(f"\r\033[K{table}: {rows} rows", err=True, nl=False)
 
-    state = invocation.paths.state
     invocation.paths.prepare()
     lock = StateLock.acquire(invocation.paths.lock)
     try:

@@ -249,7 +249,7 @@ class Settings(Section):
     backup: BackupSettings = Field(default=BackupSettings.model_construct(), json_schema_extra=_HOT)
     """Copies of everything in one file, and when they are made (docs/backup.md)."""
     storage: StorageSettings = StorageSettings.model_construct()
-    """Where the ledger of messages is: a file, or a PostgreSQL database."""
+    """Where messages and conversations are kept: files, or a PostgreSQL database."""
     plugins: PluginsSettings = Field(default=PluginsSettings.model_construct(), json_schema_extra=_HOT)
     """Exchangeable parts."""
     logging: LoggingSettings = LoggingSettings.model_construct()

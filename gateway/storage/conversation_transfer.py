@@ -30,7 +30,7 @@ _LINES: Final = "SELECT line FROM transcript_line WHERE transcript = ? ORDER BY 
 
 
 def into_tables(folders: list[Path], there: psycopg.Connection[Any], told: Told = lambda *_: None) -> Counts:
-    """Write the agents' folders of sessions into tables that hold nothing of these agents, in the caller's transaction. Blocking.
+    """Write the agents' folders of sessions into tables that hold nothing of them, or the same, in the caller's transaction.
 
     Raises:
         StorageFailed: a folder cannot be read, the tables hold something of its agent, or what was written differs.
@@ -38,28 +38,36 @@ def into_tables(folders: list[Path], there: psycopg.Connection[Any], told: Told 
     db, counts = PostgresDatabase(there), dict.fromkeys(TABLES, 0)
     for folder in folders:
         agent = folder.parent.name
-        for table in ("session", "transcript"):
-            if db.execute(f"SELECT 1 FROM {table} WHERE agent = ? LIMIT 1", (agent,)).fetchone():
-                raise StorageFailed(
-                    f"the database holds conversations of the agent {agent} already",
-                    where=str(folder),
-                    hint="Move the folder away, or name an empty schema: homebody config set storage.schemaName NAME",
-                )
-        records = _records(folder)
-        for key, record in records.items():
-            db.execute("INSERT INTO session (agent, key, record) VALUES (?, ?, ?)", (agent, key, to_text(record)))
+        records, held = _records(folder), _holds_any(db, agent)
         counts["session"] += len(records)
-        told("session", counts["session"])
+        if not held:
+            for key, record in records.items():
+                db.execute("INSERT INTO session (agent, key, record) VALUES (?, ?, ?)", (agent, key, to_text(record)))
+            told("session", counts["session"])
         for session, state, data, written in _transcripts(folder):
-            append(db, (agent, session), data, written)
-            if not data:
-                _add_empty(db, agent, session, written)
-            db.execute("UPDATE transcript SET state = ? WHERE agent = ? AND session = ?", (state, agent, session))
             counts["transcript"] += 1
             counts["transcript_line"] += data.count(b"\n")
-            told("transcript_line", counts["transcript_line"])
-        _compare(db, agent, folder, records)
+            if not held:
+                _add(db, (agent, session), state, data, written)
+                told("transcript_line", counts["transcript_line"])
+        try:
+            _compare(db, agent, folder, records)
+        except StorageFailed as error:
+            raise (_others(agent, folder) if held else error) from error
     return counts
+
+
+def _holds_any(db: PostgresDatabase, agent: str) -> bool:
+    query = "SELECT 1 FROM session WHERE agent = ? UNION ALL SELECT 1 FROM transcript WHERE agent = ? LIMIT 1"
+    return db.execute(query, (agent, agent)).fetchone() is not None
+
+
+def _others(agent: str, folder: Path) -> StorageFailed:
+    return StorageFailed(
+        f"the database holds conversations of the agent {agent} already, which are not those in the folder",
+        where=str(folder),
+        hint="Move the folder away, or name an empty schema: homebody config set storage.schemaName NAME",
+    )
 
 
 def into_folders(there: psycopg.Connection[Any], agents: Path, name: str, told: Told = lambda *_: None) -> Counts:
@@ -129,9 +137,13 @@ def _whole(data: bytes) -> bytes:
     return data + b"\n"
 
 
-def _add_empty(db: PostgresDatabase, agent: str, session: str, written: int) -> None:
-    insert = "INSERT INTO transcript (agent, session, state, size, written_at) VALUES (?, ?, 'open', 0, ?)"
-    db.execute(insert, (agent, session, written))
+def _add(db: PostgresDatabase, key: tuple[str, str], state: str, data: bytes, written: int) -> None:
+    append(db, key, data, written)
+    if data:
+        db.execute("UPDATE transcript SET state = ? WHERE agent = ? AND session = ?", (state, *key))
+    else:
+        insert = "INSERT INTO transcript (agent, session, state, size, written_at) VALUES (?, ?, ?, 0, ?)"
+        db.execute(insert, (*key, state, written))
 
 
 def _write(folder: Path, session: str, state: str, data: bytes, written: int) -> None:

@@ -19,7 +19,7 @@ from gateway.base.errors import StorageFailed, UsageError
 from gateway.base.paths import Paths
 from gateway.ledger.storage import LEDGER, need_driver
 from gateway.settings.storage import StorageSettings
-from gateway.storage.storage import conversations_in_files
+from gateway.storage.storage import SIDES, conversations_in_files, finish_renames
 
 if TYPE_CHECKING:
     from gateway.ledger.postgres.transfer import Connection
@@ -44,16 +44,28 @@ def to_postgres(
 ) -> Moved:
     """Move ledger, sessions and transcripts from files into the database of the settings, in one transaction.
 
-    Where the ledger is in the database already, the conversations alone are moved. Blocking; the caller holds the state lock.
+    Where the ledger is in the database already, the conversations alone are moved. What the database holds is compared: if it is the same,
+    a move that was ended in the middle is finished by renaming the files. Blocking; the caller holds the state lock.
 
     Raises:
         UsageError: there are no such files, or the settings name no database.
         StorageFailed: they cannot be read or written, or the database holds such already; nothing is changed then.
     """
     url = _url(storage)
+    finish_renames(paths.state)
     file, folders = paths.state / LEDGER, conversations_in_files(paths)
     if not file.exists() and not folders:
-        raise UsageError(f"there is no ledger in {file}", hint="The gateway makes a new one in PostgreSQL when it starts.")
+        there = server_facts(storage)["version"]
+        hint = "It is in the database already: start the gateway." if there else "The gateway makes a new one when it starts."
+        raise UsageError(f"there is no ledger in {file}", hint=hint)
+    from gateway.ledger.ledger_file import examined
+
+    if file.exists() and (damage := examined(file).damage):
+        raise StorageFailed(
+            f"the ledger is damaged: {damage}",
+            where=str(file),
+            hint="Start the gateway once without storage.url: it recovers what it can. Then move it.",
+        )
     from gateway.ledger.postgres.database import place
     from gateway.storage.conversation_transfer import into_tables
 
@@ -62,15 +74,28 @@ def to_postgres(
     source = str(file) if file.exists() else ", ".join(map(str, folders))
     if dry_run:
         return Moved(rows=rows, source=source, target=where)
+    try:
+        former, former_folders = _renamed(file, folders, now)
+    except OSError as error:
+        raise StorageFailed(
+            f"all of it is in the database, but the files could not be renamed: {error.strerror or error}",
+            where=str(file),
+            hint="Run the same command again: it compares both sides and renames what is left.",
+        ) from error
+    return Moved(rows=rows, source=source, target=where, former=former, former_folders=former_folders)
+
+
+def _renamed(file: Path, folders: list[Path], now: datetime) -> tuple[str, tuple[str, ...]]:
+    """Rename what was moved, the ledger's main file first: without its log it would be taken for a whole ledger. Returns the new names."""
     ending = f"moved-{now:%Y%m%dT%H%M%SZ}"
     former = [str(folder.rename(folder.with_name(f"{folder.name}.{ending}"))) for folder in folders]
-    moved = ""
-    if file.exists():
-        moved = f"{file}.{ending}"
-        for side in ("-wal", "-shm", "-open", ""):
-            if (beside := Path(f"{file}{side}")).exists():
-                beside.rename(f"{moved}{side}")
-    return Moved(rows=rows, source=source, target=where, former=moved, former_folders=tuple(former))
+    if not file.exists():
+        return "", tuple(former)
+    moved = f"{file}.{ending}"
+    for side in ("", *SIDES):
+        if (beside := Path(f"{file}{side}")).exists():
+            beside.rename(f"{moved}{side}")
+    return moved, tuple(former)
 
 
 def _filled(
@@ -114,6 +139,7 @@ def to_file(
         StorageFailed: it cannot be read or written; nothing is changed then.
     """
     url = _url(storage)
+    finish_renames(paths.state)
     file = paths.state / LEDGER
     if file.exists():
         raise UsageError(f"there is a ledger in {file} already", hint="Move it away first.")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
 from gateway.base.paths import Paths
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.storage import need_driver, open_ledger
+from gateway.ledger.storage import LEDGER, need_driver, open_ledger
 from gateway.sessions.protocol import SessionStore
 from gateway.sessions.store import sessions_in
 from gateway.settings.storage import StorageSettings
+
+SIDES: Final = ("-wal", "-shm", "-open")
+"""Endings of files that belong to the ledger's."""
 
 
 class Storage(Protocol):
@@ -42,6 +45,7 @@ async def open_storage(
         StorageFailed: it cannot be used, or what it needs is not installed.
     """
     if settings.url is not None:
+        finish_renames(paths.state)
         refuse_both(paths)
     ledger = await open_ledger(paths.state, settings, clock, committed=committed)
     if settings.url is None:
@@ -75,6 +79,21 @@ def refuse_both(paths: Paths) -> None:
             where=str(found[0]),
             hint="Take them along with `homebody storage migrate --to postgresql`, or move the folder away to go on without them.",
         )
+
+
+def finish_renames(state: Path) -> None:
+    """Finish the renaming of a ledger's file that was ended in the middle: what belongs together gets one name. Raises OSError."""
+    file = state / LEDGER
+    for side in SIDES:
+        beside = Path(f"{file}{side}")
+        moved = sorted(state.glob(f"{LEDGER}.moved-*{side}"))
+        alone = [one for one in moved if not Path(str(one).removesuffix(side)).exists()]
+        if file.exists() and not beside.exists() and alone:  # an earlier version renamed the log first
+            alone[-1].rename(beside)
+        elif not file.exists() and beside.exists():
+            mains = sorted(one for one in state.glob(f"{LEDGER}.moved-*Z"))
+            if mains and not Path(f"{mains[-1]}{side}").exists():
+                beside.rename(f"{mains[-1]}{side}")
 
 
 def conversations_in_files(paths: Paths) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -211,6 +212,64 @@ async def test_everything_goes_there_and_back_as_it_was(url: str, tmp_path: Path
         await asyncio.to_thread(to_file, paths, at(url), NOON, dry_run=False)
 
 
+async def unclosed(home: Path) -> None:
+    """Put a ledger in place that a killed gateway left: most of it is in its log."""
+    ledger = await SqliteLedger.open(home / "elsewhere.sqlite", ManualClock(NOON))
+    await live(ledger, 0)
+    for side in ("", "-wal", "-open"):
+        shutil.copyfile(home / f"elsewhere.sqlite{side}", Paths(home).state / f"ledger.sqlite{side}")
+    await ledger.close()
+
+
+@pytest.mark.parametrize("renamed", [(), ("",), ("", "-wal"), ("-wal",), ("-wal", "-open")], ids=str)
+async def test_a_move_that_was_killed_while_files_were_renamed_is_finished_by_the_next(
+    url: str, tmp_path: Path, renamed: tuple[str, ...]
+) -> None:
+    """The last two are what an earlier version left, which renamed the log before the file."""
+    before = await filled(tmp_path)
+    await unclosed(tmp_path)
+    paths = Paths(tmp_path)
+    moved = await asyncio.to_thread(to_postgres, paths, at(url), NOON, dry_run=False)
+    assert moved.rows["inbox"] == 1
+    file = paths.state / "ledger.sqlite"
+    for side in ("", "-wal", "-open"):
+        if side not in renamed:
+            (tmp_path / f"{moved.former}{side}").rename(f"{file}{side}")
+    (tmp_path / moved.former_folders[1]).rename(paths.sessions("work"))
+    again = await asyncio.to_thread(to_postgres, paths, at(url), NOON + timedelta(hours=1), dry_run=False)
+    assert again.former_folders
+    assert not list(paths.state.glob("ledger.sqlite")) + list(paths.state.glob("ledger.sqlite-*"))
+    [kept] = paths.state.glob("ledger.sqlite.moved-*Z")
+    assert {one.name.removeprefix(kept.name) for one in paths.state.glob(f"{kept.name}*")} == {"", "-wal", "-open"}
+    storage = await opened(url, tmp_path)
+    assert (await storage.ledger.tally()).outbox == {"sent": 1}
+    await storage.close()
+    with pytest.raises(UsageError, match="no ledger") as told:
+        await asyncio.to_thread(to_postgres, paths, at(url), NOON, dry_run=False)
+    assert "in the database already" in told.value.hint
+    back = await asyncio.to_thread(to_file, paths, at(url), NOON, dry_run=False)
+    assert back.rows["inbox"] == 1
+    assert set(stored_in(tmp_path)) == set(before)
+
+
+async def test_a_ledger_that_lacks_its_log_is_not_moved(url: str, tmp_path: Path) -> None:
+    Paths(tmp_path).prepare()
+    await unclosed(tmp_path)
+    (Paths(tmp_path).state / "ledger.sqlite-wal").unlink()
+    with pytest.raises(StorageFailed, match="damaged") as told:
+        await asyncio.to_thread(to_postgres, Paths(tmp_path), at(url), NOON, dry_run=False)
+    assert "without storage.url" in told.value.hint
+
+
+async def test_a_trial_leaves_no_schema(url: str, tmp_path: Path) -> None:
+    import psycopg
+
+    await filled(tmp_path)
+    await asyncio.to_thread(to_postgres, Paths(tmp_path), at(url), NOON, dry_run=True)
+    with psycopg.connect(url) as there:
+        assert there.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'homebody'").fetchone() is None
+
+
 class Ended(BaseException):
     """What a migration is ended by."""
 
@@ -261,6 +320,9 @@ async def test_conversations_follow_a_ledger_that_was_moved_before(url: str, tmp
     moved = await asyncio.to_thread(to_postgres, paths, at(url), NOON, dry_run=False)
     assert (moved.rows["session"], moved.former) == (4, "")
     storage = await opened(url, tmp_path)
+    store = storage.sessions("main")
+    await store.load()
+    await store.change("agent:main:main", turns=4)
     await storage.close()
     (tmp_path / moved.former_folders[0]).rename(paths.sessions("main"))
     with pytest.raises(StorageFailed, match="conversations of the agent main already"):

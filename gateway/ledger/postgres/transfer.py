@@ -101,7 +101,7 @@ def from_file(
     keep: bool = True,
     also: Callable[[Connection], Counts] = _nothing,
 ) -> Counts:
-    """Write the ledger in a file, which nobody has open, into a database that holds none. Returns the number of rows by table. Blocking.
+    """Write the ledger in a file, which nobody has open, into a database that holds none, or the same. Returns the rows by table. Blocking.
 
     All of it is one transaction, which is undone where ``keep`` is false. The file is brought to the present version first. ``also`` writes
     more in that transaction.
@@ -116,8 +116,12 @@ def from_file(
             migrate(here, token, str(file))
 
             def fill(there: Connection) -> Counts:
-                counts = _fill_database(here, there, place(url, schema), told)
-                _compare(here, there)
+                held = holds_rows(there)
+                counts = _counts(here) if held else _fill_database(here, there, told)
+                try:
+                    _compare(here, there)
+                except StorageFailed as error:
+                    raise (_another(place(url, schema), held) if held else error) from error
                 return counts | also(there)
 
             counts = into_database(url, schema, token, fill, keep=keep)
@@ -133,11 +137,15 @@ def into_database(url: str, schema: str, token: str, fill: Callable[[Connection]
 
     The transaction is undone where ``keep`` is false.
     """
+    with connected(url, schema) as there:
+        fresh = there.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone() is None
     engine = PostgresEngine(url, schema, token, lambda _: None)
     try:
         with engine.db.connection.transaction(force_rollback=not keep):
             return fill(engine.db.connection)
     finally:
+        if fresh and not keep:
+            engine.db.connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
         engine.close()
 
 
@@ -167,11 +175,27 @@ def _fill_file(here: apsw.Connection, there: psycopg.Connection[Any], told: Told
     return counts
 
 
-def _fill_database(here: apsw.Connection, there: psycopg.Connection[Any], where: str, told: Told) -> Counts:
+def holds_rows(there: Connection) -> str:
+    """Return a table of the ledger that has rows, "" if none has."""
     for table in ORDER:
         if table != "meta" and there.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():
-            hint = "Name another one, or an empty schema: homebody config set storage.schemaName NAME"
-            raise StorageFailed(f"the database holds a ledger already (its table {table} has rows)", where=where, hint=hint)
+            return table
+    return ""
+
+
+def _another(where: str, table: str) -> StorageFailed:
+    return StorageFailed(
+        f"the database holds a ledger already, which is not the one in the file (its table {table} has rows)",
+        where=where,
+        hint="Move the file away to go on with the database, or name an empty schema for it: homebody config set storage.schemaName NAME",
+    )
+
+
+def _counts(here: apsw.Connection) -> Counts:
+    return {table: sum(1 for _ in _rows_here(here, table, _columns(here, table))) for table in ORDER}
+
+
+def _fill_database(here: apsw.Connection, there: psycopg.Connection[Any], told: Told) -> Counts:
     there.execute("DELETE FROM meta WHERE NOT name = ANY(%s)", (list(OWN_ROWS),))
     counts = {}
     for table in ORDER:
