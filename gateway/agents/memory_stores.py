@@ -144,8 +144,8 @@ def open_memory(
     """Make the memory of an agent and say which embedder it has and why. Opens nothing and loads nothing yet.
 
     ``present`` returns the current settings, so that a changed key is sent with the next call; ``profiles`` are the saved keys;
-    ``meter`` wraps the embedder in a budget. ``recorded`` is that of ``NoteHistory``. ``sessions`` are the transcripts to be searched; without
-    them those of the settings' storage.
+    ``meter`` wraps the embedder in a budget. ``recorded`` is that of ``NoteHistory``. ``sessions`` are the transcripts to be searched;
+    without them those of the settings' storage.
     """
     around = EmbedderDependencies(
         keys=_key_ring(profile.id, present or (lambda: settings), profiles or Profiles(paths, settings.auth), env),

@@ -44,7 +44,7 @@ async def open_ledger(
 
 def _refuse_moved(path: Path) -> None:
     """Raise StorageFailed where the ledger went to PostgreSQL and did not come back: its copies here are of before."""
-    moved = sorted(path.parent.glob(f"{LEDGER}.moved-*"))
+    moved = sorted(path.parent.glob(f"{LEDGER}.moved-*Z"))
     if moved and not path.exists():
         raise StorageFailed(
             "the ledger was moved to PostgreSQL, and the settings name no database",
