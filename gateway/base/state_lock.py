@@ -57,7 +57,7 @@ class StateLock:
             raise AlreadyRunning(
                 f"a conversation in a terminal{by} is using this folder"
                 if found.conversation
-                else f"another homebody process{by} is using this folder",
+                else f"another Homebody process{by} is using this folder",
                 where=str(path.parent),
                 hint="Leave it first (Ctrl-D), or join it with `homebody chat`."
                 if found.conversation

@@ -59,7 +59,7 @@ async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
             raise GatewayNotResponding("an unidentified process uses this state folder", where=str(invocation.paths.state))
         if not holder.socket:
             raise HomebodyError(
-                f"another homebody command ({holder.pid}) is using this folder",
+                f"another Homebody command ({holder.pid}) is using this folder",
                 where=str(invocation.paths.home),
                 hint="Wait until it has ended. To use several at once, run `homebody gateway`.",
             )

@@ -129,7 +129,7 @@ def _fill(text: str, path: KeyPath, tree: Tree, env: Mapping[str, str]) -> str |
             return ""
         if name not in env:
             wrong = True
-            hint = f"Set it where homebody starts (export {name}=...), or write the value into the file."
+            hint = f"Set it where the gateway starts (export {name}=...), or write the value into the file."
             message = f"the environment variable {name} is not set"
             tree.problems.append(tree.problem(path, message, hint, environment=True))
             return ""

@@ -50,7 +50,7 @@ def resolve(reference: str, env: Mapping[str, str], beside: Path) -> SecretStr:
     if kind == "env" and name:
         if not env.get(name):
             raise SecretMissing(
-                f"the environment variable {name} is not set", f"Set it where homebody starts: export {name}=..."
+                f"the environment variable {name} is not set", f"Set it where the gateway starts: export {name}=..."
             )
         return SecretStr(env[name])
     if kind == "file" and name:

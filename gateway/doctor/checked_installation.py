@@ -176,7 +176,7 @@ class Installation:
         try:
             lock = await in_thread(StateLock.acquire, self.paths.lock)
         except AlreadyRunning:
-            raise NotChecked("another homebody process uses the state folder") from None
+            raise NotChecked("another Homebody process uses the state folder") from None
         try:
             yield
         finally:

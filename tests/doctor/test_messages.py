@@ -120,7 +120,7 @@ async def test_what_another_process_uses_is_left_alone(house: House) -> None:
     lock = StateLock.acquire(house.state / "gateway.lock")
     try:
         assert [one.what for one in await house.found(LEDGER_CHECK)] == [
-            "not checked: another homebody process uses the state folder"
+            "not checked: another Homebody process uses the state folder"
         ]
         assert await house.wrong(GATEWAY) == []
     finally:

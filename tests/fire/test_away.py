@@ -70,8 +70,8 @@ async def second(folder: Path, nursery: Nursery, **how: Any) -> str:
 
 
 async def test_a_second_house_is_refused_by_the_lock_and_told_who_holds_it(tmp_path: Path, nursery: Nursery) -> None:
-    assert "another homebody process (" in await second(tmp_path, nursery)
+    assert "another Homebody process (" in await second(tmp_path, nursery)
 
 
 async def test_a_lock_that_locks_nobody_out_is_seen(tmp_path: Path, nursery: Nursery) -> None:
-    assert "another homebody process" not in await second(tmp_path, nursery, broken="no state lock")
+    assert "another Homebody process" not in await second(tmp_path, nursery, broken="no state lock")

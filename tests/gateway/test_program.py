@@ -46,7 +46,7 @@ def test_another_homebody_on_the_path_is_not_this_one(tmp_path: Path) -> None:
         ("Begin with: homebody config set a b", "Begin with: X config set a b"),
         ("~/homebody chat", "~/homebody chat"),
         ("~/.homebody/homebody.yaml", "~/.homebody/homebody.yaml"),
-        ("another homebody process is using this folder", "another homebody process is using this folder"),
+        ("another Homebody process is using this folder", "another Homebody process is using this folder"),
         ("homebody: there is no such key", "homebody: there is no such key"),
         ("Talk to it with homebody chat, or stop it first.", "Talk to it with X chat, or stop it first."),
         ("docker compose exec homebody homebody chat", "docker compose exec homebody X chat"),

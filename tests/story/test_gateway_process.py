@@ -126,7 +126,7 @@ async def test_a_running_gateway_is_seen_from_outside(machine: Machine) -> None:
         assert (code, telegram["state"], telegram["probe"]["ok"]) == (0, "connected", True)
         assert telegram["heard"], "when the platform was last heard from"
         code, _, err = await machine.run("gateway")
-        assert (code, "another homebody process" in err) == (5, True)
+        assert (code, "another Homebody process" in err) == (5, True)
     code, out, _ = await machine.run("status")
     assert (code, "No gateway is running" in out) == (1, True)
 

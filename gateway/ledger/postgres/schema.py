@@ -386,8 +386,8 @@ def version_of(connection: psycopg.Connection[Any], schema: str, where: str) -> 
         )
     if int(found[0]) > len(STEPS):
         raise StorageFailed(
-            f"this ledger is of version {found[0]}, and this homebody knows {len(STEPS)} at most",
+            f"this ledger is of version {found[0]}, and this Homebody knows {len(STEPS)} at most",
             where=where,
-            hint="Start the newer homebody that wrote it.",
+            hint="Start the newer Homebody that wrote it.",
         )
     return int(found[0])
