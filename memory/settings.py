@@ -206,8 +206,8 @@ class FusedSettings(_Section):
     transcript_weight: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Factor for the score of transcripts: what was said is often in a note too, in better words."""
 
-    floor: Annotated[float, Field(ge=0, le=1)] = 0.33
-    """Share of the question's words that one line must contain before anything is returned; 0 always returns the nearest."""
+    floor: Annotated[float, Field(ge=0, le=1)] = 0.4
+    """Share of the question's words that one line must contain for anything to be returned, less in small memories; 0: the nearest."""
 
 
 class QuerySettings(_Section):

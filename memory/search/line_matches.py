@@ -86,7 +86,7 @@ class LineMatches:
         for number, (_, words) in enumerate(lines, 1):
             own, beside = held[number], held[number - 1] | held[number + 1]
             if own | beside:
-                here = self._weight_of(own) + _NEIGHBOUR * self._weight_of(beside & ~own)
+                here = self._share(held, number)
                 share = max(share, here)
                 if here > timed and self._asks_when and tells_time(words):
                     timed = here
@@ -95,6 +95,18 @@ class LineMatches:
         return LineMatch(
             min(1.0, share / self._total), min(_MOST_PHRASES, phrases) / _MOST_PHRASES, min(1.0, timed / self._total)
         )
+
+    def by_line(self, text: str) -> list[float]:
+        """Return the share of each line of ``text``."""
+        lines, vocabulary = _tokenized(text)
+        wanted = self._wanted_of(vocabulary)
+        held = [0, *(self._held(line, words, wanted) for line, words in lines), 0]
+        return [self._share(held, number) / (self._total or 1.0) for number in range(1, len(held) - 1)]
+
+    def _share(self, held: Sequence[int], number: int) -> float:
+        """Return the weight of the words of a line, with half of what only the lines beside it have. ``held`` has one more at each end."""
+        own, beside = held[number], held[number - 1] | held[number + 1]
+        return self._weight_of(own) + _NEIGHBOUR * self._weight_of(beside & ~own)
 
     def _wanted_of(self, words: frozenset[str]) -> dict[str, int]:
         """Return those words that are forms of words of the query, each with the bit of that one."""

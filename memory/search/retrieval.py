@@ -1,16 +1,17 @@
-"""Runs a query: candidates from the keyword and vector indexes, ranked, merged into passages within a limit of tokens, and explained."""
+"""Runs a query: candidates from the keyword and vector indexes, ranked, merged into passages, and explained."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
 from msgspec import Struct, field
 
-from memory.notes.sources import Source
 from memory.protocol import Hit
 from memory.search.line_matches import LineMatches
+from memory.search.passages import Passage, cut_by, merge_adjacent, one_per_chunk
 from memory.search.ranking import (
     REFERENCE_MIN_SCORE,
     REFERENCE_MOST_CANDIDATES,
@@ -25,11 +26,15 @@ from memory.text.dates import Span, spans, spelt_out
 from memory.text.folding import folded
 from memory.text.terms import Terms, query_terms
 from memory.text.times import asks_when
-from memory.text.tokens import estimate
 
 _HARDLY = 0.05
+_LEAST_OF_FLOOR, _WHOLE_FLOOR_FROM = 0.6, 100
+"""The floor applies in full from so many chunks on. With fewer, fewer lines hold words of a question by chance, and fewer words of one that
+they answer: the floor falls with the logarithm of their number, to this share of it."""
 _IN_ORDER, _BY_COSINE = 0.15, 0.15
 """How much words in the order of the query, and a cosine, count for relevance, beside the share of words."""
+_SHORT_SPAN, _FEW_WORDS = 7, 2
+"""Days of a time whose notes are relevant whatever they say, and words from which on those of a longer time are judged by them."""
 _ALIKE_BELOW = 0.3
 """Keyword coverage below which unknown words are searched in other forms; more would find something for every question."""
 _ANSWERED = 0.6
@@ -49,12 +54,13 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Retrieval(Struct, kw_only=True):
-    """Results of a query, and all candidates by rank. ``floored`` means that nothing was relevant enough to be returned."""
+    """Results of a query, and all candidates by rank. ``floored`` means that nothing reached the ``floor`` of relevance."""
 
     hits: tuple[Hit, ...]
     ranked: list[Candidate] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
     floored: bool = False
+    floor: float = 0.0
     coverage: float = 0.0
     scan: str = "none"
 
@@ -103,13 +109,14 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
     for candidate in found.candidates:
         candidate.line = matches.measure(candidate.text)
     ranked = fused_ranking(found.candidates, fused, question.days)
-    if _is_nothing(index, found, fused.floor, question):
-        return Retrieval(hits=(), ranked=ranked, floored=True, coverage=found.coverage, scan=found.scan)
+    floor = floor_of(fused.floor, found.total)
+    if _is_nothing(index, found, floor, question):
+        return Retrieval(hits=(), ranked=ranked, floored=True, floor=floor, coverage=found.coverage, scan=found.scan)
     least = question.min_score or 0.0
     kept = [c for c in ranked if c.score >= least and (c.keyword is not None or c.score >= _HARDLY)]
-    passages = merge_adjacent(kept, most=question.most, tokens=settings.max_tokens)
+    passages = merge_adjacent(kept, most=question.most, tokens=settings.max_tokens, cut=cut_by(matches))
     hits = tuple(_hit(passage, settings.snippet_chars) for passage in passages)
-    return Retrieval(hits=hits, ranked=ranked, passages=passages, coverage=found.coverage, scan=found.scan)
+    return Retrieval(hits=hits, ranked=ranked, passages=passages, floor=floor, coverage=found.coverage, scan=found.scan)
 
 
 def _reference(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
@@ -125,22 +132,29 @@ def _reference(index: Index, question: Query, settings: QuerySettings) -> Retrie
     return Retrieval(hits=hits, ranked=ranked, passages=passages, scan=found.scan)
 
 
+def floor_of(floor: float, chunks: int) -> float:
+    """Return the floor for a memory of so many chunks."""
+    return floor * max(_LEAST_OF_FLOOR, min(1.0, math.log1p(chunks) / math.log1p(_WHOLE_FLOOR_FROM)))
+
+
 def _is_nothing(index: Index, found: Lookup, floor: float, question: Query) -> bool:
     """Return whether no candidate is relevant enough to be returned.
 
-    That is so if no line contains the share ``floor`` of the query's words (weighted; words in their order count more), and no
-    note is of a day in the query. A cosine counts by its place among those that answers have in this index, and until that is
-    learned, candidates with a vector are returned.
+    That is so if no line contains the share ``floor`` of the query's words (weighted; words in their order count more). A note of a
+    day or a week in the query is relevant whatever it says; one of a longer time if the query has hardly a word besides, or a
+    passage, with its day and heading, holds that share of them. A cosine counts by its place among those that answers have in this
+    index, and until that is learned, candidates with a vector are returned.
     """
     cosines = [c.vector for c in found.candidates if c.vector is not None]
     if found.coverage >= _ANSWERED and cosines:
         index.learn_answer(max(cosines))
     if not found.candidates or found.coverage >= 1.0 or floor <= 0.0:
         return False
-    if any(c.day and any(c.day in span for span in question.days) for c in found.candidates):
+    spans = [span for span in question.days if any(c.day and c.day in span for c in found.candidates)]
+    if spans and (min(span.days for span in spans) <= _SHORT_SPAN or len(question.terms.words) < _FEW_WORDS):
         return False
     evidence = max(c.line.share + _IN_ORDER * c.line.phrases for c in found.candidates)
-    if question.terms.pairs:
+    if question.terms.pairs or spans:
         evidence = max(evidence, found.coverage)
     if not cosines:
         return evidence < floor
@@ -167,83 +181,6 @@ def _cut(text: str, chars: int | None) -> str:
     return text[: blank if blank > 0 else chars]
 
 
-class Passage(Struct):
-    """Adjacent or overlapping chunks of one file, with the best score among them."""
-
-    path: str
-    source: Source
-    start_line: int
-    end_line: int
-    score: float
-    chunks: list[Candidate] = field(default_factory=list)
-
-    @property
-    def text(self) -> str:
-        """The lines of the chunks, each once."""
-        ordered = sorted(self.chunks, key=lambda chunk: (chunk.start_line, chunk.part))
-        if ordered[0].part:
-            return ordered[0].text
-        lines: dict[int, str] = {}
-        for chunk in ordered:
-            lines.update(enumerate(chunk.text.split("\n"), chunk.start_line))
-        return "\n".join(lines[number] for number in sorted(lines))
-
-
-def merge_adjacent(ranked: Sequence[Candidate], *, most: int, tokens: float) -> list[Passage]:
-    """Take chunks in order until ``tokens`` are used up, and merge adjacent ones.
-
-    Returns at most ``most`` passages; when there are that many, further chunks only extend them. The first chunk is always
-    taken. Passages have the order and the score of their best chunk.
-    """
-    passages: list[Passage] = []
-    used = 0.0
-    for chunk in ranked:
-        touching = [] if chunk.part else [passage for passage in passages if _touches(passage, chunk)]
-        if not touching and len(passages) >= most:
-            continue
-        cost = _new_tokens(touching, chunk)
-        if passages and used + cost > tokens:
-            break
-        used += cost
-        if not touching:
-            passages.append(Passage(chunk.path, chunk.source, chunk.start_line, chunk.end_line, chunk.score, [chunk]))
-            continue
-        first, *others = touching
-        for other in others:  # the chunk bridges two passages
-            first.chunks += other.chunks
-            passages.remove(other)
-        first.chunks.append(chunk)
-        first.start_line = min(member.start_line for member in first.chunks)
-        first.end_line = max(member.end_line for member in first.chunks)
-    return passages
-
-
-def one_per_chunk(ranked: Sequence[Candidate], *, most: int) -> list[Passage]:
-    """Return the first ``most`` chunks as one passage each, for the reference ranking."""
-    return [Passage(c.path, c.source, c.start_line, c.end_line, c.score, [c]) for c in ranked[:most]]
-
-
-def _touches(passage: Passage, chunk: Candidate) -> bool:
-    return (
-        passage.path == chunk.path
-        and not passage.chunks[0].part
-        and chunk.start_line <= passage.end_line + 1
-        and chunk.end_line >= passage.start_line - 1
-    )
-
-
-def _new_tokens(touching: Sequence[Passage], chunk: Candidate) -> float:
-    """Estimate the tokens that a chunk adds; lines that are already included do not count."""
-    if not touching:
-        return estimate(chunk.text)
-    lines = chunk.text.split("\n")
-    return sum(
-        estimate(line) + 0.25
-        for number, line in enumerate(lines, chunk.start_line)
-        if not any(passage.start_line <= number <= passage.end_line for passage in touching)
-    )
-
-
 def hit_facts(hit: Hit) -> dict[str, Any]:
     """Return a result as JSON values, as the ``memory_search`` tool gives them."""
     return {
@@ -265,7 +202,7 @@ def explain_search(recalled: Retrieval, settings: QuerySettings) -> dict[str, An
     return {
         "ranking": settings.ranking,
         "coverage": round(recalled.coverage, 3),
-        "floor": settings.fused.floor,
+        "floor": round(recalled.floor, 3),
         "floored": recalled.floored,
         "scan": recalled.scan,
         "candidates": [
@@ -310,7 +247,7 @@ def explain_line(index: Index, recalled: Retrieval, path: str, line: int) -> dic
             reason += "; its vector has not been made yet" if waiting else ", and its vector is not among the nearest"
         return {"found": False, "reason": reason}
     best = recalled.ranked[places[0] - 1]
-    shown = any(chunk.id in ids for passage in recalled.passages for chunk in passage.chunks)
+    shown = any(p.path == path and p.start_line <= line <= p.end_line for p in recalled.passages)
     reason = "it is in the results" if shown else f"it was ranked {places[0]}, too low to be included"
     if recalled.floored:
         reason = f"it was ranked {places[0]}, but nothing was relevant enough to be returned"

@@ -15,6 +15,7 @@ from memory.audience import OWNER
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.errors import EmbeddingFailed
 from memory.indexing.calibration import questions_of
+from memory.search.retrieval import floor_of
 from memory.settings import MemorySettings
 from memory.store.candidates import AnswerCosines
 from memory.text.terms import query_terms
@@ -64,6 +65,32 @@ async def test_a_question_that_shares_one_word_of_many_is_not_answered(tmp_path:
     assert "Nothing in memory is relevant" in (answer.note or "")
     assert (await memory.search("did we buy bread and cheese?", audience=OWNER)).hits
     await memory.close()
+
+
+async def test_a_note_of_the_asked_day_is_given_whatever_it_says_and_one_of_the_asked_month_if_it_says_some_of_it(
+    tmp_path: Path,
+) -> None:
+    memory = opened(tmp_path, 80)
+    (tmp_path / "ws/memory/2026-02-03.md").write_text("The roofer came and looked at the gutter\n")
+    await memory.sync()
+    for question in (
+        "did the spaceship launch the telescope on 3 February 2026?",
+        "what happened in February 2026?",
+        "did the roofer look at the gutter in February 2026?",
+    ):
+        hits = (await memory.search(question, audience=OWNER)).hits
+        assert [hit.path for hit in hits][:1] == ["memory/2026-02-03.md"], question
+    strange = "which spaceship launched the orbital telescope with rockets and mirrors in February?"
+    assert (await memory.search(strange, audience=OWNER)).hits == ()
+    await memory.close()
+
+
+def test_the_floor_rises_with_the_number_of_chunks_and_holds_in_full_from_a_hundred_on() -> None:
+    floors = [floor_of(0.4, chunks) for chunks in range(1, 200)]
+    assert floors == sorted(floors)
+    assert floors[0] == pytest.approx(0.24)
+    assert floors[99] == floors[-1] == 0.4
+    assert floor_of(0.0, 5) == 0.0
 
 
 @pytest.mark.parametrize("embedder", [BagOfWords(), Cones()])

@@ -65,7 +65,7 @@ class Canary:
 
 
 CANARIES = tuple(
-    Canary(agent, audience, str(50_123 + 7 * n)) for n, (agent, audience) in enumerate(itertools.product(AGENTS, AUDIENCES))
+    Canary(agent, audience, f"z{50_123 + 7 * n}q") for n, (agent, audience) in enumerate(itertools.product(AGENTS, AUDIENCES))
 )
 
 

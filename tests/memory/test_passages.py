@@ -3,10 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory.search.line_matches import LineMatches
+from memory.search.passages import cut_by, merge_adjacent
 from memory.search.ranking import fused_ranking
-from memory.search.retrieval import merge_adjacent
 from memory.settings import FusedSettings
 from memory.store.candidates import Candidate
+from memory.text.terms import query_terms
+from memory.text.tokens import estimate
 
 
 def candidate(number: int, path: str, start: int, length: int, score: float) -> Candidate:
@@ -113,3 +116,38 @@ def test_cosines_that_hardly_differ_are_not_spread_over_the_whole_scale() -> Non
     one.vector, two.vector = 0.62, 0.60
     first, second = fused_ranking([one, two], FusedSettings(), [])
     assert (first.score, round(second.score, 6)) == (1.0, 0.9)
+
+
+@given(RANKED, st.integers(1, 6), st.integers(60, 400), st.sets(st.integers(1, 70), max_size=5))
+def test_a_chunk_that_does_not_fit_is_cut_around_the_line_that_matches_best(
+    ranked: list[Candidate], most: int, tokens: int, named: set[int]
+) -> None:
+    terms = query_terms("where is the boiler?")
+    for chunk in ranked:
+        lines = enumerate(chunk.text.split("\n"), chunk.start_line)
+        chunk.text = "\n".join(f"{line} boiler" if number in named else line for number, line in lines)
+    cut = cut_by(LineMatches(terms, dict.fromkeys(terms.words, 1.0)))
+    passages = merge_adjacent(ranked, most=most, tokens=tokens, cut=cut)
+    assert len(passages) <= most
+    whole = {chunk.id: chunk for chunk in ranked}
+    for passage in passages:
+        numbers = range(passage.start_line, passage.end_line + 1)
+        wanted = [f"{passage.path} line {number}" + " boiler" * (number in named) for number in numbers]
+        assert passage.text.split("\n") == wanted
+        for piece in passage.chunks:
+            of = whole[piece.id]
+            if (piece.start_line, piece.end_line) != (of.start_line, of.end_line):
+                held = named & set(range(of.start_line, of.end_line + 1))
+                assert not held or held & set(range(piece.start_line, piece.end_line + 1))
+    if len(passages) > 1:
+        assert sum(estimate(passage.text) for passage in passages) <= tokens + len(passages)
+
+
+def test_no_line_is_taken_alone_that_does_not_fit() -> None:
+    cut = cut_by(LineMatches(query_terms("boiler"), {"boiler": 1.0}))
+    long = candidate(1, "a.md", 1, 3, 1.0)
+    long.text = f"short\n{'boiler ' * 200}\nshort"
+    assert cut(long, 50.0) is None
+    part = candidate(2, "a.md", 1, 1, 1.0)
+    part.part = 1
+    assert cut(part, 50.0) is None
