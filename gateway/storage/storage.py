@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
@@ -15,6 +17,7 @@ from gateway.sessions.protocol import SessionStore
 from gateway.sessions.store import sessions_in
 from gateway.settings.storage import StorageSettings
 
+_CONTAINER: Final = re.compile("[0-9a-f]{12}")
 SIDES: Final = ("-wal", "-shm", "-open")
 """Endings of files that belong to the ledger's."""
 
@@ -54,7 +57,18 @@ async def open_storage(
     from gateway.storage.postgres_storage import PostgresStorage
 
     assert isinstance(ledger, PostgresLedger)
+    try:
+        await ledger.belong_to(home_name(paths))
+    except BaseException:  # also when cancelled: an open ledger would hold its lock
+        await ledger.close()
+        raise
     return PostgresStorage(ledger, settings.url.get_secret_value(), settings.schema_name, clock)
+
+
+def home_name(paths: Paths) -> str:
+    """Return what tells a home from others: its folder, and the machine, whose name in a container means nothing."""
+    machine = socket.gethostname()
+    return str(paths.home) if _CONTAINER.fullmatch(machine) else f"{paths.home} on {machine}"
 
 
 def sessions_to_read(paths: Paths, settings: StorageSettings, clock: Clock) -> Callable[[str], SessionStore]:

@@ -329,6 +329,14 @@ async def test_conversations_follow_a_ledger_that_was_moved_before(url: str, tmp
         await asyncio.to_thread(to_postgres, paths, at(url), NOON, dry_run=False)
 
 
+async def test_a_second_home_on_one_schema_is_warned_once(url: str, tmp_path: Path) -> None:
+    for home, warned in (("one", False), ("one", False), ("two", True), ("two", False)):
+        storage = await opened(url, tmp_path / home)
+        warning = storage.ledger.warning or ""
+        assert (f"{tmp_path}/one" in warning and "storage.schemaName" in warning) == warned
+        await storage.close()
+
+
 async def test_a_database_that_is_away_is_no_empty_conversation(url: str, server: Server, tmp_path: Path) -> None:
     storage = await opened(url, tmp_path)
     store = storage.sessions("main")

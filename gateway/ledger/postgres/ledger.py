@@ -17,6 +17,7 @@ from gateway.ledger.open_rows import unreadable_row
 from gateway.ledger.postgres.database import PostgresDatabase, place
 from gateway.ledger.postgres.engine import PostgresEngine
 from gateway.ledger.postgres.failures import storage_error
+from gateway.ledger.postgres.schema import HOME
 from gateway.ledger.postgres.transfer import to_file
 from gateway.ledger.thread import LedgerConnection, LedgerThread
 
@@ -70,6 +71,24 @@ class PostgresLedger(LedgerStore):
         It is refused like all that the ledger writes where another gateway has taken over. Raises StorageFailed.
         """
         return self._connection.run_blocking(work)
+
+    async def belong_to(self, home: str) -> None:
+        """Take note of the home that this ledger belongs to. If it was another one's, the owner is warned (``warning``): once."""
+
+        def work(db: Database) -> str:
+            found = db.execute("SELECT value FROM meta WHERE name = ?", (HOME,)).fetchone()
+            put = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+            if found is None or found[0] != home:
+                db.execute(put, (HOME, home))
+            return home if found is None else str(found[0])
+
+        former = await self._connection.run(work)
+        if former != home:
+            self.warning = (
+                f"The database {self.where} was used by another home before: {former}. This one is {home}. If you moved it, nothing has to "
+                "be done. If both are in use, stop this gateway, as it works on the messages, jobs and conversations of the other one, and "
+                "give it a schema of its own: homebody config set storage.schemaName NAME"
+            )
 
     async def took_any(self) -> bool:
         """See the protocol."""

@@ -345,8 +345,9 @@ STEPS: Final = (_FUNCTIONS + _typed(_TABLES), _typed(_CONVERSATIONS))
 _VERSION: Final = "version"
 HOLDER: Final = "holder"
 COMMIT: Final = "commit"
-OWN_ROWS: Final = (_VERSION, HOLDER, COMMIT)
-"""Rows of ``meta`` that only PostgreSQL has: the version of the tables, which process opened the ledger last, and its last commit."""
+HOME: Final = "home"
+OWN_ROWS: Final = (_VERSION, HOLDER, COMMIT, HOME)
+"""Rows of ``meta`` that only PostgreSQL has: the version of the tables, which process opened it last, its last commit, and its home."""
 _FIND: Final = "SELECT count(*), count(*) FILTER (WHERE tablename = 'meta') FROM pg_tables WHERE schemaname = current_schema()"
 
 
