@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from gateway.app.workspace_parts import FOLDER as WORKSPACE
 from gateway.base.errors import access_hint
 from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, Fix, ok
@@ -128,7 +129,9 @@ def _seen(place: Path, owner: int, *, private: bool) -> _Seen:
 
 
 def _is_ours(path: Path, home: Path) -> bool:
-    """Whether the gateway writes it: what the owner put into the home, such as skills, may be read-only."""
+    """Whether the gateway writes it: what the owner put into the home, such as skills, may be read-only, and so are git's objects."""
+    if f"/{WORKSPACE}/" in str(path):
+        return False
     return path.relative_to(home).parts[0] in _FOLDERS or path.parent == home
 
 

@@ -25,7 +25,7 @@ async def _examine(installation: Installation) -> list[Finding]:
             ok(f"kept in a repository: {', '.join(one.id for one in kept)}; whether all is pushed, the gateway knows")
         ]
     facts = await installation.ask("workspace.status")
-    return [finding for one in facts["workspaces"] if "remote" in one for finding in _of(one)]
+    return [finding for one in facts["workspaces"] if "remote" in one for finding in findings_of(one)]
 
 
 def _of_settings(installation: Installation) -> Iterator[Finding]:
@@ -42,7 +42,8 @@ def _of_settings(installation: Installation) -> Iterator[Finding]:
         yield Finding(level="error", what=complaint, where="agents.defaults.workspaceStore.remote", mend="homebody config edit")
 
 
-def _of(facts: dict[str, Any]) -> Iterator[Finding]:
+def findings_of(facts: dict[str, Any]) -> Iterator[Finding]:
+    """Yield what is to be said of one workspace, by the facts of `homebody workspace status`."""
     agent, by_hand = facts["agent"], f"homebody workspace sync --agent {facts['agent']}"
     if (trouble := facts["trouble"]) is not None:
         what = f"the workspace of {agent} is not in step with its repository since {trouble['since'][:16]}: {trouble['text']}"
