@@ -36,6 +36,8 @@ _USUAL: Final = (
 )
 """What nobody wants in it: traces of editors and systems, packages that can be installed anew, output of commands."""
 _GIT: Final = re.compile(r"\.git|git~\d+", re.IGNORECASE)
+_REMEMBERED: Final = 50_000
+"""Names of which it is remembered that they may be kept."""
 _RACY_NS: Final = 2_000_000_000
 """A file that changed within this time before it was read may change again and look the same."""
 _LINK: Final = "is a link"
@@ -54,11 +56,23 @@ class CarriedFiles:
         whole = [translate(pattern.strip("/")) for pattern in ignore if "/" in pattern.strip("/")]
         self._paths = re.compile("|".join(whole)) if whole else None
         self._inbox = inbox
+        self._plain_names: set[str] = set()
 
     def takes(self, path: str) -> bool:
         """Whether a file of this path belongs to the repository."""
         parts = path.split("/")
         return all(self.takes_name(part) for part in parts) and not self._left_out(parts)
+
+    def takes_below(self, folder: str, name: str) -> bool:
+        """Whether a file or folder belongs to it whose folder does."""
+        if name not in self._plain_names and not self.takes_name(name):
+            return False
+        if len(self._plain_names) < _REMEMBERED:
+            self._plain_names.add(name)
+        if self._paths is None and (self._inbox or name != INBOX):
+            return True
+        path = f"{folder}/{name}" if folder else name
+        return not self._left_out(path.split("/"))
 
     def takes_name(self, name: str) -> bool:
         """Whether a file or folder may belong to it by its name alone. Secrets never do, nor what git or we would misread."""
@@ -103,9 +117,9 @@ class WorkspaceScanner:
             entry = self._entry(path, status, tree.get(path), found)
             if entry is not None and not _same(entry, tree.get(path)):
                 found.changed[path] = entry
-        for path, entry in tree.items():
-            expected = entry.plain and self._rules.takes(path) and path not in found.left_out
-            if expected and path not in found.present and not any(path.startswith(f"{folder}/") for folder in found.unseen):
+        for path in tree.keys() - found.present:
+            expected = tree[path].plain and self._rules.takes(path) and path not in found.left_out
+            if expected and not any(path.startswith(f"{folder}/") for folder in found.unseen):
                 found.changed[path] = None
         for gone in self._known.keys() - found.present:
             del self._known[gone]
@@ -149,7 +163,7 @@ class WorkspaceScanner:
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 if not _is_unicode(entry.name):
                     found.left_out[path.encode("utf-8", "replace").decode()] = "has a name that is not UTF-8"
-                elif self._rules.takes(path):
+                elif self._rules.takes_below(folder, entry.name):
                     with contextlib.suppress(FileNotFoundError):
                         status = entry.stat(follow_symlinks=False)
                         if stat.S_ISDIR(status.st_mode):

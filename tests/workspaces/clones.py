@@ -31,10 +31,11 @@ def git(*words: object, at: Path, env: dict[str, str] | None = None) -> str:
 class Clones:
     """The repository of all, and the machines that use it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, make: bool = True) -> None:
         self.folder = folder
         self.remote = folder / "all.git"
-        git("init", "-q", "--bare", self.remote, at=folder)
+        if make:
+            git("init", "-q", "--bare", self.remote, at=folder)
         self.made: list[Clone] = []
 
     def clone(self, name: str, **more: Any) -> Clone:
