@@ -268,6 +268,7 @@ async def measure(only: str) -> dict[str, dict[str, Any]]:
     weekly = {"agent": {}, "session": {}}
     for name, given in {
         "week, all defaults": weekly,
+        "week, no refresh": {**weekly, "agent": {"cacheRefresh": {"hours": 0}}},
         "week, 5 m retention": {**weekly, "agent": {"cacheRetention": "5m"}},
         "week, no caching": {**weekly, "caching": False},
     }.items():
@@ -284,6 +285,7 @@ async def measure(only: str) -> dict[str, dict[str, Any]]:
     rule = {"reset": {"mode": "none"}}
     for name, given in {
         "month, everything on": {"agent": capped, "session": rule},
+        "month, no refresh": {"agent": {**capped, "cacheRefresh": {"hours": 0}}, "session": rule},
         "month, pruning off": {"agent": off, "session": rule},
         "month, caching off": {"agent": capped, "session": rule, "caching": False},
         "month, both off": {"agent": off, "session": rule, "caching": False},

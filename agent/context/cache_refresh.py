@@ -8,7 +8,7 @@ the prompt forgotten, is several times as much.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -19,7 +19,7 @@ from agent.context.pruning import cold_since
 from agent.context.session_context import SessionContext
 from agent.messages import Text, UserMessage
 from agent.settings import is_cached_by_time
-from agent.transcript.entries import CacheRefreshed
+from agent.transcript.entries import CacheRefreshed, Entry, Said
 
 ASKED = "[Cache refresh] Nothing is asked of you. Reply with exactly NO_REPLY."
 LONGEST = 20.0
@@ -40,6 +40,8 @@ def due(
     since = cold_since(context.transcript.entries)
     if since is None or not timedelta(seconds=_HOUR * REFRESH_AFTER) <= now - since < timedelta(seconds=_HOUR * TOO_LATE):
         return None
+    if read_nothing(context.transcript.entries):
+        return None
     until = spoken + timedelta(hours=rule.hours)
     if now > until or context.tokens() < rule.least_tokens:
         return None
@@ -48,6 +50,17 @@ def due(
     if after <= until and (reset is None or after < reset):
         return "refresh"
     return "flush" if flush.is_worthwhile(context) else None
+
+
+def read_nothing(entries: Sequence[Entry]) -> bool:
+    """Whether the last call was a refresh that found nothing in the cache: the server has none, or does not say so."""
+    for entry in reversed(entries):
+        match entry.body:
+            case CacheRefreshed(usage=usage):
+                return usage is None or not usage.cache_read
+            case Said():
+                return False
+    return False
 
 
 async def refresh(context: SessionContext, turn: str) -> bool:

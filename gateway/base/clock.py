@@ -1,8 +1,9 @@
-"""The system clock, and a manual clock for tests."""
+"""The system clock, one that runs faster than it, and a manual clock for tests."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -21,6 +22,52 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         await asyncio.sleep(seconds)
+
+
+class PacedClock(SystemClock):
+    """A clock that runs ``pace`` times as fast as the system's, and never stands still or goes back; the pace may change at any time.
+
+    It has weeks pass in minutes for a whole gateway. Limits of network calls and the watchdog go by asyncio's timers, so that they
+    mean the same number of real seconds at any pace.
+    """
+
+    def __init__(self, now: datetime, pace: float = 1.0) -> None:
+        self._at = now
+        self._read = time.monotonic()
+        self._elapsed = 0.0
+        self._pace = pace
+        self._changed = asyncio.Event()
+
+    @property
+    def pace(self) -> float:
+        """How many of its seconds pass in one."""
+        return self._pace
+
+    @pace.setter
+    def pace(self, pace: float) -> None:
+        self._elapsed, self._read = self.monotonic(), time.monotonic()
+        self._pace = pace
+        self._changed.set()  # sleepers work out anew how long they have to wait
+        self._changed = asyncio.Event()
+
+    def now(self) -> datetime:
+        """Return its time, in UTC."""
+        return self._at + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        """Return its seconds since it was made."""
+        return self._elapsed + (time.monotonic() - self._read) * self._pace
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until so many of its seconds have passed."""
+        due = self.monotonic() + seconds
+        if seconds <= 0:
+            await asyncio.sleep(0)
+        while (left := due - self.monotonic()) > 0:
+            changed = self._changed
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left / self._pace):
+                    await changed.wait()
 
 
 class ManualClock:

@@ -8,7 +8,7 @@ import pytest
 from agent.context import cache_refresh
 from agent.context.cache_retention import cheaper
 from agent.context.pruning import is_cold
-from agent.messages import Failure
+from agent.messages import AssistantMessage, Failure, Text, Usage
 from agent.transcript.entries import CacheRefreshed
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 HOUR = 3600.0
 MINUTE = 60.0
+KEPT = AssistantMessage(
+    content=(Text(text="NO_REPLY"),), model="anthropic/claude-opus-4-5", stop="end", usage=Usage(cache_read=900)
+)
 RULES = {"cacheRetention": "1h", "cacheRefresh": {"leastTokens": 500}}
 
 
@@ -65,7 +68,7 @@ async def test_the_call_extends_the_prompt_by_one_message_and_counts_as_the_last
 
 
 async def test_the_last_time_the_memory_is_flushed_and_only_if_there_is_something_to_flush(room: Make) -> None:
-    r = await talked(room, "NO_REPLY", "NO_REPLY", "NO_REPLY")
+    r = await talked(room, KEPT, KEPT, "NO_REPLY")
     assert r.conversation is not None
     spoken, seen = r.clock.now(), []
     for _ in range(5):
