@@ -7,6 +7,7 @@ told only who is in encrypted rooms. Keys come before the messages that need the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections import OrderedDict
@@ -31,6 +32,8 @@ WAITING: Final = "undecrypted.json"
 SURVEY: Final = "survey"
 """Stands for the position of an answer that says how things are: nio passes over one whose position it has, and begins at ""."""
 SHOWN: Final = 3
+MOST_ASKED: Final = 20
+"""Keys that are asked for after one sync."""
 MOST: Final = 500
 """Messages that wait for a key; the oldest are given up beyond that."""
 _STATE: Final = frozenset({"m.room.encryption", "m.room.member"})
@@ -51,6 +54,7 @@ class Encryption:
         self._written: set[str] = set()
         self._delivered: set[str] = set()
         self._told: set[str] = set()
+        self._missing: list[nio.MegolmEvent] = []
         self._retry = True
         self._sending = asyncio.Lock()
         self.trouble = ""
@@ -175,13 +179,33 @@ class Encryption:
         session = str(content.get("session_id")) if isinstance(content, dict) else ""
         if session not in self._told:
             self._told.add(session)
+            self._miss(room, event)
             self._log.warning(
-                "an encrypted message cannot be read yet: its sender's device gave no key",
+                "an encrypted message cannot be read yet: its sender's device gave no key; the account's other devices are asked",
                 room=room,
                 sender=str(event.get("sender")),
                 account=self._account,
             )
         return None
+
+    def _miss(self, room: str, event: Mapping[str, Any]) -> None:
+        """Note that the key of an event is to be asked for."""
+        with contextlib.suppress(*MALFORMED):
+            sealed = nio.Event.parse_event(dict(event))
+            if isinstance(sealed, nio.MegolmEvent) and len(self._missing) < MOST_ASKED:
+                sealed.room_id = room
+                self._missing.append(sealed)
+
+    async def ask_for_keys(self) -> None:
+        """Ask the account's other devices for the keys that are missing, once for each. nio takes them from verified devices alone."""
+        missing, self._missing = self._missing, []
+        for event in missing:
+            if event.session_id in self._client.outgoing_key_requests:
+                continue
+            try:
+                await self._client.request_room_key(event)
+            except (*_LOST, *MALFORMED, LocalProtocolError) as error:
+                self._log.info("a key could not be asked for", error=str(error) or type(error).__name__, account=self._account)
 
     def decrypted(self, room: str, event: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return what is in an encrypted event, with its id, sender and time; None if the key is missing or does not fit."""

@@ -151,6 +151,8 @@ class Receiver:
             if self._rooms.left(identity) is not None:
                 self._log.info("no longer in a room", room=identity, account=self._account)
         await self._store(messages, fresh)
+        if self._encryption is not None:
+            await self._encryption.ask_for_keys()
         self._invitations.hear(parts["invite"])
         await self._invitations.answer()
         await self._upgrades.follow()
