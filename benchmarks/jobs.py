@@ -2,7 +2,8 @@
 
     python benchmarks/jobs.py [JOBS] [SECONDS]     10,000 jobs with ten runs each, and a minute of idling, unless said
 
-A gateway without jobs is measured beside it, in turns, because other work on the machine moves both alike.
+A gateway without jobs is measured beside it, because other work on the machine moves both alike: starts in turns, idling at the same
+time. That takes three minutes, most of them waiting.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import sys
 import tempfile
 import time
 import urllib.request
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apsw
 
@@ -25,6 +28,9 @@ from gateway.base.clock import SystemClock
 from gateway.base.state_lock import describe
 from gateway.ledger.job_rows import NewJob
 from gateway.ledger.sqlite import SqliteLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROUNDS = 3
 SETTLE = 6.0
@@ -38,7 +44,6 @@ class Figures:
     start: float
     start_cpu: float
     rss: float
-    cpu: float
 
 
 async def fill(state: Path, count: int) -> None:
@@ -68,7 +73,9 @@ async def fill(state: Path, count: int) -> None:
     db.close()
 
 
-def measure(root: Path, seconds: float) -> Figures:
+@contextmanager
+def gateway(root: Path) -> Iterator[tuple[int, float, float]]:
+    """Yield the process of a gateway that listens, and what its start took: seconds, and seconds of CPU."""
     env = {"PATH": os.environ["PATH"], "HOME": str(root), "HOMEBODY_HOME": str(root / "home")}
     began = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "gateway", "gateway"], env=env, stderr=subprocess.DEVNULL)
@@ -79,17 +86,28 @@ def measure(root: Path, seconds: float) -> Figures:
             time.sleep(0.005)
         with urllib.request.urlopen(f"http://127.0.0.1:{holder.http_port}/healthz", timeout=30) as answer:
             answer.read()
-        start, start_cpu = time.perf_counter() - began, cpu_of(process.pid)
-        time.sleep(SETTLE)
-        status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
-        rss = int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
-        time.sleep(COPIED - SETTLE)
-        before = cpu_of(process.pid)
-        time.sleep(seconds)
-        return Figures(start, start_cpu, rss, (cpu_of(process.pid) - before) / seconds * 100)
+        yield process.pid, time.perf_counter() - began, cpu_of(process.pid)
     finally:
         process.terminate()
         process.wait()
+
+
+def measure(root: Path) -> Figures:
+    with gateway(root) as (pid, start, start_cpu):
+        time.sleep(SETTLE)
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+        rss = int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+        return Figures(start, start_cpu, rss)
+
+
+def idle(homes: dict[str, Path], seconds: float) -> dict[str, float]:
+    """Return the share of a CPU that each gateway uses, in percent. They idle beside each other: neither keeps the other from it."""
+    with ExitStack() as stack:
+        pids = {name: stack.enter_context(gateway(root))[0] for name, root in homes.items()}
+        time.sleep(COPIED)
+        before = {name: cpu_of(pid) for name, pid in pids.items()}
+        time.sleep(seconds)
+        return {name: (cpu_of(pid) - before[name]) / seconds * 100 for name, pid in pids.items()}
 
 
 def cpu_of(pid: int) -> float:
@@ -110,14 +128,13 @@ def main() -> None:
         found: dict[str, list[Figures]] = {name: [] for name in homes}
         for _ in range(ROUNDS):
             for name, root in homes.items():
-                found[name].append(measure(root, seconds))
+                found[name].append(measure(root))
+        resting = idle(homes, seconds)
     for name, figures in found.items():
-        start, work, rss, cpu = (
-            statistics.median(getattr(one, what) for one in figures) for what in ("start", "start_cpu", "rss", "cpu")
-        )
+        start, work, rss = (statistics.median(getattr(one, what) for one in figures) for what in ("start", "start_cpu", "rss"))
         print(
             f"{name:14} start {start * 1000:6.0f} ms ({work * 1000:4.0f} ms of CPU, "
-            f"at least {min(one.start_cpu for one in figures) * 1000:.0f})   at rest {rss:5.1f} MB   idle CPU {cpu:5.2f} %"
+            f"at least {min(one.start_cpu for one in figures) * 1000:.0f})   at rest {rss:5.1f} MB   idle CPU {resting[name]:5.2f} %"
         )
     print("bars with jobs: start at most 1200 ms, +10 MB, idle CPU at most 0.3 %")
 

@@ -270,7 +270,8 @@ def slope(values: list[float]) -> float:
 BARS = {"RSS, MB": 0.5, "descriptors": 0.5, "threads": 0.5, "tasks": 0.5, "objects": 1000.0}
 """The most that a figure may grow in a week after the warm-up. The rest is what its owner keeps: notes, conversations, costs."""
 SOON = ("descriptors", "threads", "tasks")
-"""What a few days show already."""
+SPARE = 6
+"""What a few days show already, and how many more of each there may be at their end: one for each message would be many more."""
 LOG_MB = (LOGS_KEPT + 1) * LOG_BYTES / 1e6 * 1.05
 """The most that rotated logs may take, whatever happens."""
 
@@ -320,7 +321,7 @@ async def main() -> int:
         await soak.run()
     short = given.days < 2 * WARM_UP_DAYS  # memory takes a week to fill what it may fill
     warm = soak.samples[0 if short else WARM_UP_DAYS :]
-    bars = {name: bar * (4 if short else 1) for name, bar in BARS.items() if not short or name in SOON}
+    bars = dict.fromkeys(SOON, SPARE * 7 / max(1, given.days - 1)) if short else BARS
     if given.json:
         given.json.write_text(
             json.dumps([{"day": one.day, **one.figures, "types": one.types.most_common(60)} for one in soak.samples])

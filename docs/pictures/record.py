@@ -1,10 +1,11 @@
-"""Draws docs/pictures/*.svg: the first conversation as a person sees it, and the parts of the code by the arrows between them.
+"""Draws docs/pictures/*.svg: the first conversation, the parts of the code by the arrows between them, and how costs grow with the state.
 
 Run it with `make pictures`. The conversation is recorded from the real program in a terminal of its own, with a new home folder.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -214,9 +215,19 @@ def _box(name: str, x: float, y: float, width: float, *, height: float, kind: st
     return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6"/>{text}'
 
 
+def growth() -> str:
+    """Draw what `benchmarks/growth.py --json benchmarks/growth.json` measured last."""
+    sys.path.insert(0, str(ROOT))
+    from benchmarks.growth_plot import draw
+
+    figures = json.loads((ROOT / "benchmarks/growth.json").read_text(encoding="utf-8"))
+    return draw({name: {int(scale): value for scale, value in values.items()} for name, values in figures.items()})
+
+
 def main() -> None:
     """Write the pictures."""
     (HERE / "parts.svg").write_text(parts(), encoding="utf-8")
+    (HERE / "growth.svg").write_text(growth(), encoding="utf-8")
     (HERE / "first-conversation.svg").write_text(conversation(), encoding="utf-8")
     for path in sorted(HERE.glob("*.svg")):
         print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes", file=sys.stderr)
