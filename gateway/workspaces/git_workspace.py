@@ -301,15 +301,16 @@ class GitWorkspace:
 
     def _merge(self, head: str, theirs: str) -> tuple[str, Pulled]:
         repository, contents = self._repo, self._repo.contents
-        other = repository.tree(theirs)
+        other, base = repository.tree(theirs), repository.base(head, theirs)
         merged = Merge(
-            without_record(repository.tree(repository.base(head, theirs))),
+            without_record(repository.tree(base)),
             without_record(self._tree),
             without_record(other),
             content=lambda blob: contents([blob])[blob],
             lines=repository.lines,
             day=self._day(),
             templates=self._templates,
+            older=frozenset() if base is not None else repository.objects(theirs),
         ).run()
         self._record.take_in(other, contents)
         for one in merged.beside:

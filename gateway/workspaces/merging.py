@@ -38,7 +38,10 @@ class Merged(Struct):
 
 
 class Merge:
-    """One merge of their tree into ours. ``content`` reads a content by its name; ``templates`` are those that nobody wrote."""
+    """One merge of their tree into ours. ``content`` reads a content by its name; ``templates`` are those that nobody wrote.
+
+    ``older`` are contents that their side had before: where there is no base, ours gives way if it is one of them, as after a restore.
+    """
 
     def __init__(
         self,
@@ -50,12 +53,14 @@ class Merge:
         lines: Lines,
         day: date,
         templates: frozenset[str] = frozenset(),
+        older: frozenset[str] = frozenset(),
     ) -> None:
         self._base, self._ours, self._theirs = base, ours, theirs
         self._content = content
         self._lines = lines
         self._day = day
         self._templates = templates
+        self._older = older | templates
         self._tree = dict(ours)
         self._twins = {_alike(path): path for path in ours}
         self._folders: dict[str, int] = {}
@@ -93,7 +98,7 @@ class Merge:
                 self._keep_beside(path, theirs)
             else:
                 self._put(path, theirs)
-        elif _like(ours, base) or (base is None and ours.blob in self._templates):
+        elif _like(ours, base) or (base is None and ours.blob in self._older):
             self._put(path, theirs)
         elif base is None and theirs.blob in self._templates:
             return

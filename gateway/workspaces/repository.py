@@ -220,6 +220,11 @@ class Repository:
         fault_injection.point("after", "git-push")
         self.git.run("update-ref", _THEIRS, commit)
 
+    def objects(self, commit: str) -> frozenset[str]:
+        """Return the names of all contents that a commit and those before it have."""
+        listed = self.git.run("rev-list", "--objects", "--no-object-names", commit)
+        return frozenset(listed.decode().split())
+
     def contains(self, commit: str, older: str) -> bool:
         """Whether ``older`` is ``commit`` or one of those before it."""
         return self.git.succeeds("merge-base", "--is-ancestor", older, commit)

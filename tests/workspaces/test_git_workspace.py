@@ -422,6 +422,21 @@ def test_a_crash_while_files_are_written_leaves_no_half_and_makes_no_conflict(cl
     assert {again.read(f"{number}.md") for number in range(4)} == {"new\n"}
 
 
+def test_a_folder_from_a_backup_becomes_what_was_pushed_last(clones: Clones) -> None:
+    one = clones.clone("one")
+    for text in ("1\n", "1\n2\n", "1\n2\n3\n"):
+        one.write("MEMORY.md", text)
+        one.write("USER.md", f"is {text}")
+        one.sync()
+    restored = clones.clone("restored")
+    restored.write("MEMORY.md", "1\n2\n")
+    restored.write("USER.md", "never pushed\n")
+    restored.sync()
+    assert restored.read("MEMORY.md") == "1\n2\n3\n"
+    assert restored.read("USER.md") == "never pushed\n"
+    assert restored.read("USER.conflict-2026-11-26.md") == "is 1\n2\n3\n"
+
+
 def test_the_name_of_a_content_is_gits(clones: Clones, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"abc\n")
     assert git("hash-object", tmp_path / "x", at=tmp_path).strip() == blob_of(b"abc\n")
