@@ -21,9 +21,9 @@ OPENERS = ("open_at", "transcript_at", "sessions_at")
 """A module that has one of these runs on both."""
 
 
-def on_each(metafunc: pytest.Metafunc, at_once: Collection[str]) -> None:
+def on_each(metafunc: pytest.Metafunc, at_once: Collection[str], *, openers: Collection[str] = OPENERS) -> None:
     """Run a test on both engines where its module opens by them; on PostgreSQL all but those ``at_once`` are long."""
-    either = any(hasattr(metafunc.module, name) for name in OPENERS)
+    either = any(hasattr(metafunc.module, name) for name in openers)
     if either and not metafunc.definition.get_closest_marker("files") and "engine" in metafunc.fixturenames:
         marks = [] if metafunc.function.__name__ in at_once else [pytest.mark.long]
         on_postgres = pytest.param(engines.POSTGRES, marks=[pytest.mark.postgres, *marks])

@@ -16,8 +16,8 @@ from channels.errors import NotSent, Uncertain
 from channels.messages import ChatAddress, Outbound, Sent
 from gateway.base.clock import ManualClock
 from gateway.ledger.rows import NewOutbound
-from gateway.ledger.sqlite import SqliteLedger
 from gateway.outbound.delivery import Delivery
+from tests.ledger.engines import open_at
 from tests.properties import examples
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from channels.protocol import Channel, InboundSink
-    from gateway.ledger.protocol import OutboxLedger
+    from gateway.ledger.protocol import Ledger, OutboxLedger
     from gateway.ledger.rows import OutboxRow
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -103,7 +103,7 @@ class Told:
 
 @dataclass
 class Scene:
-    ledger: SqliteLedger
+    ledger: Ledger
     clock: ManualClock
     delivery: Delivery
     platform: Platform
@@ -153,7 +153,7 @@ async def scene(
     platform: Platform | None = None,
 ) -> AsyncIterator[Scene]:
     clock = clock or ManualClock(NOON)
-    ledger = await SqliteLedger.open(folder / "ledger.sqlite", clock)
+    ledger = await open_at(folder / "ledger.sqlite", clock)
     told = Told()
     delivery = Delivery(ledger.outbox, clock, jitter=lambda: 1.0, listener=told)
     platform = platform or Platform(script=list(script))
@@ -472,7 +472,7 @@ async def test_what_waits_for_the_platforms_limits_at_the_end_is_in_no_doubt(tmp
 
 async def test_draining_sends_what_is_due_and_ends_the_run(tmp_path: Path) -> None:
     clock = ManualClock(NOON)
-    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
+    ledger = await open_at(tmp_path / "ledger.sqlite", clock)
     delivery, platform = Delivery(ledger.outbox, clock, jitter=lambda: 1.0), Platform()
     delivery.attach(platform)
     delivery.ready("telegram", "default")
@@ -505,7 +505,7 @@ class HeldUp:
 @pytest.mark.parametrize("stores", [True, False])
 async def test_that_a_chunk_was_sent_is_stored_though_the_gateway_stops_in_that_moment(tmp_path: Path, *, stores: bool) -> None:
     clock = ManualClock(NOON)
-    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
+    ledger = await open_at(tmp_path / "ledger.sqlite", clock)
     outbox = HeldUp(ledger.outbox, stores=stores)
     delivery, platform = Delivery(outbox, clock, jitter=lambda: 1.0), Platform()  # type: ignore[arg-type]
     delivery.attach(platform)

@@ -13,14 +13,16 @@ from channels.telegram.channel import TelegramChannel
 from channels.telegram.settings import TelegramSettings
 from gateway.base.clock import SystemClock
 from gateway.ledger.rows import NewOutbound
-from gateway.ledger.sqlite import SqliteLedger
 from gateway.outbound.delivery import Delivery
 from tests.delivery.front import WAYS, Front, Way
+from tests.ledger.engines import open_at
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from gateway.ledger.protocol import Ledger
 
 SECONDS = float(os.environ.get("OUTAGE_SECONDS", "5"))
 CHATS = (41, 42, 43)
@@ -31,10 +33,10 @@ CLEAN: tuple[Way, ...] = ("refused", "429")
 
 
 @asynccontextmanager
-async def sending(folder: Path, front: Front) -> AsyncIterator[tuple[SqliteLedger, Delivery]]:
+async def sending(folder: Path, front: Front) -> AsyncIterator[tuple[Ledger, Delivery]]:
     """A ledger and what sends from it, as in a running gateway."""
     clock = SystemClock()
-    ledger = await SqliteLedger.open(folder / "ledger.sqlite", clock)
+    ledger = await open_at(folder / "ledger.sqlite", clock)
     given = {"botToken": TOKEN, "apiRoot": front.root, "timeoutSeconds": 5, "pacing": False}
     channel = TelegramChannel(TelegramSettings.model_validate(given), "default", clock=clock)
     delivery = Delivery(ledger.outbox, clock, jitter=lambda: 1.0)

@@ -24,17 +24,21 @@ from gateway.hooks.receiver import HookReceiver
 from gateway.hooks.target import HookMessages
 from gateway.ledger.hooks import HOOK_ACCOUNT, Hook, HookRules
 from gateway.ledger.rows import Unasked
-from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.routed_message import arrival_of, decode_received
 from gateway.settings.http import GatewaySettings
 from gateway.settings.quiet_hours import UnaskedRule
 from memory.audience import OWNER
+from tests.both_engines import engine, on_each
+from tests.ledger.engines import open_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
+    import pytest
+
     from channels.messages import Inbound
+    from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import InboxRow
     from gateway.routing.automation import Automation
     from gateway.routing.routed_message import ReceivedMessage
@@ -48,6 +52,13 @@ SECRET = "sGn3wT0b9LrWm5ZsYd8HcN2pK4xQ"
 GATEWAY_TOKEN = "k3XqvT0b9LrWm5ZsYd8HcN2p"
 BEARER = f"Authorization: Bearer {TOKEN}"
 PROMPT = HookRules(kind="prompt", text="Tell me what happened.", burst=1000, per_minute=1000)
+
+__all__ = ["engine"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests that open a door on each engine."""
+    on_each(metafunc, (), openers=("opened",))
 
 
 def a_hook(name: str = "alarm", **more: Any) -> Hook:
@@ -69,7 +80,7 @@ class Door:
     """A running server. ``agents`` are those there are, ``rule`` when texts are sent that nobody asked for."""
 
     port: int
-    ledger: SqliteLedger
+    ledger: Ledger
     receiver: HookReceiver
     clock: ManualClock
     agents: set[str] = field(default_factory=lambda: {"main"})
@@ -113,7 +124,7 @@ async def opened(
     folder: Path, *, body_seconds: float = 5.0, learn: Callable[[Iterable[str]], None] = lambda _: None, **settings: Any
 ) -> AsyncIterator[Door]:
     clock = ManualClock(NOON)
-    ledger = await SqliteLedger.open(folder / "ledger.sqlite", clock)
+    ledger = await open_at(folder / "ledger.sqlite", clock)
     door = Door(0, ledger, None, clock)  # type: ignore[arg-type]
 
     async def submit(inbound: Inbound, route: Route, automation: Automation) -> InboxRow | None:

@@ -514,6 +514,7 @@ async def test_a_trial_credential_holds_for_one_call_of_one_hook_and_a_minute(tm
         assert (await door.call("repo", *lines(door.receiver.trial(SIGNED, b"[]")), body=b"[]"))[0] == 202
 
 
+@pytest.mark.files
 async def test_secrets_of_signatures_are_learnt_and_tokens_are_nowhere(tmp_path: Path) -> None:
     learnt: list[str] = []
     async with opened(tmp_path, learn=learnt.extend) as door:
