@@ -252,6 +252,7 @@ async def test_a_webhook_call_arrives_over_http_and_a_forged_one_does_not(villag
         serving = asyncio.create_task(
             tcp_api(
                 house.deps.paths.state,
+                house.deps.paths.local,
                 lambda: house.settings.current.gateway,
                 api=house.api,
                 metrics=house.metrics,
