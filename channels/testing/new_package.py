@@ -13,6 +13,8 @@ _HERE: Final = Path(__file__).resolve().parent
 _LONGEST: Final = 30
 RESERVED: Final = frozenset({"terminal", "api", "web", "silent", "plugins", "defaults", "channel", "homebody"})
 """Names that Homebody itself uses."""
+_OF_WINDOWS: Final = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
+"""Names of devices, which no folder can have there."""
 
 
 def example() -> Path:
@@ -34,6 +36,8 @@ def why_not(name: str, taken: Collection[str]) -> str:
         return f"{name!r} cannot be the name of a channel: use 2 to {_LONGEST} small letters, digits and single hyphens, a letter first"
     if name in RESERVED:
         return f"{name!r} is a name of Homebody's own"
+    if _OF_WINDOWS.fullmatch(name):
+        return f"{name!r} is the name of a device on Windows, where no folder can have it"
     return f"there is a channel {name!r} already" if name in taken else ""
 
 

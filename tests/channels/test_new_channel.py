@@ -77,7 +77,7 @@ def test_a_name_that_cannot_be_one_is_refused(name: str) -> None:
     assert "cannot be the name of a channel" in new_package.why_not(name, ())
 
 
-@pytest.mark.parametrize("name", ["terminal", "web", "telegram"])
+@pytest.mark.parametrize("name", ["terminal", "web", "telegram", "con", "com1"])
 def test_a_name_that_is_taken_is_refused(name: str) -> None:
     assert new_package.why_not(name, {"telegram"})
     assert not new_package.why_not("irc", {"telegram"})
