@@ -129,7 +129,7 @@ class Gateway(GatewayParts):
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self.delivery.run()), group.create_task(self.channel_supervisor.run())]
             tasks += [group.create_task(service) for service in self._services()]
-            waking = group.create_task(self.schedule.start(0 if self.deps.serving else ALONE_SECONDS))
+            waking = group.create_task(self._begin_schedule())
             self.agent_supervisor.start()
             started()
             # A full collection stops every thread for up to 200 ms; what is there for good need not be looked through.
@@ -141,6 +141,12 @@ class Gateway(GatewayParts):
             await self._drain()
             for task in tasks:
                 task.cancel()
+
+    async def _begin_schedule(self) -> None:
+        """Begin work on a schedule. APScheduler is loaded after the API, for which people and service managers wait."""
+        if self.deps.serving:
+            await asyncio.to_thread(import_module, "gateway.app.services")
+        await self.schedule.start(0 if self.deps.serving else ALONE_SECONDS)
 
     def stop(self) -> None:
         """End ``run`` gracefully: running turns may finish, waiting messages are kept for the next start."""
