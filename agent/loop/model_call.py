@@ -1,23 +1,51 @@
-"""One model call of a turn: streamed as events, and recorded in the transcript when it is complete or cancelled."""
+"""One model call of a turn: streamed as events, and recorded in the transcript when it is complete or cancelled.
+
+An answer may be sent in parts while it is being written. Each part is in the transcript before it is sent. When the answer is
+completed, the parts are its beginning; when it breaks off, they are recorded as an answer that was cut off, and the model is asked to
+continue.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import cast
 
 from agent.context.session_context import SessionContext
 from agent.events import AnswerFinished, Event, FailedOver, Progress, ReplyNote, Restarted, TextDelta, ThinkingDelta
-from agent.loop.streaming import AnswerStream, cut_answer
 from agent.messages import AssistantMessage, Failure, Text, with_distinct_call_ids
 from agent.models.failures import TRANSIENT
 from agent.models.middleware.answer_limit import bounded
 from agent.models.protocol import Part, Request
 from agent.no_reply import NoReplyFilter
-from agent.transcript.entries import Said
+from agent.transcript.entries import Entry, Said, SentPart
 from agent.transcript.history_view import SHRINKING
+
+
+class AnswerStream:
+    """Takes an answer as it is written, and may send it in parts. This one sends nothing: the answer is sent when it is complete.
+
+    A subclass that sends parts appends a ``SentPart`` to the transcript first, and raises nothing.
+    """
+
+    def hear(self, text: str) -> None:
+        """Take more of the answer, of which a person may see all. Quick."""
+
+    async def stop(self) -> None:
+        """The answer is over, or void: forget what was not sent of it. Nothing is sent from then on until more is heard."""
+
+
+def cut_answer(entries: Iterable[Entry], model: str) -> AssistantMessage | None:
+    """Return what was sent of an answer that these entries end with and that is not whole, as an answer; None when nothing was."""
+    words, closing = "", ""
+    for entry in entries:
+        if isinstance(entry.body, SentPart):
+            words, closing = words + entry.body.text, entry.body.closing
+        elif isinstance(entry.body, Said):
+            words = closing = ""
+    return AssistantMessage(content=(Text(text=words + closing),), model=model, stop="cut") if words else None
 
 
 async def call_model(

@@ -21,8 +21,7 @@ from agent.events import AnswerFinished, Event, FailedOver, ReplyNote
 from agent.loop.approvals import unsettled, withdraw
 from agent.loop.call_log import CallLog, NoCallLog
 from agent.loop.gate import AskedCall, Gate, OpenGate
-from agent.loop.model_call import call_model
-from agent.loop.streaming import AnswerStream, cut_answer
+from agent.loop.model_call import AnswerStream, call_model, cut_answer
 from agent.loop.tool_runner import ToolRunner
 from agent.messages import AssistantMessage, Failure, FailureKind, ToolMessage, Usage, UserMessage
 from agent.timing import running_limit

@@ -1,7 +1,7 @@
 """Block streaming: sends parts of an answer before the turn ends, each exactly once, even across crashes.
 
 A sent block cannot be recalled, so it is written to the transcript before it is queued: text before tool calls when it is complete,
-and a part of an unfinished answer as such (``agent.loop.streaming``); after a crash, that part is what remains of the answer. The
+and a part of an unfinished answer as such (``agent.loop.model_call``); after a crash, that part is what remains of the answer. The
 blocks are derived from the transcript (``pieces``) and keyed by the entry that completes each, so that a replay after a crash yields the
 same blocks and each is queued once.
 """
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from agent import no_reply
 from agent.errors import TranscriptWriteError
 from agent.events import AnswerFinished, Event
-from agent.loop.streaming import AnswerStream
+from agent.loop.model_call import AnswerStream
 from agent.messages import AssistantMessage
 from agent.timing import Clock
 from agent.transcript.entries import Entry, Said, SentPart
