@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
+from msgspec.structs import replace
+
 from agent.context import flush
 from agent.context.background_call import call_in_background
 from agent.context.cache_retention import REFRESH_AFTER, SECONDS, TOO_LATE
@@ -22,6 +24,8 @@ from agent.settings import is_cached_by_time
 from agent.transcript.entries import CacheRefreshed, Entry, Said
 
 ASKED = "[Cache refresh] Nothing is asked of you. Reply with exactly NO_REPLY."
+PURPOSE = "refresh"
+"""Under which name the calls are booked."""
 LONGEST = 20.0
 """Seconds after which the call is given up: a message of a person may be waiting behind it."""
 _HOUR = SECONDS["1h"]
@@ -70,7 +74,7 @@ async def refresh(context: SessionContext, turn: str) -> bool:
         TranscriptWriteError: the transcript could not be written.
     """
     asked = UserMessage(content=(Text(text=ASKED),), at=context.clock.now())
-    request = context.request(extra=[asked])
+    request = replace(context.request(extra=[asked]), purpose=PURPOSE)
     try:
         async with asyncio.timeout(LONGEST):
             answer = await call_in_background(context, request)

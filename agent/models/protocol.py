@@ -42,7 +42,7 @@ class Request(Struct, frozen=True, kw_only=True):
     later requests are the same only up to so many parts of the first message: what stands behind them is kept for a turn at most.
     ``max_output`` is how long the answer may be; thinking comes on top. ``thinking`` is how deep to think: None leaves it to what
     is usual for the model; ``thoughts`` asks for them in words that a person can read. ``background`` marks what
-    nobody waits for (a flush, a summary); providers are not told.
+    nobody waits for (a flush, a summary), and ``purpose`` what it is for, where its cost is told apart; providers are not told.
     """
 
     system: tuple[Segment, ...]
@@ -54,6 +54,7 @@ class Request(Struct, frozen=True, kw_only=True):
     cached: bool = True
     kept_parts: int | None = None
     background: bool = False
+    purpose: str = ""
     thinking: Level | None = None
     thoughts: bool = False
 

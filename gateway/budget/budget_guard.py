@@ -99,8 +99,13 @@ class BudgetGuard:
             log.warning("could not read whether a turn was allowed by /budget once: %s", error)
             return False
 
-    async def reserve(self, session: str, model: str, *, tokens: int, usd: float | None, background: bool) -> Reserved:
-        """Reserve the maximum usage of a call. If the ledger cannot be written, calls are counted in memory."""
+    async def reserve(
+        self, session: str, model: str, *, tokens: int, usd: float | None, background: bool, purpose: str = ""
+    ) -> Reserved:
+        """Reserve the maximum usage of a call. If the ledger cannot be written, calls are counted in memory.
+
+        Outside of turns its ``purpose`` is booked as its origin.
+        """
         day, spender = self._day.today(), self._spenders.get(session)
         call = NewCall(
             day=day,
@@ -110,7 +115,7 @@ class BudgetGuard:
             background=background,
             tokens=tokens,
             usd=usd,
-            origin=spender.origin if spender else "",
+            origin=spender.origin if spender else purpose,
             source=spender.source if spender else "",
         )
         force = not self.settings.enabled or (session in self._released and not background)

@@ -36,7 +36,12 @@ class BudgetMiddleware(ModelMiddleware):
         sent, price = token_estimate.of_request(request), self._price(self.name)
         most = min(request.max_output + thinking_tokens(request.thinking), self.max_output)
         reserved = await self._guard.reserve(
-            self._session, self.name, tokens=sent + most, usd=price.at_most(sent, most), background=request.background
+            self._session,
+            self.name,
+            tokens=sent + most,
+            usd=price.at_most(sent, most),
+            background=request.background,
+            purpose=request.purpose,
         )
         if reserved.broken is not None or reserved.row is None:
             yield _held(self.name, reserved.broken)

@@ -14,7 +14,7 @@ from gateway.ledger.spending import UsageBy, UsageRow
 
 _CAMEL: Final = frozenset({"cache_read", "cache_write"})
 OUTSIDE: Final = "(upkeep)"
-"""What is shown for calls outside of turns: memory flushes, summaries, embeddings."""
+"""What is shown for calls outside of turns: memory flushes, summaries, embeddings. Cache refreshes have an origin."""
 
 
 def first_day(now: datetime, zone: ZoneInfo, days: int) -> str:

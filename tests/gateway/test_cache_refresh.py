@@ -49,6 +49,11 @@ async def test_a_silence_of_some_hours_keeps_the_prompt_and_ends_with_a_flush(st
             asked += [minute + 5] * (len(s.model.requests) - before)
         assert asked == [55, 110, 165, 165], "two calls that ask for nothing, then a flush of two"
         assert talk.replies() == ["Noted."]
+        assert {(row.name, row.calls) for row in await house.ledger.spending.usage("2000-01-01", "origin")} == {
+            ("owner", 1),
+            ("refresh", 2),
+            ("", 2),
+        }
     assert "under the pot" in s.notes()
 
 
