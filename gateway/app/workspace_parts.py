@@ -208,7 +208,7 @@ class WorkspaceParts:
 
 def template_contents() -> frozenset[str]:
     """Return git's names of the files that a new workspace begins with. Blocks."""
-    from gateway.workspaces.repository import blob_of
+    from gateway.workspaces.commit_stream import blob_of
 
     return frozenset(blob_of(one.read_bytes()) for one in _files(workspace_templates()))
 

@@ -12,8 +12,8 @@ from msgspec import Struct
 from agent.errors import WorkspaceFileError
 from gateway.workspaces.carried_files import Scan
 from gateway.workspaces.carried_record import RECORD
+from gateway.workspaces.commit_stream import FILE, Entry, NewCommit, Tree, Written, blob_of
 from gateway.workspaces.merging import names_of
-from gateway.workspaces.repository import FILE, Entry, NewCommit, Tree, Written, blob_of
 from memory.protocol import Author
 
 OWNER: Final = Author()

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from agent.errors import WorkspaceFileError
 from agent.tools.workspace_sandbox import MAX_FILE_BYTES, SECRETS, WorkspaceSandbox, is_temporary
-from gateway.workspaces.repository import FILE, PROGRAM, Entry, Tree, blob_of
+from gateway.workspaces.commit_stream import FILE, PROGRAM, Entry, Tree, blob_of
 from memory.audience import INBOX
 
 LARGEST: Final = MAX_FILE_BYTES

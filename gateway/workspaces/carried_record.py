@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from typing import Final, Protocol, TypeAlias
 
 from gateway.base.errors import StorageFailed
+from gateway.workspaces.commit_stream import Tree, blob_of
 from gateway.workspaces.merging import Beside
-from gateway.workspaces.repository import Tree, blob_of
 
 RECORD: Final = ".homebody/untrusted.jsonl"
 """The path of the record in the repository. It is never a file of the workspace."""

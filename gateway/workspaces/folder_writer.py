@@ -13,8 +13,8 @@ from typing import Final
 
 from agent.errors import StaleFile, WorkspaceFileError, WorkspaceFileNotFound
 from agent.tools.workspace_sandbox import WorkspaceSandbox
+from gateway.workspaces.commit_stream import PROGRAM, blob_of
 from gateway.workspaces.merging import Beside, Lines, beside_names
-from gateway.workspaces.repository import PROGRAM, blob_of
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,11 @@ from gateway.base.errors import GitFailed, StorageFailed
 from gateway.workspaces.authored_commits import OWNER, AuthoredCommits, Reported
 from gateway.workspaces.carried_files import CarriedFiles, Scan, WorkspaceScanner
 from gateway.workspaces.carried_record import RECORD, CarriedRecord, Record, without_record
+from gateway.workspaces.commit_stream import Entry, NewCommit, Tree, Written
 from gateway.workspaces.folder_writer import FolderWriter, batches
 from gateway.workspaces.git_program import REMOTE_SECONDS, RemoteAccess
 from gateway.workspaces.merging import Beside, Merge, is_beside
-from gateway.workspaces.repository import REPOSITORY, Entry, NewCommit, Repository, Tree, Written
+from gateway.workspaces.repository import REPOSITORY, Repository
 from gateway.workspaces.sync_state import SyncState
 from memory.protocol import Author
 

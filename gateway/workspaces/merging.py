@@ -10,7 +10,7 @@ from unicodedata import normalize
 
 from msgspec import Struct, field
 
-from gateway.workspaces.repository import Entry, Tree
+from gateway.workspaces.commit_stream import Entry, Tree
 
 Lines: TypeAlias = "Callable[[bytes, bytes, bytes], bytes | None]"
 """Joins ours and theirs, made from base, line by line; None where both changed the same lines."""

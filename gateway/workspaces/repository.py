@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TypeAlias
-
-from msgspec import Struct
+from typing import Final
 
 from agent import fault_injection
 from gateway.base.errors import GitFailed, StorageFailed
 from gateway.base.paths import private_folder
+from gateway.workspaces.commit_stream import Entry, NewCommit, Tree, commit_stream
 from gateway.workspaces.git_program import LOCAL_SECONDS, GitProgram, RemoteAccess
 
 REPOSITORY: Final = "repository.git"
-FILE: Final = "100644"
-PROGRAM: Final = "100755"
 LOCK_SECONDS: Final = 60.0
 _OLDEST: Final = (2, 31)
 _OURS: Final = "refs/heads/workspace"
@@ -32,40 +28,6 @@ _THEIRS: Final = "refs/homebody/theirs"
 _MADE: Final = "refs/homebody/made"
 _NEXT: Final = "refs/homebody/next"
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-
-
-class Entry(Struct, frozen=True):
-    """What a tree says of one path: its mode, the name of its content, and the bytes of that."""
-
-    mode: str
-    blob: str
-    size: int = 0
-
-    @property
-    def plain(self) -> bool:
-        """Whether it is a file, and no link or repository."""
-        return self.mode in {FILE, PROGRAM}
-
-
-Tree: TypeAlias = "dict[str, Entry]"
-"""The paths of a commit. Names that are not UTF-8 are as ``os.fsdecode`` gives them."""
-
-
-class Written(Struct, frozen=True):
-    """A path as a commit changes it: ``entry`` with its content named, or ``data`` with it; neither removes the path."""
-
-    path: str
-    mode: str = FILE
-    blob: str = ""
-    data: bytes | None = None
-
-
-class NewCommit(Struct, frozen=True, kw_only=True):
-    """A commit to be made. ``author`` is a name, from which an address follows."""
-
-    author: str
-    message: str
-    changes: Sequence[Written] | Iterable[Written]
 
 
 class Repository:
@@ -154,24 +116,9 @@ class Repository:
 
     def commit(self, commits: Sequence[NewCommit], parents: Sequence[str], at: datetime) -> str:
         """Make commits, each on the one before it and the first on ``parents``; return the last. The branch stays where it is."""
-        stamp = f"{int(at.timestamp())} +0000"
-
-        def pieces() -> Iterator[bytes]:
-            yield b"feature done\n"
-            for number, one in enumerate(commits, start=1):
-                yield f"commit {_MADE}\nmark :{number}\n".encode()
-                who = f"{_plain(one.author)} <{re.sub(r'[^A-Za-z0-9._-]+', '-', one.author)[:60]}@homebody.invalid>"
-                yield f"author {who} {stamp}\ncommitter Homebody <gateway@homebody.invalid> {stamp}\n".encode()
-                yield _data(one.message.encode("utf-8", "replace"))
-                first = parents if number == 1 else (f":{number - 1}",)
-                yield "".join(f"{word} {parent}\n" for word, parent in zip(("from", "merge"), first, strict=False)).encode()
-                for change in one.changes:
-                    yield from _change(change)
-            yield f"get-mark :{len(commits)}\ndone\n".encode()
-
         fault_injection.point("before", "git-commit")
         words = ("fast-import", "--quiet", "--force", "--date-format=raw", "--done")
-        made = self.git.stream(words, pieces(), seconds=10 * LOCAL_SECONDS).decode().strip()
+        made = self.git.stream(words, commit_stream(commits, parents, at, _MADE), seconds=10 * LOCAL_SECONDS).decode().strip()
         fault_injection.point("after", "git-commit")
         if not _COMMIT.fullmatch(made):
             raise GitFailed("git made no commit", where=str(self.git.folder))
@@ -291,35 +238,11 @@ class Repository:
             raise
 
 
-def blob_of(data: bytes) -> str:
-    """Return the name that git gives a content."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-
 def _moves(*moves: tuple[str, str | None, str | None]) -> bytes:
     lines = ["start"]
     for ref, new, old in moves:
         lines.append(f"update {ref} {new}{f' {old}' if old else ''}" if new else f"delete {ref}")
     return "\n".join([*lines, "commit", ""]).encode()
-
-
-def _change(change: Written) -> Iterator[bytes]:
-    name = b'"' + os.fsencode(change.path).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
-    if change.data is not None:
-        yield b"M " + change.mode.encode() + b" inline " + name + b"\n"
-        yield _data(change.data)
-    elif change.blob:
-        yield f"M {change.mode} {change.blob} ".encode() + name + b"\n"
-    else:
-        yield b"D " + name + b"\n"
-
-
-def _data(content: bytes) -> bytes:
-    return b"data %d\n" % len(content) + content + b"\n"
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[<>\s]+", " ", name).strip()[:80] or "somebody"
 
 
 def _locked(path: Path, wait: Callable[[float], None]) -> int:

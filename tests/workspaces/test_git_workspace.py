@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from agent import fault_injection
 from gateway.base.errors import GitFailed
 from gateway.workspaces.authored_commits import Reported, former_texts
-from gateway.workspaces.repository import REPOSITORY, Repository, blob_of
+from gateway.workspaces.commit_stream import blob_of
+from gateway.workspaces.repository import REPOSITORY, Repository
 from memory.protocol import Author
 from tests.properties import examples
 from tests.workspaces.clones import Clones, git

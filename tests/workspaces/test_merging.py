@@ -8,8 +8,8 @@ from datetime import date
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.workspaces.commit_stream import FILE, Entry, Tree, blob_of
 from gateway.workspaces.merging import Merge, Merged, both_additions, is_beside
-from gateway.workspaces.repository import FILE, Entry, Tree, blob_of
 from tests.properties import examples
 
 DAY = date(2026, 11, 26)
