@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat setup install extras meaning test thorough lint fire story page postgres live matrix matrix-kills engines typed pythons bench bench-all bench-memory bench-cost bench-heartbeat docs channel-rules site pictures page-pictures lock clean help again
+.PHONY: chat setup install extras meaning test thorough lint fire story page postgres cluster-kills live matrix matrix-kills engines typed pythons bench bench-all bench-memory bench-cost bench-heartbeat docs channel-rules site pictures page-pictures lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -66,7 +66,7 @@ lint: $(EXTRAS) $(LINT) ## check style, types, layers, dependencies and containe
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 	$(BIN)/hadolint docker/Dockerfile
-	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml docker/compose.cluster.yaml
 
 thorough: $(RUNTIME) $(TESTS) ## run the long tests, and the property tests with all their examples (make test tries a third)
 	@exec $(BIN)/pytest -n 4 --dist worksteal -m "hypothesis or long" --hypothesis-profile=thorough $(ARGS)
@@ -89,6 +89,9 @@ pythons: $(TESTS) $(LINT) ## try the built wheel on Python 3.11 to 3.14, and wit
 
 postgres: $(RUNTIME) $(TESTS) $(POSTGRES) ## test the ledger on a real PostgreSQL, also killed and cut off (41 MB, installed once)
 	@CI=true exec $(BIN)/pytest -n 2 --dist worksteal -m postgres tests/ledger tests/postgres $(ARGS)
+
+cluster-kills: $(RUNTIME) $(TESTS) $(POSTGRES) ## kill and stop two gateways of a cluster in turn, and print zeros or what is wrong (ARGS="--kills 50 --pauses 20")
+	@exec $(BIN)/python tests/cluster/kills.py $(ARGS)
 
 matrix: $(RUNTIME) $(TESTS) ## run the Matrix channel against Synapse, a real homeserver (240 MB, installed once)
 	@PYTHON="$(CURDIR)/$(BIN)/python" sh tests/matrix/install

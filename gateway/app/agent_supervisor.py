@@ -53,6 +53,8 @@ class AgentSupervisor:
         self._serving = serving
         self._reschedule = look_again
         self._leaving = leaving
+        self.ours: Callable[[str], bool] = lambda _: True
+        """Whether an agent is this gateway's, where several share them."""
         self._built: dict[str, BuiltAgent] = {}
         self._started = False
         self._changing: dict[str, asyncio.Task[None]] = {}
@@ -66,7 +68,7 @@ class AgentSupervisor:
 
     async def open(self, settings: Settings) -> None:
         """Build all agents. Raises what ``prepare`` raises; what was opened so far is closed by ``close``."""
-        for agent_id in settings.agent_ids:
+        for agent_id in filter(self.ours, settings.agent_ids):
             self._add(await build_agent(self._parts, agent_id, settings))
 
     def start(self) -> None:
@@ -83,12 +85,24 @@ class AgentSupervisor:
         """
         newcomers: list[BuiltAgent] = []
         try:
-            for agent_id in [one for one in settings.agent_ids if one not in self._built]:
+            for agent_id in [one for one in settings.agent_ids if one not in self._built and self.ours(one)]:
                 newcomers += [await build_agent(self._parts, agent_id, settings)]
         except BaseException:  # also when cancelled: what was opened is closed
             await self.dismiss(newcomers)
             raise
         return newcomers
+
+    async def take(self, agent_id: str) -> None:
+        """Build an agent that another gateway had. Raises what ``prepare`` raises."""
+        if agent_id not in self._built:
+            self._add(await build_agent(self._parts, agent_id, self._settings))
+            self._reschedule()
+
+    async def give_up(self, agent_id: str) -> None:
+        """Let an agent answer what it has begun, and remove it, because another gateway goes on with it."""
+        await self._lanes.quiet(lambda session: agent_of(session) == agent_id)
+        if agent_id in self._built:
+            await self._leave(agent_id, flushing=False)  # its sessions go on elsewhere
 
     async def dismiss(self, newcomers: Sequence[BuiltAgent]) -> None:
         """Close agents that were prepared and are not needed."""
@@ -176,7 +190,7 @@ class AgentSupervisor:
                 await self._leaving(agent_id)
                 await self._answered(agent_id)
                 if agent_id not in self._settings.agent_ids:
-                    await self._leave(agent_id)
+                    await self._leave(agent_id, flushing=self._serving)
             elif not await self._renew(agent_id):
                 return
         if agent_id not in self._built and agent_id in self._settings.agent_ids:
@@ -191,13 +205,13 @@ class AgentSupervisor:
                 return
             await self._parts.clock.sleep(PAUSED_SECONDS)
 
-    async def _leave(self, agent_id: str) -> None:
+    async def _leave(self, agent_id: str, *, flushing: bool) -> None:
         built = self._built[agent_id]
-        await built.agent.settle(SETTLE_SECONDS, flushing=self._serving)
+        await built.agent.settle(SETTLE_SECONDS, flushing=flushing)
         del self._built[agent_id], self._agents[agent_id]
         await built.close()
         self._reschedule()
-        log.info("agent %s was removed; its files stay", agent_id)
+        log.info("agent %s is not here any more; its files stay", agent_id)
 
     async def _come_back(self, agent_id: str) -> None:
         """Build an agent again that was configured again during its removal."""

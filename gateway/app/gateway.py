@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,7 @@ from gateway.turns.worker import InterruptedTurn
 
 if TYPE_CHECKING:
     from gateway.api.routes.admin import Call
+    from gateway.app.cluster import ClusterMember, Joined
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ class Gateway(GatewayParts):
     def __init__(self, deps: Dependencies, lock: StateLock, storage: Storage, model_registry: ModelRegistry) -> None:
         super().__init__(deps, storage, model_registry)
         self.lock = lock
+        self.cluster: ClusterMember | None = None
+        self._starts = CrashLoopBreaker(deps.paths.local, deps.clock)
         self._closing = asyncio.Event()
 
     @classmethod
@@ -75,7 +78,14 @@ class Gateway(GatewayParts):
         await asyncio.to_thread(refuse_later, deps.paths.home)
         lock = StateLock.acquire(deps.paths.lock, deps.holder())
         try:
-            storage = await _storage(deps)
+            joined = None
+            if deps.settings.cluster.enabled:
+                from gateway.app.cluster import join
+
+                joined = await join(deps)
+                storage = joined.storage
+            else:
+                storage = await _storage(deps)
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
             lock.release()
             raise
@@ -84,6 +94,8 @@ class Gateway(GatewayParts):
         )
         ledger = storage.ledger
         gateway = cls(deps, lock, storage, model_registry)
+        if joined is not None:
+            gateway.share(joined)
         for notice in (*deps.notices, *([ledger.warning] if ledger.warning else [])):
             gateway.notices.report(notice)
         try:
@@ -107,11 +119,12 @@ class Gateway(GatewayParts):
         """
         self.channel_supervisor.keep(self.terminal, Policy(local=True))
         if self.deps.serving:
-            self._keep_platforms()
+            if self.cluster is None:
+                self._keep_platforms(lambda _: True)
             self.api.begin()
             self.page.begin()
             await self.metrics.begin()
-        starts = CrashLoopBreaker(self.deps.paths.local, self.deps.clock)
+        starts = self._starts
         if self.deps.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
             self.pause.begin("crashes", OFTEN_CRASHED, known=starts.owner_knows)
             self.owner.when_stored(f"⚠️ {OFTEN_CRASHED}", starts.record_owner_told)
@@ -129,6 +142,8 @@ class Gateway(GatewayParts):
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self.delivery.run()), group.create_task(self.channel_supervisor.run())]
             tasks += [group.create_task(service) for service in self._services()]
+            if self.cluster is not None:
+                tasks.append(group.create_task(self.cluster.run()))
             waking = group.create_task(self._begin_schedule())
             self.agent_supervisor.start()
             started()
@@ -139,6 +154,8 @@ class Gateway(GatewayParts):
             waking.cancel()
             self.schedule.stop()
             await self._drain()
+            if self.cluster is not None:
+                await self.cluster.drain()
             for task in tasks:
                 task.cancel()
 
@@ -166,14 +183,18 @@ class Gateway(GatewayParts):
         await self.sandbox.close()
         self._closed.close()
         await self.metrics.close()
+        if self.cluster is not None:
+            await self.cluster.close()
         await self.ledger.backup()
         await self.storage.close()
         self.lock.release()
 
-    def _keep_platforms(self) -> None:
+    def _keep_platforms(self, wanted: Callable[[str], bool]) -> None:
         from gateway.supervision.platforms import platforms
 
         for channel, policy in platforms(self.settings.current, self.deps.clock, self.deps.env, self.deps.paths.state):
+            if not wanted(f"{channel.name}:{channel.account}"):
+                continue
             self.channel_supervisor.keep(channel, policy)
             for concern in concerns(f"{channel.name}:{channel.account}", policy):
                 self.notices.tell(concern)
@@ -198,6 +219,7 @@ class Gateway(GatewayParts):
                 status=self.status.status,
                 channels=self.channel_supervisor,
                 hooks=self.automation.hooks.receiver,
+                elsewhere=self.elsewhere,
                 lock=self.lock,
             ),
             watch(state, self.deps.clock, pause=self.pause, owner=self.owner, env=env, restart=self.deps.restart_on_stall),
@@ -255,8 +277,15 @@ class Gateway(GatewayParts):
                 reload=self.reload,
             ),
             **self.page.calls(),
+            **({} if self.cluster is None else {"cluster.drain": self._drain_cluster}),
             "usage": self._usage,
         }
+
+    async def _drain_cluster(self, seconds: float) -> dict[str, Any]:
+        assert self.cluster is not None
+        empty = await self.cluster.drain(seconds)
+        asyncio.get_running_loop().call_later(0.2, self.stop)  # the answer goes out first
+        return {"empty": empty}
 
     async def _usage(self, since: str, by: UsageBy = "model") -> dict[str, Any]:
         return usage_facts(await self.ledger.spending.usage(since, by), by)
@@ -275,18 +304,72 @@ class Gateway(GatewayParts):
         await self.groups.load()
         if self.deps.serving and (restored := await self.ledger.begin_restored()) is not None:
             self.notices.report(restored_notice(restored))
-        await self.subagents.service.begin()
-        for turn in await self.ledger.turns.unfinished():
-            self.lanes.submit(turn.session, InterruptedTurn(turn))
-        await self.approvals.decisions.expire()
-        for agent in self.agents.values():
-            agent.take_up_unsaved(self.router.audience)
+        if self.cluster is None:
+            await self._take_up_turns(list(self.agents))
         await self.automation.begin()
         self.mail.begin()
         if self.deps.serving:
             self.mail_watch.begin()
         self.mcp.begin()
-        await self.inbox.replay()
+        if self.cluster is None:
+            await self.inbox.replay()
+
+    async def _take_up_turns(self, agents: Collection[str]) -> None:
+        await self.subagents.service.begin(agents)
+        for turn in await self.ledger.turns.unfinished():
+            if self.cluster is None or turn.agent in agents:
+                self.lanes.submit(turn.session, InterruptedTurn(turn))
+        await self.approvals.decisions.expire()
+        for agent in agents:
+            self.agents[agent].take_up_unsaved(self.router.audience)
+
+    def share(self, joined: Joined) -> None:
+        """Work for those agents and accounts alone whose leases this gateway holds."""
+        from gateway.app.cluster import ClusterMember, Work
+
+        cluster = self.cluster = ClusterMember(self.deps, joined, self._lost_lease)
+        cluster.work = Work(self._take_cell, self._leave_cell, self._take_in, self.delivery.look)
+        self.agent_supervisor.ours = cluster.ours
+        self.reload.runs = cluster.runs
+        self.mail_watch.here = cluster.here
+        self.delivery.may_send = cluster.sends
+        self.inbox.share(cluster.here)
+        self.elsewhere = cluster.accounts
+        self.leads = lambda: cluster.here(self.settings.current.default_agent)
+        self.settings.subscribe(lambda _former, settings: cluster.adopt_soon(settings))
+
+    def _lost_lease(self, why: str) -> None:
+        """End all work at once and start this program again, which is no crash."""
+        from gateway.app.cluster import begin_anew
+
+        self._starts.end()
+        begin_anew(why)
+
+    async def _take_cell(self, agents: Sequence[str], accounts: Sequence[str]) -> None:
+        """Take up what is unfinished of these agents, then handle their messages, then connect these accounts."""
+        assert self.cluster is not None
+        await self.ledger.outbox.taken_over(accounts)
+        for agent in agents:
+            await self.agent_supervisor.take(agent)
+        await self.groups.load()
+        await self.inbox.migrations.load(self.ledger.chat_migrations)
+        await self._take_up_turns(agents)
+        last = await self.inbox.take_in(agents)
+        while (newer := await self.inbox.take_in(agents, last)) > last:
+            last = newer
+        self.cluster.open_to(agents, accounts)
+        self._keep_platforms(accounts.__contains__)
+        self.mail_watch.look_again()
+        await self.automation.jobs.look_again()
+
+    async def _leave_cell(self, agents: Sequence[str], accounts: Sequence[str]) -> None:
+        """Disconnect these accounts, and let these agents finish what they have begun."""
+        await asyncio.gather(*(self.channel_supervisor.let_go(name) for name in accounts if name in self.channel_supervisor))
+        self.mail_watch.look_again()
+        await asyncio.gather(*(self.agent_supervisor.give_up(agent) for agent in agents))
+
+    async def _take_in(self) -> None:
+        await self.inbox.take_in()
 
     async def _drain(self) -> None:
         began = self.deps.clock.monotonic()

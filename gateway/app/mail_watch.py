@@ -54,12 +54,18 @@ class MailWatchParts:
         self._ledger = ledger
         self._inbox = inbox
         self._made: MailAnnouncements | None = None
+        self.here: Callable[[str], bool] = lambda _: True
+        """Whether an agent's mailboxes are watched by this gateway, where several share the agents."""
         settings.subscribe(self._changed)
 
     def begin(self) -> None:
         """Watch what the settings say."""
         self._begun = True
         self._adopt(self._settings.current)
+
+    def look_again(self) -> None:
+        """Watch the mailboxes of the agents that are here now."""
+        self._changed(self._settings.current, self._settings.current)
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """Return each account for ``homebody status``."""
@@ -87,7 +93,11 @@ class MailWatchParts:
             self._adopt(settings)
 
     def _adopt(self, settings: Settings) -> None:
-        wanted = {name: account for name, account in settings.mail.accounts.items() if account.watch != "off"}
+        wanted = {
+            name: account
+            for name, account in settings.mail.accounts.items()
+            if account.watch != "off" and self.here(self._agent(name))
+        }
         for name, watcher in list(self._watchers.items()):
             if wanted.get(name) != watcher.account:
                 watcher.stop()
@@ -135,7 +145,7 @@ class MailWatchParts:
     def _agent(self, name: str) -> str:
         settings = self._settings.current
         account = settings.mail.accounts.get(name)
-        named = [one for one in (account.agents if account is not None else ()) if one in self._agents]
+        named = [one for one in (account.agents if account is not None else ()) if one in settings.agent_ids]
         return named[0] if named else settings.default_agent
 
     def _unasked(self, agent: str, account: str) -> Unasked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -92,6 +92,10 @@ class GatewayParts:
         stored = StoredRules(deps.paths.state)
         self.rules = Rules(lambda: self.settings.current, stored, self.sandbox.confined, self.skills.why_asked)
         self.agents: dict[str, RunningAgent] = {}
+        self.elsewhere: Callable[[], Collection[str]] = lambda: ()
+        """Accounts that other gateways of a cluster connect."""
+        self.leads: Callable[[], bool] = lambda: True
+        """Whether this gateway does what is done once for all agents: that of the default agent, in a cluster."""
         self.commands = CommandParts(deps, self.settings, self.sandbox, ledger, self.agents, skills=self.skills.of)
         self.notices = StartupNotices()
         self._running: dict[str, RunningTurn] = {}
@@ -286,7 +290,7 @@ class GatewayParts:
             inbox=self.inbox,
             lanes=self.lanes,
             owner=self.owner,
-            accounts=self.channel_supervisor.keys,
+            accounts=lambda: {*self.channel_supervisor, *self.elsewhere()},
             client=self._client,
             subagents=self.subagents,
         )
@@ -328,7 +332,7 @@ class GatewayParts:
             keep_cached=self._keep_cached,
             sweep=self._sweep,
             backup=ledger.backup,
-            archive=self.backups.tick,
+            archive=self._archive,
             expire=self.approvals.decisions.expire,
             automation=self.automation.tick,
             automation_due=lambda: self.automation.heartbeats.next_due,
@@ -521,6 +525,10 @@ class GatewayParts:
     def _keep_cached(self, agent: str, key: str) -> None:
         if not self.lanes.queued(key) and not self.lanes.busy(key):
             self.lanes.submit(key, Errand(partial(self.agents[agent].keep_cached, key)))
+
+    async def _archive(self) -> None:
+        if self.leads():
+            await self.backups.tick()
 
     async def _sweep(self) -> None:
         await self.ledger.sweep()

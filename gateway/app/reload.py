@@ -75,6 +75,8 @@ class Reload:
         self._lanes = lanes
         self._tell_owner = tell_owner
         self._learn_secrets = learn_secrets
+        self.runs: Callable[[str], bool] = lambda _: True
+        """Whether an account is connected by this gateway, where several share them."""
         self._one_at_a_time = asyncio.Lock()
         self._waiting: tuple[str, ...] = ()
         self._complaint = ""
@@ -249,6 +251,7 @@ class Reload:
         self, former: ChannelsSettings, now: ChannelsSettings, fresh: dict[str, tuple[Channel, Policy]]
     ) -> None:
         """Reconnect the accounts whose settings changed. New access rules take effect immediately."""
+        fresh = {name: one for name, one in fresh.items() if self.runs(name)}
 
         def stays(name: str) -> bool:
             return name in _OWN or (name in fresh and _same_account(former, now, name))

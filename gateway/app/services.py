@@ -6,7 +6,7 @@ Imported only by a gateway that serves: it brings in Starlette and uvicorn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -61,6 +61,7 @@ async def tcp_api(
     status: Status,
     channels: ChannelSupervisor,
     hooks: HookReceiver,
+    elsewhere: Callable[[], Collection[str]],
     lock: StateLock,
 ) -> None:
     """Serve what is public over HTTP on TCP, and write the port into the lock."""
@@ -79,7 +80,9 @@ async def tcp_api(
 
     def hook(channel: str, account: str) -> Hooked | Literal["unknown", "not running"]:
         runner = channels.get(f"{channel}:{account}")
-        return "unknown" if runner is None else runner.hook
+        if runner is None:
+            return "not running" if f"{channel}:{account}" in elsewhere() else "unknown"
+        return runner.hook
 
     log = structlog.get_logger("gateway.http")
     webhooks = [*HookRoutes(hooks, log).routes(), *Webhooks(hook, log).routes()]

@@ -66,6 +66,7 @@ COMMANDS = {
     "todo": ("gateway.cli.todo:todo", "Show and change the list of things to do."),
     "mail": ("gateway.cli.mail:mail", "Show mail accounts, try them out, and list mail."),
     "mcp": ("gateway.cli.mcp:mcp", "Exchange tools with other programs (MCP)."),
+    "cluster": ("gateway.cli.cluster:cluster", "Several gateways: who holds what, and handing over."),
     "storage": ("gateway.cli.storage:storage", "Where messages and conversations are kept, and moving them."),
     "migrate": ("gateway.cli.migrate:migrate", "Take over the state of Clawdbot or OpenClaw."),
     "memory": ("gateway.cli.memory:memory", "Search and index the agent's notes."),

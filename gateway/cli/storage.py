@@ -52,7 +52,7 @@ def _status_words(facts: dict[str, Any], file: Path) -> str:
             else f"The ledger will be the file {facts['where']}."
         )
     lines = [f"The ledger is in PostgreSQL {facts['server']}, {facts['where']} {size}."]
-    lines.append("One gateway uses it at a time, and copies of it are the server's business (docs/postgresql.md).")
+    lines.append("One gateway uses it at a time, unless they are a cluster, and copies of it are the server's business.")
     lines.append(f"Sessions in it: {facts['sessions']}. Transcripts: {facts['transcripts']}.")
     if not facts["version"]:
         lines.append("It is not made yet: the first start of the gateway makes it.")

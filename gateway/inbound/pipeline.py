@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -40,7 +40,7 @@ from gateway.routing.routed_message import (
     encode_message,
     reworded,
 )
-from gateway.routing.router import ChatMigrations, Route, Router
+from gateway.routing.router import ChatMigrations, Route, Router, agent_of
 from gateway.settings.root import SettingsStore
 from gateway.telemetry.recorder import Telemetry
 from gateway.turns.turn_context import turn_facts
@@ -98,6 +98,22 @@ class Inbox:
             ledger.inbox, self.routing, history, urgent=urgent, unstored=self.unstored, enqueue=enqueue, channel=channel
         )
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def share(self, here: Callable[[str], bool]) -> None:
+        """Handle messages of those agents alone that are ``here``, because other gateways handle the others."""
+        self.dispatcher.sharing = SharedMessages(here, lambda: self.settings.current.agent_ids)
+
+    async def take_in(self, agents: Collection[str] | None = None, after: int = 0) -> int:
+        """Enqueue what other gateways stored and nobody has yet; of these ``agents``, which are being taken, or of those that are here.
+
+        Begins after a row, and returns the last one.
+        """
+        while rows := await self.ledger.inbox.waiting(after=after, limit=AT_ONCE):
+            for row in rows:
+                if agents is None or row.session is None or agent_of(row.session) in agents:
+                    await self.dispatcher.dispatch_row(row, taken=agents is not None)
+            after = rows[-1].id
+        return after
 
     def sink(self, channel: str, account: str = "default") -> AccountSink:
         """Return the sink for the messages of one account."""
@@ -305,9 +321,12 @@ class Dispatcher:
         self._unstored = unstored
         self._enqueue = enqueue
         self._channel = channel
+        self.sharing: SharedMessages | None = None
 
-    async def dispatch(self, row: InboxRow, message: ReceivedMessage) -> None:
-        """Dispatch one message."""
+    async def dispatch(self, row: InboxRow, message: ReceivedMessage, *, taken: bool = False) -> None:
+        """Dispatch one message. ``taken``: its agent is being taken over from another gateway."""
+        if self.sharing is not None and not self.sharing.begins(row, message, taken=taken):
+            return
         if message.before:
             self._history.drop(row.conversation)
         try:
@@ -320,14 +339,14 @@ class Dispatcher:
             return
         self._enqueue(routed)
 
-    async def dispatch_row(self, row: InboxRow) -> None:
+    async def dispatch_row(self, row: InboxRow, *, taken: bool = False) -> None:
         """Dispatch a message that only its row knows."""
         try:
             message = decode_received(row)
         except UnreadableMessage as error:
             await self._end(row, "failed", reason=str(error))
             return
-        await self.dispatch(row, message)
+        await self.dispatch(row, message, taken=taken)
 
     async def _run_urgent(self, routed: RoutedMessage) -> bool:
         try:
@@ -353,6 +372,29 @@ class Dispatcher:
             await self._inbox.settle([row.id], end, reason=reason, reply=reply)
         except StorageFailed as error:  # the message stays in the inbox: it is dispatched again after the next start
             log.warning("message %s could not be ended: %s", row.id, error)
+
+
+DISPATCHED: Final = 20_000
+"""Messages that are remembered, so that one of which another gateway tells as well is handled once."""
+
+
+class SharedMessages:
+    """Decides which of the stored messages this gateway handles, where several share the agents (docs/cluster.md)."""
+
+    def __init__(self, here: Callable[[str], bool], agents: Callable[[], Collection[str]]) -> None:
+        self._here = here
+        self._agents = agents
+        self._begun: OrderedDict[int, None] = OrderedDict()
+
+    def begins(self, row: InboxRow, message: ReceivedMessage, *, taken: bool) -> bool:
+        """Return whether to handle a message now. The others wait in the ledger for whoever holds their agent."""
+        agent = agent_of(row.session) if row.session else message.route.agent if message.route else ""
+        if row.id in self._begun or (not taken and agent in self._agents() and not self._here(agent)):
+            return False
+        self._begun[row.id] = None
+        while len(self._begun) > DISPATCHED:
+            self._begun.popitem(last=False)
+        return True
 
 
 REMEMBERED: Final = 100

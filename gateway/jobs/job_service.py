@@ -122,6 +122,11 @@ class JobService:
         self._looked_at: datetime | None = None
         self._zones: dict[str, str] = {}
 
+    async def look_again(self) -> None:
+        """Read anew when the next job is due, because agents came or went."""
+        self._known = False
+        await self._read_earliest()
+
     @property
     def next_due(self) -> datetime | None:
         """The next instant of all jobs, as of the last look."""

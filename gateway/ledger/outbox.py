@@ -53,6 +53,13 @@ class OutboxPart:
     def on_outbound(self, listener: Callable[[Sequence[OutboxRow] | None], None]) -> None:
         self._connection.on_outbound(listener)
 
+    async def taken_over(self, accounts: Collection[str]) -> None:
+        query = (
+            "UPDATE outbox SET state = 'ambiguous', doubts = doubts + 1 "
+            "WHERE state = 'sending' AND account IN (SELECT value FROM json_each(?))"
+        )
+        await self._connection.run(lambda db: db.execute(query, (listed(accounts),)).fetchone())
+
     async def enqueue(self, chunks: Sequence[NewOutbound]) -> list[int]:
         queue = Queue(self._connection)
         return [row for row, _ in await self._connection.run(lambda db: queue.add(db, chunks), queue.tell)]

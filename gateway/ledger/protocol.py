@@ -273,6 +273,10 @@ class ApprovalLedger(Protocol):
 class OutboxLedger(Protocol):
     """Messages to send, in order within each conversation."""
 
+    async def taken_over(self, accounts: Collection[str]) -> None:
+        """Record that nobody knows of the chunks that another process was sending on these accounts when it ended."""
+        ...
+
     async def enqueue(self, chunks: Sequence[NewOutbound]) -> list[int]:
         """Queue chunks that belong to no turn; return their ids."""
         ...

@@ -137,7 +137,7 @@ class SpendingPart:
 
     def __init__(self, connection: LedgerConnection) -> None:
         self._connection = connection
-        self._allowances = NameCache()
+        self.allowances = NameCache()
         self._total: tuple[str, float] | None = None
         """A day, and what calls cost since. It follows each change, so that a turn costs the same whatever was spent."""
         self._changes = 0
@@ -205,14 +205,14 @@ class SpendingPart:
 
     async def allow(self, session: str) -> None:
         query = "INSERT INTO meta VALUES (?, '') ON CONFLICT (name) DO UPDATE SET value = ''"
-        self._allowances.changed()
+        self.allowances.changed()
         await self._connection.run(lambda db: db.execute(query, (f"{_ALLOWED}{clean(session)}",)).fetchone())
 
     async def use_allowance(self, session: str, turn: str) -> bool:
         name = f"{_ALLOWED}{clean(session)}"
-        if self._allowances.lacks(name):
+        if self.allowances.lacks(name):
             return False
-        as_of = self._allowances.changes
+        as_of = self.allowances.changes
 
         def work(db: Database) -> tuple[list[str], bool]:
             db.execute("UPDATE meta SET value = ? WHERE name = ? AND value = ''", (turn, name))
@@ -220,7 +220,7 @@ class SpendingPart:
             return names, db.execute("SELECT 1 FROM meta WHERE name = ? AND value = ?", (name, turn)).fetchone() is not None
 
         names, allowed = await self._connection.run(work)
-        self._allowances.learn(names, as_of)
+        self.allowances.learn(names, as_of)
         return allowed
 
     async def first_time(self, day: str, what: str) -> bool:

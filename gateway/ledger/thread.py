@@ -292,6 +292,8 @@ class NameCache:
     """
 
     def __init__(self) -> None:
+        self.closed = False
+        """Whether nothing is known for long, because others add rows, too."""
         self.changes = 0
         self._known: frozenset[str] | None = None
 
@@ -302,7 +304,7 @@ class NameCache:
 
     def learn(self, names: Iterable[str], as_of: int) -> None:
         """Store all names, which were read when there had been ``as_of`` changes."""
-        if as_of == self.changes:
+        if as_of == self.changes and not self.closed:
             self._known = frozenset(names)
 
     def lacks(self, name: str) -> bool:

@@ -103,6 +103,8 @@ class Delivery:
         self._parallel = parallel
         self._delivered = delivered or _nothing_to_do
         self._listener: DeliveryListener = listener or _Nobody()
+        self.may_send: Callable[[str], bool] = lambda _: True
+        """Whether an account is this gateway's at this very moment, where several share them."""
         self.health = AccountHealth(clock, self._listener.away)
         self._doubts = AmbiguousSends(clock)
         self._wall = self._wall_ahead()
@@ -134,6 +136,10 @@ class Delivery:
         under_way = [task for address, task in self._busy.items() if address.startswith(f"{channel}:{account}:")]
         if under_way:
             await asyncio.wait(under_way, timeout=seconds)
+
+    def look(self) -> None:
+        """Look for what is due, because another gateway queued something."""
+        self._wake.set()
 
     def ready(self, channel: str, account: str) -> None:
         """The platform answers (again): start sending, and retry waiting messages now."""
@@ -293,6 +299,7 @@ class Delivery:
         if (filter_ := self._secret_filter) is not None:
             outbound = without_secrets(outbound, lambda text: filter_.text(text, address))
         try:
+            self._must_be_ours(row)
             sent = await self._timed(channel, outbound, channel.send(outbound, record))
         except NotSent as refusal:
             await self._refused(row, refusal)
@@ -310,6 +317,11 @@ class Delivery:
                 await self._delivered(path)
             return following
         return await self._outbox.due_in(address)
+
+    def _must_be_ours(self, row: OutboxRow) -> None:
+        """Raise Uncertain if another gateway may have the account by now: it decides what becomes of the chunk."""
+        if not self.may_send(account_of(row.conversation)):
+            raise Uncertain("another gateway may have this account by now")
 
     async def _timed(self, channel: Channel, outbound: Outbound, sending: Awaitable[Sent]) -> Sent:
         """Send, and measure it."""

@@ -23,6 +23,7 @@ from gateway.settings.backup import BackupSettings
 from gateway.settings.block_streaming import BlockStreaming
 from gateway.settings.budgets import BudgetSettings
 from gateway.settings.calendar import CalendarSettings
+from gateway.settings.cluster import ClusterSettings
 from gateway.settings.heartbeat import HeartbeatSettings, WithHeartbeat
 from gateway.settings.http import GatewaySettings
 from gateway.settings.mail import MailSettings
@@ -250,6 +251,8 @@ class Settings(Section):
     """Copies of everything in one file, and when they are made (docs/backup.md)."""
     storage: StorageSettings = StorageSettings.model_construct()
     """Where messages and conversations are kept: files, or a PostgreSQL database."""
+    cluster: ClusterSettings = ClusterSettings.model_construct()
+    """Several gateways that share agents, chat accounts and a database."""
     plugins: PluginsSettings = Field(default=PluginsSettings.model_construct(), json_schema_extra=_HOT)
     """Exchangeable parts."""
     logging: LoggingSettings = LoggingSettings.model_construct()

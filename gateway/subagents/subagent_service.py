@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -54,9 +54,14 @@ class SubAgents:
         self._end_commands = end_commands
         self._hand_out = hand_out
 
-    async def begin(self) -> None:
-        """End the turns of sub-agents that were stopped before the last process ended. Called before turns are taken up."""
+    async def begin(self, agents: Collection[str] | None = None) -> None:
+        """End the turns of sub-agents that were stopped before the last process ended. Called before turns are taken up.
+
+        ``agents``: those whose turns are taken up; None for all.
+        """
         for turn in await self._ledger.turns.unfinished():
+            if agents is not None and turn.agent not in agents:
+                continue
             found = await self._ledger.subagents.find(session=turn.session)
             if found is not None and found.state == "stopped":
                 await self._ledger.turns.finish(turn.id, "stopped", reason=found.reason or STOPPED)

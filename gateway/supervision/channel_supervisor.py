@@ -55,13 +55,18 @@ class ChannelSupervisor(Mapping[str, "ChannelRunner"]):
         self._kept[name].restart()
 
     async def let_go(self, name: str) -> None:
-        """Stop and remove a channel: sends in progress may finish, other outgoing messages wait."""
-        runner = self._kept.pop(name)
+        """Stop and remove a channel: sends in progress may finish, other outgoing messages wait.
+
+        As long as it receives, it is here with its policy: what comes in meanwhile is from whom it was.
+        """
+        runner = self._kept[name]
         await self._delivery.let_go(runner.channel.name, runner.channel.account, LET_GO_SECONDS)
         task = self._tasks.pop(name, None)
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        if self._kept.get(name) is runner:
+            del self._kept[name]
         self._gone.append(runner.channel)
 
     async def run(self) -> None:

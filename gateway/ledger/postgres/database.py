@@ -85,8 +85,9 @@ class Found:
 class PostgresDatabase:
     """Implements ``Database``. ``wrote``: something was written since ``begun`` was called."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], *, shared: bool = False) -> None:
         self.connection = connection
+        self._shared = shared
         self._cursor = connection.cursor()
         self._changes = 0
         self.wrote = False
@@ -95,9 +96,9 @@ class PostgresDatabase:
         """See the protocol."""
         cursor = self._cursor
         if values:
-            cursor.execute(translated(statement, bound=True), _all_storable(values))
+            cursor.execute(translated(statement, bound=True, shared=self._shared), _all_storable(values))
         else:
-            cursor.execute(translated(statement, bound=False))
+            cursor.execute(translated(statement, bound=False, shared=self._shared))
         if (cursor.statusmessage or "").startswith(_WRITES):
             self._changes = cursor.rowcount
             self.wrote = True

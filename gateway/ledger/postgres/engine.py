@@ -2,6 +2,9 @@
 
 One session writes: it holds an advisory lock of its schema, which ends with the session. Each commit that changes something stores a number
 of its own in ``meta``, in the same message as COMMIT, so that the next connection can read whether it happened.
+
+In a cluster (``sharing``) each gateway has a session. They share the lock, so that nobody opens the ledger alone meanwhile, and what each
+may write follows from its leases (``gateway/ledger/postgres/sharing.py``).
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from psycopg.pq import TransactionStatus
 from gateway.base.errors import StorageFailed
 from gateway.ledger.postgres.database import PostgresDatabase, connected, place
 from gateway.ledger.postgres.failures import storage_error
-from gateway.ledger.postgres.schema import COMMIT, HOLDER, migrate
+from gateway.ledger.postgres.schema import COMMIT, HOLDER, STEPS, migrate, version_of
+from gateway.ledger.postgres.sharing import Sharing, held_schema, make_views
 
 OLDEST: Final = 150_000
 """PostgreSQL 15. Of the older ones some are not maintained any more, and none is tested."""
@@ -40,8 +44,15 @@ class PostgresEngine:
     failures: type[Exception] = psycopg.Error
     unsynced = False  # PostgreSQL syncs by itself what was committed without
 
-    def __init__(self, url: str, schema: str, token: str, opened: Callable[[PostgresDatabase], None]) -> None:
+    def __init__(
+        self, url: str, schema: str, token: str, opened: Callable[[PostgresDatabase], None], sharing: Sharing | None = None
+    ) -> None:
         self._url, self._schema, self._token = url, schema, token
+        self._sharing = sharing
+        self._begin = "BEGIN"
+        if sharing is not None:
+            locked = sql.SQL("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended({}, 0))").format(sql.Literal(sharing.lock))
+            self._begin = locked.as_string(None)
         self._where = place(url, schema)
         self._commits = 0
         self._attempts = 0
@@ -54,12 +65,17 @@ class PostgresEngine:
         try:
             _must_fit(connection, self._where)
             self._lock(connection)
-            migrate(connection, schema, token, self._where)
+            if sharing is not None:
+                make_views(connection, schema, sharing.lock)
+                self._share(connection, sharing)
+            else:
+                migrate(connection, schema, token, self._where)
             connection.silence = SILENT_SECONDS
-            self.db = PostgresDatabase(connection)
+            self.db = PostgresDatabase(connection, shared=sharing is not None)
             with connection.transaction():
-                connection.execute(_SET, (HOLDER, token))
-                connection.execute(_SET, (COMMIT, f"{token}:0"))
+                if sharing is None:
+                    connection.execute(_SET, (HOLDER, token))
+                connection.execute(self._commit_number(f"{token}:0"))
                 opened(self.db)
         except BaseException:  # also when interrupted: an open connection would hold the lock
             connection.close()
@@ -79,7 +95,7 @@ class PostgresEngine:
     def begin(self, *, synced: bool) -> None:
         """See the protocol."""
         self.db.wrote = False
-        self.db.connection.execute("BEGIN" if synced else "BEGIN; SET LOCAL synchronous_commit TO off")
+        self.db.connection.execute((self._begin if synced else f"{self._begin}; SET LOCAL synchronous_commit TO off").encode())
 
     def commit(self) -> None:
         """See the protocol. Where its answer is lost, ``doubtful`` is the number by which ``outcome`` finds it later."""
@@ -89,9 +105,8 @@ class PostgresEngine:
             return
         self._commits += 1
         number = f"{self._token}:{self._commits}"
-        store = sql.SQL("UPDATE meta SET value = {} WHERE name = {}; COMMIT").format(sql.Literal(number), sql.Literal(COMMIT))
         try:
-            connection.execute(store)
+            connection.execute(sql.SQL("{}; COMMIT").format(self._commit_number(number)))
         except psycopg.Error:
             if connection.closed:
                 self.doubtful = number
@@ -129,7 +144,10 @@ class PostgresEngine:
     def outcome(self) -> bool | None:
         """See the protocol."""
         number, self.doubtful = self.doubtful, None
-        found = self.db.connection.execute("SELECT value FROM meta WHERE name = %s", (COMMIT,)).fetchone()
+        query, name = "SELECT value FROM meta WHERE name = %s", COMMIT
+        if self._sharing is not None:
+            query, name = "SELECT number FROM cluster_commit WHERE gateway = %s", self._sharing.gateway
+        found = self.db.connection.execute(query.encode(), (name,)).fetchone()
         return None if found is None else bool(found[0] == number)
 
     def storage_error(self, error: Exception) -> StorageFailed | None:
@@ -144,8 +162,20 @@ class PostgresEngine:
         """See the protocol."""
         self.db.connection.close()
 
+    def _commit_number(self, number: str) -> sql.Composed:
+        if self._sharing is None:
+            return sql.SQL("UPDATE meta SET value = {} WHERE name = {}").format(sql.Literal(number), sql.Literal(COMMIT))
+        store = "INSERT INTO cluster_commit VALUES ({}, {}) ON CONFLICT (gateway) DO UPDATE SET number = excluded.number"
+        return sql.SQL(store).format(sql.Literal(self._sharing.gateway), sql.Literal(number))
+
+    def _share(self, connection: psycopg.Connection[Any], sharing: Sharing) -> None:
+        """Have the connection see what this gateway holds, and end its transactions if this process stands still in one."""
+        path = sql.SQL("SET search_path TO {}, {}; SET homebody.gateway = {}; SET idle_in_transaction_session_timeout = {}")
+        names = sql.Identifier(held_schema(self._schema)), sql.Identifier(self._schema), sql.Literal(sharing.gateway)
+        connection.execute(path.format(*names, sql.Literal(int(sharing.idle_seconds * 1000))))
+
     def _lock(self, connection: psycopg.Connection[Any]) -> None:
-        lock(connection, self._schema, self._where)
+        lock(connection, self._schema, self._where, shared=self._sharing is not None)
         started = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
         self._backend = connection.execute(started).fetchone() or (0, "")
 
@@ -157,6 +187,10 @@ class PostgresEngine:
             _must_fit(connection, self._where)
             connection.execute(_END_FORMER, self._backend)
             self._lock(connection)
+            if self._sharing is not None:
+                self._share(connection, self._sharing)
+                self.db = PostgresDatabase(connection, shared=True)
+                return
             holder = connection.execute("SELECT value FROM meta WHERE name = %s", (HOLDER,)).fetchone()
         except BaseException:  # also when interrupted: an open connection would hold the lock
             connection.close()
@@ -180,17 +214,36 @@ class PostgresEngine:
         )
 
 
-def lock(connection: psycopg.Connection[Any], schema: str, where: str) -> None:
-    """Take the lock of a ledger, which the session holds until it ends. Raises StorageFailed where another one has it."""
+def lock(connection: psycopg.Connection[Any], schema: str, where: str, *, shared: bool = False) -> None:
+    """Take the lock of a ledger, which the session holds until it ends. Raises StorageFailed where another one has it.
+
+    Several can have it ``shared``.
+    """
     until = time.monotonic() + LOCK_SECONDS
-    while not (connection.execute(_LOCK, (schema,)).fetchone() or (False,))[0]:
+    query = _LOCK.replace("_lock(", "_lock_shared(") if shared else _LOCK
+    while not (connection.execute(query.encode(), (schema,)).fetchone() or (False,))[0]:
         if time.monotonic() > until:
             raise StorageFailed(
-                "another gateway uses this database",
+                "another gateway uses this database, and is not of a cluster"
+                if shared
+                else "another gateway uses this database",
                 where=where,
                 hint="Stop it first, or give this one a schema of its own: homebody config set storage.schemaName NAME",
             )
         time.sleep(_LOCK_PAUSE)
+
+
+def make_tables(url: str, schema: str, token: str) -> None:
+    """Make the tables of a ledger that is to be shared, or bring them to the newest version. Raises StorageFailed and psycopg.Error.
+
+    While a gateway uses them they are as they are: where they are older, it has to end first.
+    """
+    where = place(url, schema)
+    with connected(url, schema) as connection:
+        _must_fit(connection, where)
+        if version_of(connection, schema, where) != len(STEPS):
+            lock(connection, schema, where)
+            migrate(connection, schema, token, where)
 
 
 def _must_fit(connection: psycopg.Connection[Any], where: str) -> None:

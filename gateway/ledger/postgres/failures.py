@@ -18,6 +18,7 @@ _HINTS: Final[dict[type[psycopg.Error], str]] = {
     errors.OutOfMemory: "Look at the log of PostgreSQL; nothing that was confirmed is lost.",
     errors.UndefinedTable: "Restore the database from a backup, or name another schema to begin with an empty ledger.",
     errors.InvalidSchemaName: "Restore the database from a backup, or name another schema to begin with an empty ledger.",
+    errors.WithCheckOptionViolation: "Another gateway holds this agent or account now: homebody cluster status",
     errors.DataCorrupted: "Restore the database from a backup.",
     errors.IndexCorrupted: "Restore the database from a backup, or try REINDEX.",
 }

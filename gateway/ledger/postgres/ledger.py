@@ -18,6 +18,7 @@ from gateway.ledger.postgres.database import PostgresDatabase, place
 from gateway.ledger.postgres.engine import PostgresEngine
 from gateway.ledger.postgres.failures import storage_error
 from gateway.ledger.postgres.schema import HOME
+from gateway.ledger.postgres.sharing import Sharing
 from gateway.ledger.postgres.transfer import to_file
 from gateway.ledger.thread import LedgerConnection, LedgerThread
 
@@ -30,6 +31,7 @@ class PostgresLedger(LedgerStore):
 
     def __init__(self, connection: LedgerConnection, url: str, schema: str, where: str) -> None:
         super().__init__(connection, where)
+        self._shared = False
         self._url = url
         self._schema = schema
 
@@ -42,8 +44,9 @@ class PostgresLedger(LedgerStore):
         schema: str = SCHEMA,
         new_id: Callable[[], str] = new_id,
         committed: Callable[[float], None] = lambda _: None,
+        sharing: Sharing | None = None,
     ) -> PostgresLedger:
-        """Open the ledger in the database that ``url`` names, or make it.
+        """Open the ledger in the database that ``url`` names, or make it. With ``sharing`` its tables and those of the leases exist.
 
         Chunks that were being sent when the last process died become ambiguous. Raises StorageFailed.
         """
@@ -57,13 +60,18 @@ class PostgresLedger(LedgerStore):
 
         def opened() -> Engine:
             try:
-                return PostgresEngine(url, schema, new_id(), _take_up)
+                return PostgresEngine(url, schema, new_id(), _take_up if sharing is None else _nothing, sharing)
             except psycopg.Error as error:
                 raise storage_error(error, where) or error from error
 
         thread = LedgerThread(opened, where, committed)
         await thread.start()
-        return cls(LedgerConnection(thread, clock, new_id), url, schema, where)
+        ledger = cls(LedgerConnection(thread, clock, new_id), url, schema, where)
+        if sharing is not None:
+            ledger._shared = True
+            for cache in (ledger.context_events.known, ledger.spending.allowances):
+                cache.closed = True  # others change what would be known here
+        return ledger
 
     def run_blocking(self, work: Callable[[Database], Result]) -> Result:
         """Run ``work`` in a transaction of the ledger and return its result once it is stored. For other threads than the event loop's.
@@ -91,7 +99,9 @@ class PostgresLedger(LedgerStore):
             )
 
     async def took_any(self) -> bool:
-        """See the protocol."""
+        """See the protocol. Of what others hold nobody here can tell."""
+        if self._shared:
+            return True
         query = "SELECT pg_sequence_last_value(pg_get_serial_sequence('inbox', 'id'))"
         found = await self._connection.run(lambda db: db.execute(query).fetchone())
         return found is not None and found[0] is not None
@@ -99,6 +109,10 @@ class PostgresLedger(LedgerStore):
     async def copy_to(self, place: Path) -> None:
         """See the protocol."""
         await asyncio.to_thread(to_file, self._url, self._schema, place, new_id())
+
+
+def _nothing(_: PostgresDatabase) -> None:
+    """What is being sent belongs to others: it is looked at when their leases are taken."""
 
 
 def _take_up(db: PostgresDatabase) -> None:

@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from gateway.ledger.postgres.sharing import EVERYWHERE
+
 _TOKEN: Final = re.compile(r"'(?:[^']|'')*'|::|:([a-z_]+)|\?|%")
 """Texts, which may hold any of the others; casts; parameters by name and by position; percent signs."""
 _PHRASES: Final = {
@@ -16,9 +18,13 @@ _PHRASES: Final = {
 
 
 @lru_cache(maxsize=2000)
-def translated(statement: str, *, bound: bool) -> str:
-    """Return a statement of the ledger for psycopg: ``?`` and ``:name`` as it writes parameters, where values are ``bound``."""
-    for ours, theirs in _PHRASES.items():
+def translated(statement: str, *, bound: bool, shared: bool = False) -> str:
+    """Return a statement of the ledger for psycopg: ``?`` and ``:name`` as it writes parameters, where values are ``bound``.
+
+    ``shared``: several gateways share the ledger, so that questions about all rows name the views that show all.
+    """
+    phrases = {**_PHRASES, **EVERYWHERE} if shared else _PHRASES
+    for ours, theirs in phrases.items():
         statement = statement.replace(ours, theirs)
     return _TOKEN.sub(_token, statement) if bound else statement
 

@@ -1,0 +1,307 @@
+"""A gateway of a cluster: it works for the agents and accounts whose leases it holds, and gives them up in order or ends at once.
+
+A lease that is lost ends the process: nothing of its memory can be relied on any more, and everything that is not finished is in the
+database. It starts itself again, and shares the work from then on (``begin_anew``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.app.dependencies import Dependencies
+from gateway.base.errors import StorageAway, StorageFailed, UsageError
+from gateway.cluster.cells import ACCOUNT, AGENT, accounts_in, agents_in, cells_of
+from gateway.cluster.lease_keeper import LeaseKeeper
+from gateway.cluster.leases import Cell, Lease
+from gateway.cluster.listening import listen
+from gateway.cluster.postgres_leases import Member, PostgresLeases, prepare, write_lock_of
+from gateway.ledger.storage import need_driver
+from gateway.settings.root import Settings
+from gateway.storage.storage import Storage, finish_renames, refuse_both
+from gateway.supervision.platforms import platforms
+
+if TYPE_CHECKING:
+    from gateway.cluster.postgres_leases import Connection
+
+log = logging.getLogger(__name__)
+
+STANDSTILL_SHARE: Final = 6
+"""A transaction may stand still for this part of a lease. The server ends it then, and nobody waits for it any longer."""
+DATABASE_PAUSE: Final = 1.0
+GIVE_UP_SECONDS: Final = 8.0
+"""How long running turns may take when everything is given up in order."""
+
+
+def digest_of(settings: Settings) -> str:
+    """Return what tells whether two gateways have the same settings, but for those that may differ."""
+    told = settings.model_dump_json(exclude={"cluster": {"address"}, "gateway": True, "logging": True})
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What a gateway of a cluster has open before it holds anything."""
+
+    storage: Storage
+    leases: PostgresLeases
+    connect: Callable[[], Awaitable[Connection]]
+
+
+async def join(deps: Dependencies) -> Joined:
+    """Open the shared storage. A database that does not answer is waited for. Raises what ``_join`` raises."""
+    while True:
+        try:
+            return await _join(deps)
+        except StorageAway as error:
+            if deps.storage_away is None:
+                raise
+            await deps.storage_away(error)
+
+
+async def _join(deps: Dependencies) -> Joined:
+    """Open the shared storage.
+
+    Raises:
+        UsageError: something that a cluster needs is not set.
+        StorageFailed: the database cannot be used.
+    """
+    settings, gateway = deps.settings, deps.paths.gateway
+    if settings.storage.url is None:
+        raise UsageError("cluster.enabled needs a database", hint="homebody config set storage.url (docs/cluster.md)")
+    if not gateway:
+        hint = "Name each gateway: export HOMEBODY_GATEWAY=kitchen (docs/cluster.md)"
+        raise UsageError("cluster.enabled needs a name for this gateway", where="HOMEBODY_GATEWAY", hint=hint)
+    if not deps.serving:
+        raise UsageError("the agents are shared by a cluster", hint="Start a gateway first: homebody gateway")
+    need_driver()
+    finish_renames(deps.paths.state)
+    refuse_both(deps.paths)
+    import psycopg
+
+    from gateway.ledger.postgres.engine import make_tables
+    from gateway.ledger.postgres.failures import storage_error
+    from gateway.ledger.postgres.ledger import PostgresLedger
+    from gateway.ledger.postgres.sharing import Sharing
+    from gateway.storage.postgres_storage import PostgresStorage
+
+    url, schema = settings.storage.url.get_secret_value(), settings.storage.schema_name
+    name = f"{gateway}.{secrets.token_hex(4)}"
+    still = max(0.5, settings.cluster.lease_seconds / STANDSTILL_SHARE)
+
+    async def connect() -> Connection:
+        options = f"-c search_path={schema} -c idle_in_transaction_session_timeout={int(still * 1000)}"
+        return await psycopg.AsyncConnection.connect(url, autocommit=True, options=options, connect_timeout=5)
+
+    try:
+        await asyncio.to_thread(make_tables, url, schema, name)
+        async with await connect() as connection:
+            await prepare(connection, schema)
+    except psycopg.Error as error:
+        raise storage_error(error, schema) or error from error
+    sharing = Sharing(name, write_lock_of(schema), still)
+    ledger = await PostgresLedger.open(url, deps.clock, schema=schema, committed=deps.telemetry.committed, sharing=sharing)
+    member = Member(name, gateway, settings.cluster.address, digest_of(settings))
+    leases = PostgresLeases(connect, schema, member, longest=max(1.0, min(5.0, settings.cluster.lease_seconds / 2)))
+    return Joined(PostgresStorage(ledger, url, schema, deps.clock), leases, connect)
+
+
+def begin_anew(why: str) -> None:
+    """End everything that this process does, at once, and start it again."""
+    log.error("%s: this gateway stops what it does and starts again", why)
+    with contextlib.suppress(OSError):  # the log's own lines may not be written any more
+        os.write(2, f"{why}: this gateway starts again\n".encode())
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 -- this very program
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done when a cell is taken, given up, and when others stored something for it."""
+
+    take: Callable[[Sequence[str], Sequence[str]], Awaitable[None]]
+    leave: Callable[[Sequence[str], Sequence[str]], Awaitable[None]]
+    arrived: Callable[[], Awaitable[None]]
+    to_send: Callable[[], None]
+
+
+class ClusterMember:
+    """Keeps the leases of this gateway, and has work begin and end by them. ``work`` is set before ``run``."""
+
+    work: Work
+
+    def __init__(self, deps: Dependencies, joined: Joined, lost: Callable[[str], None]) -> None:
+        self._deps = deps
+        self._joined = joined
+        self._settings = deps.settings
+        self._seconds = deps.settings.cluster.lease_seconds
+        self._lost_lease = lost
+        self.keeper = LeaseKeeper(
+            joined.leases,
+            joined.leases.member.name,
+            self._seconds,
+            taken=self._taken,
+            leave=self._leave,
+            lost=lambda token: lost(f"the lease on {token} is lost"),
+        )
+        self._cells: tuple[Cell, ...] = ()
+        self._active: list[Cell] = []
+        self._here: set[str] = set()
+        self._leaving: set[str] = set()
+        self._changed = asyncio.Event()
+        self._look = asyncio.Event()
+        self._draining = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def member(self) -> Member:
+        """How it appears to the others."""
+        return self._joined.leases.member
+
+    def here(self, agent: str) -> bool:
+        """Return whether messages for an agent are handled in this process now."""
+        return f"{AGENT}{agent}" in self._here
+
+    def ours(self, agent: str) -> bool:
+        """Return whether this gateway holds an agent, also while it takes or leaves it."""
+        return any(f"{AGENT}{agent}" in cell for cell in self._active)
+
+    def sends(self, account: str) -> bool:
+        """Return whether something may be sent on an account at this very moment."""
+        token = f"{ACCOUNT}{account}"
+        return not any(token in cell for cell in self._cells) or self.keeper.held(token) is not None
+
+    def runs(self, account: str) -> bool:
+        """Return whether an account is connected by this gateway."""
+        token = f"{ACCOUNT}{account}"
+        return token in self._here or not any(token in cell for cell in self._cells)
+
+    def accounts(self) -> list[str]:
+        """Return the accounts of all gateways."""
+        return [name for cell in self._cells for name in accounts_in(cell)]
+
+    async def adopt(self, settings: Settings) -> None:
+        """Share the agents and accounts of these settings from now on."""
+        self._settings = settings
+        found = platforms(settings, self._deps.clock, self._deps.env, self._deps.paths.state)
+        self._cells = cells_of(settings, [f"{channel.name}:{channel.account}" for channel, _ in found])
+        self._joined.leases.member = Member(self.member.name, self.member.label, settings.cluster.address, digest_of(settings))
+        while True:
+            try:
+                await self._joined.leases.add([token for cell in self._cells for token in cell])
+                break
+            except StorageFailed as error:
+                log.warning("%s", error)
+                await asyncio.sleep(DATABASE_PAUSE)
+        self.keeper.want(self._cells)
+
+    def adopt_soon(self, settings: Settings) -> None:
+        """The same, in the background."""
+        task = asyncio.ensure_future(self.adopt(settings))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def run(self) -> None:
+        """Hold leases and have the work done until cancelled."""
+        with contextlib.suppress(ValueError):  # not in the main thread, as in tests
+            signal.signal(signal.SIGCONT, lambda *_: self._woken())
+        await self.adopt(self._settings)
+        channel = self._deps.settings.storage.schema_name
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.keeper.run())
+            group.create_task(listen(self._joined.connect, channel, self._heard, self._look.set))
+            group.create_task(self._follow())
+            group.create_task(self._take_in())
+
+    async def drain(self, seconds: float = GIVE_UP_SECONDS) -> bool:
+        """Give everything up in order; return whether that was done within the time."""
+        self._draining = True
+        return await self.keeper.empty(seconds)
+
+    async def close(self) -> None:
+        """Close the connection to the leases."""
+        await self._joined.leases.close()
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is held here, as JSON values."""
+        return {"gateway": self.member.label, "holds": sorted(token for cell in self._active for token in cell)}
+
+    def _woken(self) -> None:
+        """Called when the process goes on after it was stopped: before anything else it looks whether it is late."""
+        for cell in self._active:
+            for token in cell:
+                if self.keeper.held(token) is None:
+                    self._lost_lease(f"the lease on {token} ended while this process stood still")
+
+    def _taken(self, _lease: Lease) -> None:
+        self._changed.set()
+
+    def _leave(self, token: str) -> None:
+        self._leaving.add(token)
+        self._changed.set()
+
+    def _heard(self, payload: str) -> None:
+        if payload.startswith(ACCOUNT):
+            self.work.to_send()
+        else:
+            self._look.set()
+
+    async def _follow(self) -> None:
+        """Take and leave cells, one after the other."""
+        while True:
+            self._changed.clear()
+            for cell in [cell for cell in self._active if self._leaving.intersection(cell)]:
+                await self._give_up(cell)
+            for token in list(self._leaving):
+                self._leaving.discard(token)
+                self.keeper.left(token)
+            for cell in self._cells:
+                whole = all(self.keeper.held(token) is not None for token in cell)
+                if whole and cell not in self._active and not self._leaving.intersection(cell) and not self._draining:
+                    await self._begin(cell)
+            await self._changed.wait()
+
+    async def _begin(self, cell: Cell) -> None:
+        log.info("this gateway takes %s", ", ".join(cell))
+        self._active.append(cell)
+        try:
+            await self.work.take(agents_in(cell), accounts_in(cell))
+        except Exception:  # whatever is wrong with one cell: another gateway may do better
+            log.exception("%s could not be taken", ", ".join(cell))
+            self._leaving.update(cell)
+            self._changed.set()
+
+    def open_to(self, agents: Sequence[str], accounts: Sequence[str]) -> None:
+        """Handle the messages of these agents from now on, and connect these accounts."""
+        self._here |= {f"{AGENT}{one}" for one in agents} | {f"{ACCOUNT}{one}" for one in accounts}
+
+    async def _give_up(self, cell: Cell) -> None:
+        log.info("this gateway gives up %s", ", ".join(cell))
+        self._here.difference_update(cell)
+        await self.work.leave(agents_in(cell), accounts_in(cell))
+        self._active.remove(cell)
+        for token in cell:
+            self._leaving.discard(token)
+            self.keeper.left(token)
+        log.info("%s is given up", ", ".join(cell))
+
+    async def _take_in(self) -> None:
+        """Take in what others stored for agents that are here."""
+        while True:
+            await self._look.wait()
+            self._look.clear()
+            try:
+                await self.work.arrived()
+                self.work.to_send()
+            except StorageFailed as error:
+                log.warning("what others stored is looked for again: %s", error)
+                await asyncio.sleep(DATABASE_PAUSE)
+                self._look.set()

@@ -1,0 +1,74 @@
+"""``homebody cluster``: which gateway works for which agents, and handing them over."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation, tell
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def cluster() -> None:
+    """Show and change which of several gateways works for which agents (docs/cluster.md)."""
+
+
+@cluster.command()
+@AS_JSON
+@pass_invocation
+def status(invocation: Invocation, as_json: bool) -> None:
+    """List the gateways, and who holds each agent and account since when."""
+    from gateway.cluster.overview import overview
+    from gateway.ledger.storage import need_driver
+
+    need_driver()
+    facts = overview(invocation.loaded.settings.storage)
+    tell(facts, _words(facts), as_json=as_json)
+
+
+def _words(facts: dict[str, Any]) -> str:
+    lines = []
+    for one in facts["gateways"]:
+        lines.append(f"{one['gateway']} ({one['state']}, since {one['since']}, settings {one['settings']})")
+        held = [token for token in facts["held"] if token["gateway"] == one["gateway"]] if one["state"] != "away" else []
+        lines += [f"  {token['token']} since {token['since']}" for token in held] or ["  holds nothing"]
+    if not facts["gateways"]:
+        lines.append("No gateway works.")
+    if free := [token["token"] for token in facts["held"] if token["gateway"] is None]:
+        lines.append(f"Held by nobody: {', '.join(free)}")
+    if facts["settingsDiffer"]:
+        lines.append("The settings of these gateways differ. Give all the same file: homebody config path")
+    return "\n".join(lines)
+
+
+@cluster.command()
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=300.0, help="How long running turns may take (300).")
+@AS_JSON
+@pass_invocation
+def drain(invocation: Invocation, seconds: float, as_json: bool) -> None:
+    """Have the gateway of this machine finish what runs, hand everything over, and end."""
+    from gateway.cli import gateway_calls
+
+    facts = asyncio.run(gateway_calls.ask(invocation.paths.local, "cluster.drain", seconds=seconds))
+    emptied = "It has handed over everything and ends."
+    late = f"Not everything ended within {seconds:.0f} s: it ends now, and another gateway goes on with the rest."
+    tell(facts, emptied if facts["empty"] else late, as_json=as_json)
+
+
+@cluster.command()
+@click.argument("agent")
+@click.option("--to", "gateway", required=True, help="The name of a gateway that works.")
+@AS_JSON
+@pass_invocation
+def move(invocation: Invocation, agent: str, gateway: str, as_json: bool) -> None:
+    """Hand AGENT over to another gateway, with its accounts and the agents that share them, once running turns have ended."""
+    from gateway.cluster.overview import move as wish
+    from gateway.ledger.storage import need_driver
+
+    need_driver()
+    moved = wish(invocation.loaded.settings.storage, agent.lower(), gateway)
+    tell({"moving": moved, "to": gateway}, f"{agent} goes to {gateway}: homebody cluster status", as_json=as_json)

@@ -1,0 +1,77 @@
+"""What is held by whom, read from the database without a gateway, and wishes about it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gateway.base.errors import StorageFailed, UsageError
+from gateway.cluster.cells import AGENT
+from gateway.settings.storage import StorageSettings
+
+_GATEWAYS: Final = """
+SELECT name, label, address, settings, since, leaving, until > clock_timestamp() FROM cluster_gateway
+WHERE until > clock_timestamp() OR name IN (SELECT gateway FROM cluster_holder) ORDER BY label, since
+"""
+_TOKENS: Final = """
+SELECT t.token, coalesce(g.label, ''), h.since, t.vt > clock_timestamp(), coalesce(w.gateway, '')
+FROM cluster_token t LEFT JOIN cluster_holder h USING (token) LEFT JOIN cluster_gateway g ON g.name = h.gateway
+LEFT JOIN cluster_wish w USING (token) ORDER BY t.token
+"""
+
+
+def overview(storage: StorageSettings) -> dict[str, Any]:
+    """Return the gateways and what each token's holder is, as JSON values. Blocking; raises StorageFailed and UsageError."""
+    with _connected(storage) as connection:
+        gateways = [
+            {
+                "gateway": label,
+                "address": address or None,
+                "settings": settings,
+                "since": since.isoformat(timespec="seconds"),
+                "state": "away" if not alive else "leaving" if leaving else "working",
+            }
+            for _, label, address, settings, since, leaving, alive in connection.execute(_GATEWAYS)
+        ]
+        tokens = [
+            {
+                "token": token,
+                "gateway": label if held and label else None,
+                "since": since.isoformat(timespec="seconds") if held and since is not None else None,
+            }
+            for token, label, since, held, _ in connection.execute(_TOKENS)
+        ]
+    working = {one["settings"] for one in gateways if one["state"] == "working"}
+    return {"gateways": gateways, "held": tokens, "settingsDiffer": len(working) > 1}
+
+
+def move(storage: StorageSettings, agent: str, to: str) -> list[str]:
+    """Wish that an agent, and what belongs with it, works on another gateway; return the tokens. Blocking; raises as ``overview``."""
+    with _connected(storage) as connection:
+        found = connection.execute(_GATEWAYS).fetchall()
+        names = {label: name for name, label, _, _, _, leaving, alive in found if alive and not leaving}
+        if to not in names:
+            there = ", ".join(sorted(names)) or "none"
+            raise UsageError(f"no gateway {to!r} works in this cluster", hint=f"There is: {there}.")
+        known = [row[0] for row in connection.execute("SELECT token FROM cluster_token ORDER BY token")]
+        if f"{AGENT}{agent}" not in known:
+            there = ", ".join(one.removeprefix(AGENT) for one in known if one.startswith(AGENT))
+            raise UsageError(f"the cluster has no agent {agent!r}", hint=f"There is: {there}.")
+        wish = "INSERT INTO cluster_wish VALUES (%s, %s) ON CONFLICT (token) DO UPDATE SET gateway = excluded.gateway"
+        connection.execute(wish, (f"{AGENT}{agent}", names[to]))
+    return [f"{AGENT}{agent}"]
+
+
+def _connected(storage: StorageSettings) -> Any:
+    if storage.url is None:
+        raise UsageError("there is no cluster without a database", hint="homebody config set storage.url (docs/cluster.md)")
+    import psycopg
+
+    try:
+        options = f"-c search_path={storage.schema_name}"
+        connection = psycopg.connect(storage.url.get_secret_value(), options=options, connect_timeout=5)
+        if connection.execute("SELECT to_regclass('cluster_token')").fetchone() != (None,):
+            return connection
+        connection.close()
+    except psycopg.Error as error:
+        raise StorageFailed(f"the database does not answer: {str(error).strip()}", hint="Start PostgreSQL.") from error
+    raise UsageError("no gateway of a cluster has used this database yet", hint="homebody config set cluster.enabled true")

@@ -1,0 +1,168 @@
+"""Two gateways with one ledger: each sees and changes what it holds by its leases, and a former holder nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from channels.messages import ChatAddress, Cursor
+from gateway.base.clock import SystemClock
+from gateway.base.errors import InvalidTransition, StorageFailed
+from gateway.cluster.leases import LeaseTable
+from gateway.cluster.postgres_leases import Member, PostgresLeases, prepare, write_lock_of
+from gateway.ledger.postgres.engine import PostgresEngine, make_tables
+from gateway.ledger.postgres.ledger import PostgresLedger
+from gateway.ledger.postgres.sharing import Sharing
+from gateway.ledger.rows import Arrival, NewOutbound
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from gateway.cluster.postgres_leases import Connection
+
+pytestmark = pytest.mark.postgres
+
+ANNA, BOB = ("account:telegram:anna", "agent:anna"), ("account:telegram:bob", "agent:bob")
+CELLS = (ANNA, BOB)
+
+
+async def connected(url: str) -> Connection:
+    import psycopg
+
+    return await psycopg.AsyncConnection.connect(url, autocommit=True, options="-c search_path=homebody")
+
+
+def chat(of: str) -> ChatAddress:
+    return ChatAddress(channel="telegram", account=of, kind="direct", id="7")
+
+
+def arrival(of: str, number: int) -> Arrival:
+    return Arrival(
+        key=f"{number}",
+        alias=f"m{number}",
+        conversation=chat(of).address,
+        session=f"agent:{of}:main",
+        sender="7",
+        payload="{}",
+        received_at=datetime.now(UTC),
+    )
+
+
+class One:
+    """A gateway: its leases, taken by hand, and its ledger."""
+
+    def __init__(self, name: str, url: str, ledger: PostgresLedger, seconds: float) -> None:
+        self.ledger = ledger
+        self.store = PostgresLeases(lambda: connected(url), "homebody", Member(name, name))
+        self.table = LeaseTable(name, seconds, cells=CELLS)
+
+    async def round(self) -> None:
+        sent = time.monotonic()
+        asked, _ = self.table.begin(sent)
+        for token in self.table.end(asked, await self.store.round(asked), sent, time.monotonic()).leave:
+            self.table.left(token)
+
+    @property
+    def held(self) -> set[str]:
+        return {lease.token for lease in self.table.all_held(time.monotonic())}
+
+
+@asynccontextmanager
+async def gateway(name: str, url: str, seconds: float = 30.0) -> AsyncIterator[One]:
+    await asyncio.to_thread(make_tables, url, "homebody", name)
+    connection = await connected(url)
+    await prepare(connection, "homebody")
+    await connection.close()
+    sharing = Sharing(name, write_lock_of("homebody"), 1.0)
+    ledger = await PostgresLedger.open(url, SystemClock(), sharing=sharing)
+    one = One(name, url, ledger, seconds)
+    await one.store.add([token for cell in CELLS for token in cell])
+    try:
+        yield one
+    finally:
+        await one.store.close()
+        await ledger.close()
+
+
+async def test_each_sees_what_it_holds(url: str) -> None:
+    async with gateway("one", url) as one, gateway("other", url) as other:
+        await one.round()
+        assert one.held == {*ANNA, *BOB}
+        for _ in range(4):
+            await other.round()
+            await one.round()
+        first, second = (one, other) if "agent:anna" in one.held else (other, one)
+        assert (first.held, second.held) == (set(ANNA), set(BOB)), "cells are held as a whole, and shared out"
+        await first.ledger.inbox.accept("telegram:anna", [arrival("anna", 1)], Cursor(name="updates", value="1"))
+        await first.ledger.inbox.accept("hook", [arrival("bob", 2)])  # anybody may store a message for anybody
+        assert [row.alias for row in await first.ledger.inbox.waiting()] == ["m1"]
+        [row] = await second.ledger.inbox.waiting()
+        assert row.alias == "m2"
+        with pytest.raises(StorageFailed, match="check option"):
+            await first.ledger.turns.claim("agent:bob:main", "bob", [row.id])
+        turn = await second.ledger.turns.claim("agent:bob:main", "bob", [row.id])
+        assert await first.ledger.turns.unfinished() == []
+        assert [one.id for one in await second.ledger.turns.unfinished()] == [turn.id]
+        told = NewOutbound(conversation=chat("anna"), text="for another account")
+        for text in ("1", "2"):
+            await first.ledger.outbox.enqueue([NewOutbound(conversation=chat("anna"), text=text)])
+            await second.ledger.turns.suspend(turn.id, [], [told]) if text == "2" else None
+        due = await first.ledger.outbox.due(["telegram:anna", "telegram:bob"])
+        assert [one.text for one in due] == ["1"]
+        assert await second.ledger.outbox.due(["telegram:anna", "telegram:bob"]) == []
+        sent = await first.ledger.outbox.sent((await first.ledger.outbox.sending(due[0].id)).id, "p1")
+        assert sent is not None
+        assert sent.text == "2", "what others queue stands behind what was queued before"
+
+
+async def test_a_former_holder_changes_nothing(url: str) -> None:
+    async with gateway("one", url, 2) as one, gateway("other", url, 2) as other:
+        await one.round()
+        await one.ledger.inbox.accept("telegram:anna", [arrival("anna", 1)], Cursor(name="updates", value="1"))
+        [row] = await one.ledger.inbox.waiting()
+        turn = await one.ledger.turns.claim("agent:anna:main", "anna", [row.id])
+        [number] = await one.ledger.outbox.enqueue([NewOutbound(conversation=chat("anna"), text="1")])
+        await one.ledger.outbox.sending(number)
+        await asyncio.sleep(2.1)  # it stood still
+        await other.round()
+        assert other.held == {*ANNA, *BOB}
+        assert [one.id for one in await other.ledger.turns.unfinished()] == [turn.id]
+        with pytest.raises(InvalidTransition):
+            await one.ledger.turns.finish(turn.id, "done", [NewOutbound(conversation=chat("anna"), text="twice")])
+        with pytest.raises(InvalidTransition):
+            await one.ledger.outbox.sent(number, "p")
+        with pytest.raises(StorageFailed, match="check option"):
+            await one.ledger.inbox.accept("telegram:anna", [], Cursor(name="updates", value="0"))
+        assert await other.ledger.inbox.cursor("telegram:anna", "updates") == "1"
+        taken = await other.ledger.inbox.accept("telegram:anna", [arrival("anna", 1)], Cursor(name="updates", value="1"))
+        assert taken.rows == (), "it is known, whoever took it"
+
+
+async def test_a_gateway_that_stands_still_in_a_transaction_holds_nobody_up(url: str) -> None:
+    async with gateway("other", url) as other:
+        await other.round()
+        sharing = Sharing("one", write_lock_of("homebody"), 1.0)
+        engine = await asyncio.to_thread(PostgresEngine, url, "homebody", "one", lambda _: None, sharing)
+        await asyncio.to_thread(engine.begin, synced=True)  # and then it stands still
+        began = time.monotonic()
+        await other.ledger.tally()
+        assert 0.5 < time.monotonic() - began < 5.0
+        with pytest.raises(engine.failures):
+            engine.db.execute("SELECT 1")
+        engine.close()
+
+
+async def test_a_gateway_alone_is_refused_while_a_cluster_runs(url: str) -> None:
+    async with gateway("one", url):
+        with pytest.raises(StorageFailed, match="another gateway uses this database"):
+            await PostgresLedger.open(url, SystemClock())
+    alone = await PostgresLedger.open(url, SystemClock())
+    with pytest.raises(StorageFailed, match="not of a cluster"):
+        async with gateway("one", url):
+            pass
+    await alone.close()
