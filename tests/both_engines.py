@@ -8,6 +8,7 @@ import pytest
 
 from agent.transcript.transcript_file import TranscriptFile
 from gateway.sessions.store import SOON, StoredSessions, sessions_in
+from tests import postgres_server
 from tests.ledger import engines
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ def on_each(metafunc: pytest.Metafunc, at_once: Collection[str], *, openers: Col
         marks = [] if metafunc.function.__name__ in at_once else [pytest.mark.long]
         on_postgres = pytest.param(engines.POSTGRES, marks=[pytest.mark.postgres, *marks])
         metafunc.parametrize("engine", [engines.SQLITE, on_postgres], indirect=True)
+
+
+def storage_at(root: Path) -> dict[str, str]:
+    """Return the section ``storage`` of the settings of a gateway whose state is below a folder."""
+    if engines.Current.engine == engines.SQLITE:
+        return {}
+    return {"url": postgres_server.server().url(), "schemaName": engines.schema_of(root)}
 
 
 @pytest.fixture(autouse=True)

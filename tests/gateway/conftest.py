@@ -17,6 +17,7 @@ from gateway.app.gateway import Gateway
 from gateway.base.clock import TickingClock
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
+from tests.both_engines import storage_at
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Street:
         given: dict[str, Any] = {
             "agents": {"defaults": {"workspace": str(root / "workspace"), "userTimezone": "Europe/Berlin"}},
             "messages": {"queue": {"mode": "followup", "debounceMs": 0}},
+            "storage": storage_at(root),
         }
         defaults = given["agents"]["defaults"]
         defaults |= {"model": "scripted/model"} | settings.pop("agent", {})

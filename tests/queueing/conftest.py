@@ -23,6 +23,7 @@ from gateway.logs.secret_scanner import SecretScanner
 from gateway.routing.access import Access
 from gateway.routing.router import ChatMigrations, router_of
 from gateway.settings.root import Settings, SettingsStore
+from tests.both_engines import storage_at
 from tests.peers.wire import NOON, Wire
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Town:
         given: dict[str, Any] = {
             "agents": {"defaults": {"workspace": str(root / "workspace"), "userTimezone": "UTC", "model": "scripted/model"}},
             "messages": {"queue": {"debounceMs": 0}},
+            "storage": storage_at(root),
         }
         self.settings = Settings.model_validate(merged(given, settings))
         self.outgoing = SecretScanner()

@@ -9,15 +9,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from tests.both_engines import engine, on_each
 from tests.gateway.conftest import street
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
+    import pytest
+
     from agent.models.protocol import Request
     from gateway.app.gateway import Gateway
     from gateway.ledger.subagents import SubAgent
 
-__all__ = ["street"]
+__all__ = ["engine", "street"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test on both engines."""
+    on_each(metafunc, (), openers=("Cast",))
+
 
 MAIN = "agent:main:main"
 Reply = Any
