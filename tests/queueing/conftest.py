@@ -23,7 +23,7 @@ from gateway.logs.secret_scanner import SecretScanner
 from gateway.routing.access import Access
 from gateway.routing.router import ChatMigrations, router_of
 from gateway.settings.root import Settings, SettingsStore
-from tests.both_engines import storage_at
+from tests.both_engines import engine, on_each, storage_at
 from tests.peers.wire import NOON, Wire
 
 if TYPE_CHECKING:
@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from agent.models.protocol import Request
     from gateway.ledger.sqlite import SqliteLedger
     from gateway.routing.routed_message import RoutedMessage
+
+__all__ = ["engine"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests of a whole gateway on both engines."""
+    if "town" in metafunc.fixturenames:
+        on_each(metafunc, (), openers=("__name__",))
 
 
 class NeverUrgent:

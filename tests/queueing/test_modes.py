@@ -292,6 +292,7 @@ async def test_a_message_that_was_steered_is_not_answered_again_after_a_restart(
     assert again.said() == ["re: paint the fence | make it blue"]
 
 
+@pytest.mark.files
 async def test_what_was_claimed_for_the_turn_but_not_heard_yet_is_heard_after_a_restart(town: Make) -> None:
     t = town(messages=mode("steer"))
     wire, asked = t.wire(), asyncio.Event()

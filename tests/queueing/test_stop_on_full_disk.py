@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     Make = Callable[..., Town]
 
+pytestmark = pytest.mark.files
+
 
 async def room_again(t: Town, house: Gateway) -> None:
     """Let the time pass after which the house tries to write again, and wait until it has."""
