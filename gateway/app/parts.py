@@ -338,7 +338,9 @@ class GatewayParts:
             automation_due=lambda: self.automation.heartbeats.next_due,
             jobs=self.automation.jobs,
         )
-        self.workspaces = WorkspaceParts(deps, self.settings, ledger, place=self.owner.place, tell=self._tell_owner)
+        self.workspaces = WorkspaceParts(
+            deps, self.settings, ledger, place=self.owner.place, tell=partial(self.owner.say, waits=True)
+        )
         self.agent_supervisor = AgentSupervisor(
             AgentParts(
                 settings=self.settings,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gateway.cli.backup_texts import counted
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
@@ -139,7 +140,9 @@ def workspace_lines(facts: dict[str, Any], local: Callable[[str], str]) -> list[
     if (trouble := facts["trouble"]) is None and not facts["ahead"] and not facts["goneCount"]:
         return []
     lines = (
-        [f"    its workspace: {facts['ahead']} commits not pushed yet (homebody workspace status)"] if facts["ahead"] else []
+        [f"    its workspace: {counted(facts['ahead'], 'commit')} not pushed yet (homebody workspace status)"]
+        if facts["ahead"]
+        else []
     )
     if trouble is not None:
         lines.append(f"    ! its repository, since {local(trouble['since'])}: {trouble['text']}")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from agent.section import Section
 
 _SSH: Final = re.compile(r"[\w.-]+@[\w.-]+:[^:].*|[\w.-]+:[^/:].*")
 """What git takes as USER@HOST:PATH or HOST:PATH."""
+_THIS_MACHINE: Final = {"localhost", "127.0.0.1", "::1"}
 _BRANCH: Final = r"^[A-Za-z0-9_][A-Za-z0-9_/-]{0,99}$"
 
 
@@ -52,3 +53,10 @@ class WorkspaceStoreSettings(Section):
     """Patterns of names or paths that are left out, such as `*.zip` or `projects/*/build`."""
     pull_minutes: Annotated[float, Field(ge=0)] = 5.0
     """How often the repository is looked at for changes of others, in minutes. 0: at the start alone."""
+
+    @model_validator(mode="after")
+    def _token_in_private(self) -> Self:
+        parts = urlsplit(self.remote) if "://" in self.remote else None
+        if self.token is not None and parts is not None and parts.scheme == "http" and parts.hostname not in _THIS_MACHINE:
+            raise ValueError("the token would go to remote unencrypted: write https://, or leave the token out")
+        return self
