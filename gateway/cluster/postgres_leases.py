@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
 
     Connection = AsyncConnection[tuple[Any, ...]]
 
+log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 LONGEST_ROUND: Final = 5.0
 """Seconds after which a round counts as failed, so that the next one is on time with leases of 20 s."""
 _COUNT_BITS: Final = 31
-_ALIVE: Final = "SELECT name FROM cluster_gateway WHERE until > clock_timestamp() AND NOT leaving"
+_ALIVE: Final = "SELECT name, label, settings FROM cluster_gateway WHERE until > clock_timestamp() AND NOT leaving"
 _FREE: Final = "SELECT token FROM cluster_token WHERE vt <= clock_timestamp() ORDER BY vt, msg_id"
 _TABLES: Final = """
 CREATE UNIQUE INDEX IF NOT EXISTS q_{queue}_token ON pgmq.q_{queue} ((message->>'token'));
@@ -113,6 +115,7 @@ class PostgresLeases:
         self._lock = write_lock_of(schema)
         self.member = member
         self._longest = longest
+        self._differing: list[str] = []
         self._connection: Connection | None = None
         self._one_at_a_time = asyncio.Lock()
 
@@ -184,7 +187,9 @@ class PostgresLeases:
         if kept:
             query = "SELECT pgmq.set_vt(%s, %s::bigint[], clock_timestamp() + make_interval(secs => %s))"
             await connection.execute(query, (self._queue, list(kept.values()), asked.seconds))
-        alive = {str(row[0]) for row in await _rows(connection, _ALIVE)}
+        members = [Member(str(name), str(label), settings=str(told)) for name, label, told in await _rows(connection, _ALIVE)]
+        self._compare_settings(members)
+        alive = {one.name for one in members}
         wishes = {
             str(token): str(gateway) for token, gateway in await _rows(connection, "SELECT token, gateway FROM cluster_wish")
         }
@@ -201,6 +206,13 @@ class PostgresLeases:
         await connection.execute("DELETE FROM cluster_wish WHERE token = ANY(%s)", (had,))
         moved = frozenset(token for token in kept if wishes.get(token, asked.gateway) in alive - {asked.gateway})
         return Answer(frozenset(kept), taken, tokens, len(alive), moved)
+
+    def _compare_settings(self, members: Sequence[Member]) -> None:
+        """Tell once of gateways whose settings are not those of this one."""
+        differing = sorted({one.label for one in members if one.settings != self.member.settings})
+        if differing and differing != self._differing:
+            log.warning("the settings of %s are not those of this gateway: homebody cluster status", ", ".join(differing))
+        self._differing = differing
 
     async def _take(self, connection: Connection, asked: Round, token: str) -> dict[str, int]:
         query = "SELECT msg_id, read_ct FROM pgmq.read(%s, %s, 1, %s::jsonb)"

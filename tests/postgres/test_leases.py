@@ -103,6 +103,16 @@ async def test_tokens_are_shared_given_up_and_never_held_twice(members: tuple[Me
     assert len(other.held) == 6
 
 
+async def test_other_settings_are_told_of_once(members: tuple[Member, Member], caplog: pytest.LogCaptureFixture) -> None:
+    one, other = members
+    other.store.member = postgres_leases.Member("other", "cellar", settings="2")
+    await settled(one, other)
+    assert [record.message.partition(" are")[0] for record in caplog.records] == [
+        "the settings of cellar",
+        "the settings of one",
+    ]
+
+
 async def test_a_former_holder_is_fenced_off(url: str, members: tuple[Member, Member]) -> None:
     one, other = members
     one.table.seconds = 2
