@@ -163,7 +163,11 @@ def to_file(
 
 
 def _put_in_place(paths: Paths, unfinished: Path, file: Path, leave: Callable[[], None]) -> None:
-    """Give the files their names, then ``leave`` the database. While there are both, no gateway starts; what fails is undone."""
+    """Give the files their names, then ``leave`` the database.
+
+    What fails before that is undone. Where it is not known whether the database was left, both stay: then no gateway starts, and moving
+    to PostgreSQL compares them and takes the files away.
+    """
     put: list[Path] = []
     try:
         for folder in sorted(paths.agents.glob(f"*/{_UNFINISHED}")):
@@ -172,12 +176,12 @@ def _put_in_place(paths: Paths, unfinished: Path, file: Path, leave: Callable[[]
                 target.rename(free_name(target))
             put.append(folder.rename(target))
         unfinished.replace(file)
-        leave()
     except BaseException:  # also when interrupted
         for folder in put:
             shutil.rmtree(folder, ignore_errors=True)
         file.unlink(missing_ok=True)
         raise
+    leave()
 
 
 def free_name(folder: Path) -> Path:

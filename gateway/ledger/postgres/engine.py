@@ -75,7 +75,9 @@ class PostgresEngine:
             with connection.transaction():
                 if sharing is None:
                     connection.execute(_SET, (HOLDER, token))
-                connection.execute(self._commit_number(f"{token}:0"))
+                    connection.execute(_SET, (COMMIT, f"{token}:0"))
+                else:
+                    connection.execute(self._commit_number(f"{token}:0"))
                 opened(self.db)
         except BaseException:  # also when interrupted: an open connection would hold the lock
             connection.close()
