@@ -51,7 +51,7 @@ def findings_of(facts: dict[str, Any]) -> Iterator[Finding]:
         level: Level = "warning" if trouble["kind"] == "away" else "error"
         yield Finding(level=level, what=what, where=facts["remote"], why=why, mend=trouble["mend"] or by_hand)
     if facts["goneCount"]:
-        what = f"{facts['goneCount']} files of the workspace of {agent} are gone, and that was not passed on"
+        what = f"{facts['goneCount']} files of the workspace of {agent} are gone or templates again, and that was not passed on"
         why = "So many at once are gone when a disk is not mounted."
         yield Finding(level="error", what=what, where=facts["workspace"], why=why, mend=f"{by_hand} --restore, or --removals")
     if beside := facts.get("sideBySide"):

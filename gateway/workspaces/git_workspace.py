@@ -8,7 +8,7 @@ and last becomes the branch, so that a crash in between leaves what is needed to
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Final
@@ -32,7 +32,10 @@ from memory.protocol import Author
 log = logging.getLogger(__name__)
 
 MANY: Final = 10
-"""If at least this many files, and more than half of all, are gone at once, that is not committed: the disk may not be mounted."""
+"""If at least this many files, and more than half of all, are gone at once, that is not committed: the disk may not be mounted.
+
+It is not, however few they are, where nothing is left but what a new workspace begins with: the folder was found empty, and laid anew.
+"""
 PUSHES: Final = 8
 """How often a push is tried again that others were before."""
 
@@ -211,13 +214,12 @@ class GitWorkspace:
             return 0
         self._retry()
         scan = self.scanned = self._scan()
-        gone = [path for path, entry in scan.changed.items() if entry is None]
-        many = len(gone) >= MANY and 2 * len(gone) > len(self._tree)
-        self.held = gone if many and not (removals or restore) else []
+        lost, suspect = self._lost(scan, {one.path for one in reported})
+        self.held = lost if suspect and not (removals or restore) else []
         if restore:
-            self._restore(gone)
-        for path in gone if restore else self.held:
-            del scan.changed[path]
+            self._restore(lost)
+        for path in (*lost, *suspect) if restore or self.held else ():
+            scan.changed.pop(path, None)
         if not scan.changed and self._record.ahead_of(self._tree, repository.contents) is None:
             return 0
         made = AuthoredCommits(
@@ -232,6 +234,20 @@ class GitWorkspace:
             self._tree.pop(path, None)
         self._remember()
         return len(commits)
+
+    def _lost(self, scan: Scan, reported: Collection[str]) -> tuple[list[str], list[str]]:
+        """Return the files that are gone, and what not to commit because they are so many or the folder was laid anew.
+
+        Where it is suspect, files that are templates again count as gone, if nobody is known to have written that.
+        """
+        gone = [path for path, entry in scan.changed.items() if entry is None]
+        written = {path for path, entry in self._tree.items() if entry.blob not in self._templates} - set(reported)
+        now = {path: scan.changed.get(path) or self._tree.get(path) for path in scan.present}
+        fresh = [path for path, entry in now.items() if entry is not None and entry.blob in self._templates]
+        lost = [*gone, *(path for path in fresh if path in scan.changed and path in written)]
+        if len(fresh) == len(now) and not written.isdisjoint(lost):
+            return lost, [*lost, *(path for path in fresh if path in scan.changed)]
+        return (lost, lost) if len(lost) >= MANY and 2 * len(lost) > len(self._tree) else (gone, [])
 
     def _scan(self) -> Scan:
         try:
@@ -362,7 +378,8 @@ class GitWorkspace:
             entries = {path: self._tree[path] for path in batch}
             contents = self._repo.contents([entry.blob for entry in entries.values()])
             for path, entry in entries.items():
-                self._writer.write(path, None, contents[entry.blob], entry.mode)
+                before = self._scanner.read(path) if path in self.scanned.present else None
+                self._writer.write(path, before, contents[entry.blob], entry.mode)
 
 
 def _file(entry: Entry | None) -> Entry | None:

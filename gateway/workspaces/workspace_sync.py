@@ -296,7 +296,7 @@ class WorkspaceSync:
             "damaged": workspace.state.damaged or None,
         }
         if workspace.held:
-            gone = f"{len(workspace.held)} files of the workspace of {workspace.agent} are gone"
+            gone = f"{len(workspace.held)} files of the workspace of {workspace.agent} are gone, or are templates again"
             self._once(
                 f"{gone}. That was not passed on, because the disk may not be mounted. To pass it on: "
                 f"homebody workspace sync --agent {workspace.agent} --removals. To have them back: --restore instead of --removals"

@@ -42,7 +42,7 @@ def test_a_workspace_in_step_is_fine() -> None:
     [
         ({"trouble": AWAY, "ahead": 3}, "warning", "not in step with its repository since 2026-11-26T10:00"),
         ({"trouble": {**AWAY, "kind": "refused"}}, "error", "not in step"),
-        ({"gone": ["a.md"], "goneCount": 12}, "error", "12 files of the workspace of main are gone"),
+        ({"gone": ["a.md"], "goneCount": 12}, "error", "12 files of the workspace of main are gone or templates again"),
         ({"sideBySide": ["MEMORY.conflict-2026-11-26.md"]}, "note", "both versions are there: MEMORY.conflict-2026-11-26.md"),
         ({"unapplied": {"a.md": "no space left"}}, "warning", "a.md could not be written: no space left"),
         ({"leftOut": {"a.md": "holds a secret of this machine"}, "leftOutCount": 1}, "warning", "a.md holds a secret"),

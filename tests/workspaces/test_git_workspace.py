@@ -257,6 +257,44 @@ def test_files_that_vanish_at_once_are_not_passed_on_before_somebody_says_so(clo
     assert one.files() == two.files() == {"new.md": "new\n"}
 
 
+TEMPLATES = {"MEMORY.md": "# Memory\n", "USER.md": "# You\n", "BOOTSTRAP.md": "# Hello\n"}
+
+
+@pytest.mark.parametrize("notes", [0, 1, 12])
+def test_a_folder_that_was_found_empty_and_laid_anew_takes_nothing_from_others(clones: Clones, notes: int) -> None:
+    """As when its disk is not mounted at the start."""
+    templates = frozenset(blob_of(text.encode()) for text in TEMPLATES.values())
+    one, two = clones.clone("one", templates=templates), clones.clone("two", templates=templates)
+    for path, text in TEMPLATES.items():
+        one.write(path, text)
+    one.sync()
+    (one.root / "BOOTSTRAP.md").unlink()
+    one.sync()
+    assert one.kept.held == [], "nobody wrote it"
+    one.write("MEMORY.md", "# Memory\nThe key is under the pot.\n")
+    for number in range(notes):
+        one.write(f"memory/{number}.md", f"{number}\n")
+    one.sync()
+    two.sync()
+    before = two.files()
+    shutil.rmtree(one.root)
+    for path, text in TEMPLATES.items():
+        one.write(path, text)
+    one.sync()
+    two.sync()
+    assert len(one.kept.held) == notes + 1
+    assert two.files() == before
+    one.kept.commit(restore=True)
+    (one.root / "BOOTSTRAP.md").unlink(missing_ok=True)
+    assert one.files() == before
+    one.write("MEMORY.md", TEMPLATES["MEMORY.md"])
+    shutil.rmtree(one.root / "memory", ignore_errors=True)
+    one.kept.commit(removals=True)
+    one.sync()
+    two.sync()
+    assert two.files() == {path: TEMPLATES[path] for path in ("MEMORY.md", "USER.md")}
+
+
 def test_untrusted_lines_stay_untrusted_on_the_machine_that_takes_over(clones: Clones) -> None:
     one, two = clones.clone("one"), clones.clone("two")
     one.write("MEMORY.md", "x\n")
