@@ -325,11 +325,12 @@ class Gateway(GatewayParts):
 
     def share(self, joined: Joined) -> None:
         """Work for those agents and accounts alone whose leases this gateway holds."""
-        from gateway.app.cluster import ClusterMember, Work
+        from gateway.app.cluster import GIVE_UP_SECONDS, ClusterMember, Work
 
         cluster = self.cluster = ClusterMember(self.deps, joined, self._lost_lease)
         cluster.work = Work(self._take_cell, self._leave_cell, self._take_in, self.delivery.look)
-        self.agent_supervisor.ours = cluster.ours
+        self.agent_supervisor.ours = self.workspaces.held = cluster.ours
+        self.workspaces.settle_seconds = GIVE_UP_SECONDS
         self.reload.runs = cluster.runs
         self.mail_watch.here = cluster.here
         self.delivery.may_send = cluster.sends

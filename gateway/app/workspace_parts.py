@@ -83,6 +83,8 @@ class WorkspaceParts:
         tell: Callable[[str], None],
     ) -> None:
         self.held: Callable[[str], bool] = lambda _agent: True
+        self.settle_seconds = SETTLE_SECONDS
+        """How long an agent that is closed waits for its last push: in a cluster another machine goes on with what arrived."""
         self._deps = deps
         self._settings = settings
         self._ledger = ledger
@@ -106,22 +108,12 @@ class WorkspaceParts:
         self._syncs[profile.id] = made
         return made
 
-    async def taken(self, agent: str) -> None:
-        """Bring in what the gateway that had an agent before pushed. Await this when its lease was taken, before its first turn."""
-        if (sync := self._syncs.get(agent)) is not None:
-            await sync.pull()
-
-    async def leave(self, agent: str, seconds: float = SETTLE_SECONDS) -> bool:
-        """Commit and push everything of an agent, before its lease is given up. Returns whether all of it arrived."""
-        sync = self._syncs.get(agent)
-        return sync is None or await sync.settle(seconds)
-
     async def closed(self, agent: str, sync: WorkspaceSync) -> None:
         """Push what is left of an agent that is closed, and let go of its repository."""
         if self._syncs.get(agent) is sync:
             del self._syncs[agent]
             if sync.pending and self.held(agent):
-                await sync.settle(SETTLE_SECONDS)
+                await sync.settle(self.settle_seconds)
         await sync.close()
 
     async def settle(self, seconds: float = SETTLE_SECONDS) -> None:
