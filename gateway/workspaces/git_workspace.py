@@ -34,7 +34,8 @@ log = logging.getLogger(__name__)
 MANY: Final = 10
 """If at least this many files, and more than half of all, are gone at once, that is not committed: the disk may not be mounted.
 
-It is not, however few they are, where nothing is left but what a new workspace begins with: the folder was found empty, and laid anew.
+Nothing at all is, and nothing is pulled, where only that is left which a new workspace begins with: the folder was found empty, and laid
+anew. What is written there meanwhile would be missing in the true folder, once that is mounted.
 """
 PUSHES: Final = 8
 """How often a push is tried again that others were before."""
@@ -214,12 +215,19 @@ class GitWorkspace:
             return 0
         self._retry()
         scan = self.scanned = self._scan()
-        lost, suspect = self._lost(scan, {one.path for one in reported})
-        self.held = lost if suspect and not (removals or restore) else []
+        lost, anew = self._lost(scan, {one.path for one in reported})
+        decided = removals or restore
+        if anew != self.state.laid_anew or decided:
+            self.state.laid_anew = anew and not decided
+            self._remember()
+        many = anew or (len(lost) >= MANY and 2 * len(lost) > len(self._tree))
+        self.held = lost if many and not decided else []
+        if self.state.laid_anew:
+            return 0
         if restore:
             self._restore(lost)
-        for path in (*lost, *suspect) if restore or self.held else ():
-            scan.changed.pop(path, None)
+        for path in lost if restore else self.held:
+            del scan.changed[path]
         if not scan.changed and self._record.ahead_of(self._tree, repository.contents) is None:
             return 0
         made = AuthoredCommits(
@@ -235,19 +243,18 @@ class GitWorkspace:
         self._remember()
         return len(commits)
 
-    def _lost(self, scan: Scan, reported: Collection[str]) -> tuple[list[str], list[str]]:
-        """Return the files that are gone, and what not to commit because they are so many or the folder was laid anew.
+    def _lost(self, scan: Scan, reported: Collection[str]) -> tuple[list[str], bool]:
+        """Return the files that are gone, and whether the folder was laid anew: it is, until what others wrote is there again.
 
-        Where it is suspect, files that are templates again count as gone, if nobody is known to have written that.
+        Then files that are templates again count as gone, too, if nobody is known to have written that.
         """
         gone = [path for path, entry in scan.changed.items() if entry is None]
         written = {path for path, entry in self._tree.items() if entry.blob not in self._templates} - set(reported)
         now = {path: scan.changed.get(path) or self._tree.get(path) for path in scan.present}
         fresh = [path for path, entry in now.items() if entry is not None and entry.blob in self._templates]
-        lost = [*gone, *(path for path in fresh if path in scan.changed and path in written)]
-        if len(fresh) == len(now) and not written.isdisjoint(lost):
-            return lost, [*lost, *(path for path in fresh if path in scan.changed)]
-        return (lost, lost) if len(lost) >= MANY and 2 * len(lost) > len(self._tree) else (gone, [])
+        again = [path for path in fresh if path in scan.changed and path in written]
+        anew = (self.state.laid_anew or len(fresh) == len(now)) and not written.isdisjoint([*gone, *again])
+        return ([*gone, *again], True) if anew else (gone, False)
 
     def _scan(self) -> Scan:
         try:
@@ -274,7 +281,7 @@ class GitWorkspace:
         if self._unknown:
             self._known_again()
         self.commit(reported)
-        if theirs is None:
+        if theirs is None or self.state.laid_anew:
             return Pulled()
         self.state.pushed = theirs
         pulled = self._join(theirs)
@@ -286,7 +293,7 @@ class GitWorkspace:
         repository, pulled = self._repo, Pulled()
         for _ in range(PUSHES):
             head = repository.head
-            if head is None or self._unknown or head == repository.theirs:
+            if head is None or self._unknown or self.state.laid_anew or head == repository.theirs:
                 return pulled
             try:
                 repository.push(head, seconds=seconds)

@@ -18,7 +18,8 @@ class SyncState(Struct):
     """``head`` is the commit that the folder was made from, ``pushed`` the newest of those that the repository of all has.
 
     ``unapplied``: paths that could not be written, with the name of the content that the folder had ("": none), and why. ``damaged`` is
-    where the last repository is that could not be read.
+    where the last repository is that could not be read. ``laid_anew``: the folder was found with nothing but templates in it, and what is
+    missing has not come back.
     """
 
     head: str = ""
@@ -26,6 +27,7 @@ class SyncState(Struct):
     unapplied: dict[str, tuple[str, str]] = field(default_factory=dict)
     last_push: str = ""
     damaged: str = ""
+    laid_anew: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> SyncState:

@@ -260,8 +260,11 @@ def test_files_that_vanish_at_once_are_not_passed_on_before_somebody_says_so(clo
 TEMPLATES = {"MEMORY.md": "# Memory\n", "USER.md": "# You\n", "BOOTSTRAP.md": "# Hello\n"}
 
 
+@pytest.mark.parametrize("mounted_again", [False, True])
 @pytest.mark.parametrize("notes", [0, 1, 12])
-def test_a_folder_that_was_found_empty_and_laid_anew_takes_nothing_from_others(clones: Clones, notes: int) -> None:
+def test_a_folder_that_was_found_empty_and_laid_anew_takes_nothing_from_others(
+    clones: Clones, notes: int, mounted_again: bool
+) -> None:
     """As when its disk is not mounted at the start."""
     templates = frozenset(blob_of(text.encode()) for text in TEMPLATES.values())
     one, two = clones.clone("one", templates=templates), clones.clone("two", templates=templates)
@@ -277,16 +280,33 @@ def test_a_folder_that_was_found_empty_and_laid_anew_takes_nothing_from_others(c
     one.sync()
     two.sync()
     before = two.files()
-    shutil.rmtree(one.root)
+    disk = one.root.rename(clones.folder / "disk")
+    one.root.mkdir()
     for path, text in TEMPLATES.items():
         one.write(path, text)
     one.sync()
     two.sync()
     assert len(one.kept.held) == notes + 1
+    one.write("memory/meanwhile.md", "written without the disk\n")
+    two.write("memory/theirs.md", "theirs\n")
+    before["memory/theirs.md"] = "theirs\n"
+    two.sync()
+    one.kept.close()
+    one = clones.clone("one", templates=templates)  # after a restart it is as suspect
+    one.sync()
+    two.sync()
     assert two.files() == before
-    one.kept.commit(restore=True)
-    (one.root / "BOOTSTRAP.md").unlink(missing_ok=True)
-    assert one.files() == before
+    if mounted_again:
+        shutil.rmtree(one.root)
+        shutil.copytree(disk, one.root)
+        one.sync()
+        assert one.files() == before
+    else:
+        one.kept.commit(restore=True)
+        (one.root / "BOOTSTRAP.md").unlink()
+        one.sync()
+        assert one.files() == before | {"memory/meanwhile.md": "written without the disk\n"}
+    assert one.kept.held == []
     one.write("MEMORY.md", TEMPLATES["MEMORY.md"])
     shutil.rmtree(one.root / "memory", ignore_errors=True)
     one.kept.commit(removals=True)
