@@ -17,4 +17,4 @@ class ClusterSettings(Section):
     lease_seconds: Annotated[float, Field(ge=2, le=600)] = 20
     """How long a gateway works without hearing from the database. Another one takes over after it, at most as much later."""
     address: str = ""
-    """Where other gateways reach this one, such as http://10.0.0.5:18790: webhooks and the page are passed on to it. Differs by gateway."""
+    """Where other gateways reach this one, such as http://10.0.0.5:18790. Nothing is passed on to it yet."""

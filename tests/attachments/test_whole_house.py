@@ -262,6 +262,7 @@ async def test_a_webhook_call_arrives_over_http_and_a_forged_one_does_not(villag
                 status=house.status.status,
                 channels=house.channel_supervisor,
                 hooks=house.automation.hooks.receiver,
+                elsewhere=house.elsewhere,
                 lock=house.lock,
             )
         )

@@ -50,9 +50,12 @@ def _lock_nobody_out() -> None:
 
 
 def _append_to_a_torn_tail() -> None:
-    import agent.transcript.transcript
+    from agent.transcript import transcript_file
 
-    agent.transcript.transcript.Transcript._mend_tail = lambda _self, _fd, data: data
+    def unmended(_self: object, _fd: int, data: bytes, _now: object) -> transcript_file.Contents:
+        return transcript_file.Contents(data)
+
+    transcript_file.TranscriptFile._mended = unmended
 
 
 SABOTAGES = {"no state lock": _lock_nobody_out, "torn tail appended to": _append_to_a_torn_tail}

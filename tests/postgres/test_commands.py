@@ -97,6 +97,8 @@ def test_a_gateway_waits_for_a_server_that_starts_after_it(server: Server, url: 
             assert "agent main" in said
         finally:
             server.start()
+        while "Start PostgreSQL" in program("status", home=tmp_path).stdout:
+            assert time.monotonic() < deadline
         running.terminate()
         assert running.wait() == 0
 

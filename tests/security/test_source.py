@@ -32,6 +32,7 @@ STARTERS = {
     "channels/terminal/local_files.py",
     "gateway/calendar/ical_process.py",
     "gateway/approvals/shell_parts.py",
+    "gateway/app/cluster.py",
     "gateway/app/own_command.py",
     "gateway/cli/backup_work.py",
     "gateway/cli/update.py",
@@ -51,7 +52,7 @@ STARTERS = {
 }
 """The modules that start programs. Commands of agents are started by the runner alone, MCP servers of the settings by their
 transport; the chat asks the desktop for the picture in the clipboard; `homebody update`, `start` and `service` start git, make, the
-service manager and the gateway; the others start programs of ours."""
+service manager and the gateway; a gateway of a cluster starts itself again; the others start programs of ours."""
 MAKE_OBJECTS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "jinja2"}
 
 

@@ -84,6 +84,7 @@ async def test_chats_go_by_their_addresses_too(village: Village) -> None:
     async with village.house() as (house, phone):
         await spoken(house, phone)
         await phone.say("hello", by="ben")
+        await quiet(house)  # or his turn takes what is said next
         talk = Talk(house.terminal.attach("local"))
         to = ("phone:default:direct:anna", "phone:default:direct:ben", "phone:default:group:other")
         cast.says("main", [cast.call("message", to=one, text="psst") for one in to], "Sent.")
