@@ -142,6 +142,10 @@ class Repository:
         wanted = f"refs/heads/{access.branch}"
         listed = self.git.remote("ls-remote", access.url, wanted, seconds=seconds)
         if not listed:
+            if (
+                self.theirs is not None
+            ):  # another repository or branch than before, or one that was made anew: it has nothing of ours
+                self.git.run("update-ref", "-d", _THEIRS)
             return None
         newest = listed.decode().split()[0]
         if newest != self.theirs:

@@ -257,6 +257,20 @@ def test_files_that_vanish_at_once_are_not_passed_on_before_somebody_says_so(clo
     assert one.files() == two.files() == {"new.md": "new\n"}
 
 
+def test_a_repository_that_was_made_anew_is_filled_at_once(clones: Clones) -> None:
+    one = clones.clone("one")
+    one.write("MEMORY.md", "one\n")
+    one.sync()
+    clones.remote.rename(clones.folder / "former.git")
+    git("init", "-q", "--bare", clones.remote, at=clones.folder)
+    one.kept.pull()
+    assert one.kept.ahead == 1
+    one.kept.push()
+    two = clones.clone("two")
+    two.sync()
+    assert (one.kept.ahead, two.files()) == (0, {"MEMORY.md": "one\n"})
+
+
 TEMPLATES = {"MEMORY.md": "# Memory\n", "USER.md": "# You\n", "BOOTSTRAP.md": "# Hello\n"}
 
 
