@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -176,6 +177,8 @@ async def lives(schedule: list[int], kills: list[int], first: int) -> None:
         room.model.reply_with(Steps(schedule, box))
         collected = [f"collected-{n}" for n in range(1, first)]
         for kill in [*kills, None]:
+            threads = ThreadPoolExecutor()
+            asyncio.get_running_loop().set_default_executor(threads)
             conversation = await room.open()
             turn = Turn(context=conversation, id="t1", emit=room.events.append, arrivals=box)
             further = [box.further(text) for text in (*collected, *box.claimed)]
@@ -189,6 +192,7 @@ async def lives(schedule: list[int], kills: list[int], first: int) -> None:
                 await asyncio.sleep(0)
             running.cancel()  # what is in memory is lost with it: the next life reads the file
             await asyncio.gather(running, return_exceptions=True)
+            threads.shutdown()  # a thread that writes would end with its process, too: not while the next life reads
         assert result.reply == "finished"
         entries = (await room.open()).transcript.entries
         heard = Counter(

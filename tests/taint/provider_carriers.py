@@ -84,7 +84,7 @@ class ProviderCarriers(ServiceCarriers):
 
     def _approve(self) -> None:
         catalog = self.w.house.skills.of("main").catalog
-        one = next(one for one in catalog.look() if one.name == f"s{self.case.number}")
+        one = next(one for one in catalog.scan() if one.name == f"s{self.case.number}")
         catalog.trust.approve(one.name, one.digest)
 
     async def skill_new(self) -> None:
