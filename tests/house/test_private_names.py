@@ -22,7 +22,7 @@ ALLOWED = {
     "tests/fire/nursery.py": {
         "_exit": "of os, and public all the same",
         "_lock": "a sabotage: without its lock the product must be found wanting",
-        "_mend_tail": "a sabotage: without its repair the product must be found wanting",
+        "_mended": "a sabotage: without its repair the product must be found wanting",
     },
     "benchmarks/history.py": {"_run": "of asyncio: it has no hook for the length of one step of the event loop"},
     "benchmarks/memory_recall.py": {"_minilm": "a module of the benchmarks beside it"},
