@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.app.dependencies import Dependencies
-from gateway.base.errors import StorageAway, StorageFailed, UsageError
+from gateway.base.errors import StorageFailed, UsageError
 from gateway.cluster.cells import ACCOUNT, AGENT, accounts_in, agents_in, cells_of
 from gateway.cluster.lease_keeper import LeaseKeeper
 from gateway.cluster.leases import Cell, Lease
@@ -58,17 +58,6 @@ class Joined:
 
 
 async def join(deps: Dependencies) -> Joined:
-    """Open the shared storage. A database that does not answer is waited for. Raises what ``_join`` raises."""
-    while True:
-        try:
-            return await _join(deps)
-        except StorageAway as error:
-            if deps.storage_away is None:
-                raise
-            await deps.storage_away(error)
-
-
-async def _join(deps: Dependencies) -> Joined:
     """Open the shared storage.
 
     Raises:

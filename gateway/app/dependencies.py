@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -27,6 +27,8 @@ from gateway.net.fetcher import GuardedFetcher
 from gateway.outbound.secret_filter import telling_apart
 from gateway.settings.root import Settings
 from gateway.telemetry.recorder import Telemetry
+
+Opened = TypeVar("Opened")
 
 
 @dataclass(kw_only=True)
@@ -61,6 +63,16 @@ class Dependencies:
     def socket(self) -> Path | None:
         """Where terminals connect; None while the gateway is open for a single command."""
         return self.paths.local / SOCKET if self.serving or self.shared else None
+
+    async def once_storage_answers(self, opened: Callable[[], Awaitable[Opened]]) -> Opened:
+        """Return what ``opened`` returns. A database that does not answer is waited for where the gateway serves: it may start later."""
+        while True:
+            try:
+                return await opened()
+            except StorageAway as error:
+                if self.storage_away is None:
+                    raise
+                await self.storage_away(error)
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Redact these secrets in logs and replies from now on. Call it before they are used."""

@@ -28,7 +28,7 @@ from gateway.app.owner_calls import owner_calls
 from gateway.app.parts import GatewayParts
 from gateway.app.view_calls import view_calls
 from gateway.backup.versions import refuse_later
-from gateway.base.errors import HomebodyError, StorageAway
+from gateway.base.errors import HomebodyError
 from gateway.base.state_lock import StateLock
 from gateway.budget.report import facts as usage_facts
 from gateway.ledger.spending import UsageBy
@@ -82,10 +82,10 @@ class Gateway(GatewayParts):
             if deps.settings.cluster.enabled:
                 from gateway.app.cluster import join
 
-                joined = await join(deps)
+                joined = await deps.once_storage_answers(partial(join, deps))
                 storage = joined.storage
             else:
-                storage = await _storage(deps)
+                storage = await deps.once_storage_answers(partial(_storage, deps))
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
             lock.release()
             raise
@@ -383,11 +383,4 @@ class Gateway(GatewayParts):
 
 
 async def _storage(deps: Dependencies) -> Storage:
-    """Open the storage. A database that does not answer is waited for where the gateway serves: a machine may start it later."""
-    while True:
-        try:
-            return await open_storage(deps.paths, deps.settings.storage, deps.clock, committed=deps.telemetry.committed)
-        except StorageAway as error:
-            if deps.storage_away is None:
-                raise
-            await deps.storage_away(error)
+    return await open_storage(deps.paths, deps.settings.storage, deps.clock, committed=deps.telemetry.committed)

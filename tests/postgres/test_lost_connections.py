@@ -54,6 +54,14 @@ async def live(ledger: Ledger, number: int) -> None:
     await ledger.outbox.sent(due.id, f"p{number}")
 
 
+async def live_once_it_answers(ledger: Ledger, number: int) -> None:
+    while True:
+        try:
+            return await live(ledger, number)
+        except StorageFailed:  # attempts to connect are some time apart
+            await asyncio.sleep(0.05)
+
+
 def found(url: str) -> dict[str, Any]:
     import psycopg
 
@@ -122,13 +130,7 @@ async def test_while_the_server_is_away_calls_say_so_and_later_ones_work(url: st
             )
     finally:
         server.start()
-    while True:
-        try:
-            await live(ledger, 1)
-        except StorageFailed:  # attempts to connect are some time apart
-            await asyncio.sleep(0.05)
-        else:
-            break
+    await live_once_it_answers(ledger, 1)
     await ledger.close()
     assert found(url) == expected(range(2))
 
@@ -229,12 +231,6 @@ async def test_why_the_connection_does_not_come_back_is_said_each_time(url: str,
             with pytest.raises(StorageFailed, match="not permitted to log in"):
                 await ledger.inbox.accept(ACCOUNT, [arrival(1)])
         admin.execute(f"ALTER ROLE {database}r LOGIN")
-        while True:
-            try:
-                await live(ledger, 1)
-            except StorageFailed:  # attempts to connect are some time apart
-                await asyncio.sleep(0.05)
-            else:
-                break
+        await live_once_it_answers(ledger, 1)
         await ledger.close()
         admin.execute(f"ALTER DATABASE {database} OWNER TO CURRENT_USER; DROP OWNED BY {database}r; DROP ROLE {database}r")
