@@ -40,8 +40,10 @@ def storage_at(root: Path) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The engine on which a test runs."""
+    """The engine on which a test runs; without PostgreSQL on this machine its tests are skipped, and fail where CI is set."""
     engines.Current.engine = getattr(request, "param", engines.SQLITE)
+    if engines.Current.engine == engines.POSTGRES:
+        postgres_server.server()
     yield engines.Current.engine
     if engines.Current.engine == engines.POSTGRES:
         from tests.postgres.tables import drop_all
