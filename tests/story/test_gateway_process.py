@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
-from gateway.base.state_lock import describe
+from gateway.base.state_lock import Holder, describe
 from tests import programs
 from tests.patience import PATIENCE
 from tests.peers.telegram import TOKEN, TelegramPeer
@@ -157,6 +157,10 @@ def standing(pid: int) -> None:
         time.sleep(0.001)
 
 
+def not_listening(holder: Holder | None) -> bool:
+    return holder is not None and not holder.http_port and not Path(holder.socket).exists()
+
+
 async def stopped_before_it_listens(machine: Machine) -> programs.Program:
     """Return a gateway that has the state, does not listen, and stands still; one that was quicker than this test is begun anew."""
     lock = machine.home / "state" / "gateway.lock"
@@ -168,7 +172,7 @@ async def stopped_before_it_listens(machine: Machine) -> programs.Program:
         gateway.send_signal(signal.SIGSTOP)
         await asyncio.to_thread(standing, gateway.pid)  # from then on what the lock says holds
         holder = describe(lock)
-        if holder is not None and not holder.http_port:
+        if not_listening(holder):
             return gateway
         gateway.send_signal(signal.SIGCONT)
         gateway.send_signal(signal.SIGTERM)
@@ -181,8 +185,10 @@ async def test_commands_wait_for_a_gateway_that_starts(machine: Machine) -> None
         waiting = [machine.start(*command) for command in (("agent", "-m", "hello"), ("status", "--json"))]
         for process in waiting:
             assert process.stderr is not None
-            while "is starting; waiting up to 60 seconds" not in (line := await asyncio.to_thread(process.stderr.readline)):
-                assert line, "it ended without waiting"
+            told: list[str] = []
+            while not any("is starting; waiting up to 60 seconds" in line for line in told):
+                told.append(await asyncio.to_thread(process.stderr.readline))
+                assert told[-1], f"it ended without waiting: {told}"
         gateway.send_signal(signal.SIGCONT)
         (said, agent_told), (facts, status_told) = [await asyncio.to_thread(process.communicate) for process in waiting]
         assert [process.returncode for process in waiting] == [0, 0], (agent_told, status_told)
