@@ -186,3 +186,17 @@ class Sent(Struct, frozen=True, kw_only=True):
     """Proof of delivery: the platform's id of the message."""
 
     platform_id: str
+
+
+REPEATED = "(repeated after restart)\n"
+"""Precedes a message whose earlier attempt was interrupted by the end of the process."""
+PERHAPS = "(possibly repeated)\n"
+"""Precedes a message whose earlier attempt ended without a known result in this process."""
+MARKS = (REPEATED, PERHAPS)
+
+
+def mark(outbound: Outbound) -> str:
+    """Return what precedes the text: nothing for a message that certainly has not arrived yet."""
+    if not outbound.uncertain:
+        return ""
+    return REPEATED if outbound.restarted else PERHAPS

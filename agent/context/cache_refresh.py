@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from agent.context import flush
 from agent.context.background_call import call_in_background
 from agent.context.cache_retention import REFRESH_AFTER, SECONDS, TOO_LATE
-from agent.context.pruning import cold_since
 from agent.context.session_context import SessionContext
+from agent.context.window import cold_since
 from agent.messages import Text, UserMessage
 from agent.settings import is_cached_by_time
 from agent.transcript.entries import CacheRefreshed, Entry, Said

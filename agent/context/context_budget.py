@@ -8,8 +8,8 @@ from agent.context import flush
 from agent.context.cache_retention import SECONDS
 from agent.context.compaction import CompactionResult, compact
 from agent.context.context_report import chars_of
-from agent.context.pruning import is_cold, prune
 from agent.context.session_context import SessionContext
+from agent.context.window import is_cold, prune
 from agent.events import Event, Notice, ReplyNote
 from agent.messages import Message
 from agent.transcript.entries import Compacted, FlushReceipt, Said

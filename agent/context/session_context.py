@@ -17,8 +17,7 @@ from agent.context import cache_retention, file_changes, prompt
 from agent.context.cache_retention import Ttl
 from agent.context.light_run import LightRun, is_first_call, light_view
 from agent.context.prefix import PrefixWatch
-from agent.context.pruning import cold_since, is_cold
-from agent.context.window import Window, least_window
+from agent.context.window import Window, cold_since, is_cold, least_window
 from agent.context.workspace_files import LONG_TERM, TASK_FILES, Workspace, WorkspaceFile
 from agent.messages import Message, ToolCall, ToolMessage, UserMessage
 from agent.models import token_estimate

@@ -1,10 +1,18 @@
-"""The context window: the sizes at which memory is flushed and history is compacted."""
+"""The context window: the sizes at which memory is flushed and history is compacted, and the pruning of old tool results."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+
 from msgspec import Struct
 
-from agent.settings import CompactionSettings
+from agent.messages import AssistantMessage, ToolMessage
+from agent.settings import CompactionSettings, PruningSettings
+from agent.taint import within
+from agent.transcript.entries import CacheRefreshed, Entry, FlushReceipt, Pruned, Said
+from agent.transcript.history_view import trimmed, views_of_results
 
 LEAST_TALK = 1000
 """Tokens of conversation that a window must hold beside the instructions and tools to be of use: a few short turns."""
@@ -44,3 +52,122 @@ class Window(Struct, frozen=True):
     def compact_above(self) -> int:
         """Compact when the context is larger than this."""
         return self.size - self.reserve
+
+
+CHARS_PER_TOKEN = 4
+"""How a window in tokens is compared with text, in this algorithm alone: the ratios of the settings are meant so."""
+
+
+def cold_since(entries: Sequence[Entry]) -> datetime | None:
+    """Return when the model was last called in this session (the cache was touched then), or None."""
+    for entry in reversed(entries):
+        match entry.body:
+            case FlushReceipt(usage=usage) | CacheRefreshed(usage=usage) | Said(message=AssistantMessage(usage=usage)) if (
+                usage is not None
+            ):
+                return entry.at
+    return None
+
+
+def is_cold(entries: Sequence[Entry], now: datetime, ttl: float) -> bool:
+    """Whether the provider's cache of this session has run out: its last call is ``ttl`` seconds ago or more."""
+    since = cold_since(entries)
+    return since is not None and now - since >= timedelta(seconds=ttl)
+
+
+class _Result(Struct):
+    """A tool result that may be pruned, as it is shown now."""
+
+    id: str
+    text: str
+    cleared: bool
+    whole: str
+    aged: bool
+    """Whether it was old already when the model was last called."""
+
+
+def prune(entries: Sequence[Entry], settings: PruningSettings, window: int, visible_chars: int) -> Pruned | None:
+    """Say which results are to be shown shorter from now on; None when nothing is.
+
+    ``visible_chars`` is what the model is shown in all. Nothing before the first message of a person or from the
+    ``keepLastAssistants``-th last answer on is touched, nor results with pictures, nor those of tools that the settings keep.
+    """
+    budget = window * CHARS_PER_TOKEN
+    if visible_chars < settings.soft_trim_ratio * budget:
+        return None
+    results = _prunable(entries, settings)
+    soft, late = settings.soft_trim, settings.aged_trim
+    aged = _shortened([one for one in results if one.aged and not one.cleared], late.head_chars, late.tail_chars)
+    long = [one for one in results if len(one.text) > soft.max_chars and not (one.cleared or one.aged)]
+    short = _shortened(long, soft.head_chars, soft.tail_chars)
+    visible_chars -= sum(gain for _, gain in (*short, *aged))
+    cleared = _cleared(results, settings, budget, visible_chars) if settings.hard_clear.enabled else []
+    if not short and not aged and not cleared:
+        return None
+    return Pruned(
+        trimmed=tuple(one.id for one, _ in short if one.id not in cleared),
+        aged=tuple(one.id for one, _ in aged if one.id not in cleared),
+        cleared=tuple(cleared),
+        head_chars=soft.head_chars,
+        tail_chars=soft.tail_chars,
+        aged_head_chars=late.head_chars,
+        aged_tail_chars=late.tail_chars,
+        placeholder=settings.hard_clear.placeholder,
+    )
+
+
+def _shortened(results: Sequence[_Result], head: int, tail: int) -> list[tuple[_Result, int]]:
+    """Show only head and tail of these results; return those that get shorter by it, and by how many characters."""
+    found = []
+    for result in results:
+        fresh = within(result.whole, lambda text: trimmed(text, head, tail))
+        if (gain := len(result.text) - len(fresh)) > 0:
+            result.text = fresh
+            found.append((result, gain))
+    return found
+
+
+def _cleared(results: Sequence[_Result], settings: PruningSettings, budget: int, visible_chars: int) -> list[str]:
+    """Clear from the oldest until the context is below ``hardClearRatio``, if the results are worth it at all."""
+    left = [result for result in results if not result.cleared]
+    if sum(len(result.text) for result in left) < settings.min_prunable_tool_chars:
+        return []
+    cleared = []
+    for result in left:
+        if visible_chars < settings.hard_clear_ratio * budget:
+            break
+        gain = len(result.text) - len(settings.hard_clear.placeholder)
+        if gain > 0:
+            visible_chars -= gain
+            cleared.append(result.id)
+    return cleared
+
+
+def _prunable(entries: Sequence[Entry], settings: PruningSettings) -> list[_Result]:
+    said = [entry for entry in entries if isinstance(entry.body, Said)]
+    roles = [entry.body.message.role for entry in said if isinstance(entry.body, Said)]
+    answers = [index for index, role in enumerate(roles) if role == "assistant"]
+    if len(answers) < settings.keep_last_assistants or "user" not in roles:
+        return []
+    end = answers[-settings.keep_last_assistants] if settings.keep_last_assistants else len(said)
+    views = views_of_results(entries)
+    late, last_call = settings.aged_trim, cold_since(entries)
+    old = last_call - timedelta(seconds=late.after) if late.enabled and last_call is not None else None
+    found = []
+    for entry in said[roles.index("user") : end]:
+        assert isinstance(entry.body, Said)
+        message = entry.body.message
+        if isinstance(message, ToolMessage) and not message.images and _may_prune(message.name, settings):
+            known = views.get(entry.id)
+            shown = message if known is None else known.apply(message)
+            aged = old is not None and entry.at <= old
+            cleared = known is not None and known.cleared
+            found.append(_Result(entry.id, shown.text, cleared=cleared, whole=message.text, aged=aged))
+    return found
+
+
+def _may_prune(tool: str, settings: PruningSettings) -> bool:
+    name = tool.casefold()
+    if any(fnmatchcase(name, pattern.casefold()) for pattern in settings.tools.deny):
+        return False
+    return not settings.tools.allow or any(fnmatchcase(name, pattern.casefold()) for pattern in settings.tools.allow)

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from channels.common.breaks import best_break, sections
-from channels.common.markdown import parsed, styled
-from channels.common.styled_text import plain
+from channels.common.markdown import parsed, plain, styled
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

@@ -1,4 +1,4 @@
-"""Converts CommonMark to styled text, which every platform writes in its own notation.
+"""Styled text (nested styles, which every platform writes in its own notation), and CommonMark converted to it.
 
 markdown-it-py parses (with tables and strike-through); blocks are laid out as lines: headings bold, lists with bullets
 and indents, tables as aligned code. Raw HTML is text like any other. Nothing here knows a platform.
@@ -14,9 +14,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from channels.common.styled_text import Span, Style, Styled, plain, prefixed
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -24,6 +24,37 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
     from markdown_it.tree import SyntaxTreeNode
+
+
+Style = Literal["bold", "italic", "strike", "code", "pre", "quote", "link"]
+
+
+class Span(Struct, frozen=True):
+    """Text in one style. ``detail`` is a link's address or a code block's language. Code holds one plain string."""
+
+    style: Style
+    parts: Styled
+    detail: str = ""
+
+
+Styled = tuple["str | Span", ...]
+
+
+def plain(styled: Styled) -> str:
+    """Return the text without styles, which is what platforms count."""
+    return "".join(part if isinstance(part, str) else plain(part.parts) for part in styled)
+
+
+def prefixed(styled: Styled, prefix: str) -> Styled:
+    """Return the text with a prefix on every further non-empty line, except inside code blocks."""
+    return tuple(
+        re.sub(r"\n(?!\n)", "\n" + prefix, part)
+        if isinstance(part, str)
+        else part
+        if part.style == "pre"
+        else Span(part.style, prefixed(part.parts, prefix), part.detail)
+        for part in styled
+    )
 
 
 STEPS: Final = 500

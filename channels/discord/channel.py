@@ -7,9 +7,8 @@ import random as system_random
 from typing import TYPE_CHECKING, Literal
 
 from channels.common.backoff import LONGEST
-from channels.common.chat_channel import ChatChannel
+from channels.common.chat_channel import ChatChannel, Previews
 from channels.common.chunking import fitted
-from channels.common.previews import Previews
 from channels.discord.markup import written
 from channels.discord.token_conflict import TokenConflict
 from channels.errors import ChannelError, NotFetched, NotSent
@@ -167,11 +166,11 @@ class DiscordChannel(ChatChannel):
         await self._sender().typing(conversation)
 
     async def post(self, conversation: ChatAddress, text: str) -> str:
-        """Post a preview; see ``channels.common.previews``."""
+        """Post a preview; see ``channels.common.chat_channel``."""
         return await self._sender().post(conversation, self._shortened(text))
 
     async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
-        """Edit a preview; see ``channels.common.previews``."""
+        """Edit a preview; see ``channels.common.chat_channel``."""
         await self._sender().edit(conversation, message, self._shortened(text))
 
     async def probe(self) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from channels.common.markdown import styled
-from channels.common.styled_text import Span, Styled, plain
+from channels.common.markdown import Span, Styled, plain, styled
 
 _MARKS = {"bold": "**", "italic": "*", "strike": "~~"}
 _ADDRESS = re.compile(r"(https?://[^\s<>]+)")

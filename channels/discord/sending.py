@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import discord
 from discord.http import MultipartParameters
 
-from channels.common.previews import PREFIX, Previews
+from channels.common.chat_channel import PREFIX, Previews
 from channels.discord.api_errors import TROUBLE, send_error
 from channels.discord.channel_directory import SLACK_SECONDS, first_id, made_at
 from channels.discord.gateway_client import GatewayClient

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 from channels.common.control_characters import visible
 from channels.common.mail.header_text import POLICY, literal, serialised
 from channels.common.mail.mail_headers import reply_subject
-from channels.common.markdown import styled
-from channels.common.styled_text import plain
+from channels.common.markdown import plain, styled
 from channels.errors import NotSent
 
 if TYPE_CHECKING:

@@ -12,14 +12,13 @@ from channels.common.mail.mail_headers import headers_of
 from channels.common.mail.smtp import InDoubt, NotTaken, Submission, connected, hand_over
 from channels.common.mail.smtp_connections import SmtpConnections
 from channels.common.mail.stored_mail import attachment
-from channels.common.repeats import PERHAPS
 from channels.email.mail_writing import OutgoingMail, written
 from channels.email.receiving import problem_of
 from channels.email.sent_copies import SentCopies
 from channels.email.settings import UNVERIFIED
 from channels.email.threads import Answered, Latest, latest_in, message_id_of
 from channels.errors import ChannelError, MailProblem, NotFetched, NotSent, Uncertain
-from channels.messages import Sent
+from channels.messages import PERHAPS, Sent
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from channels.common.chat_channel import ChatChannel
-from channels.common.previews import Previews
+from channels.common.chat_channel import ChatChannel, Previews
 from channels.errors import ChannelBroken, ChannelError, NotSent
 from channels.matrix.markup import chunks
 
@@ -214,7 +213,7 @@ class MatrixChannel(ChatChannel):
         await self._connected().typing(conversation, TYPING_SECONDS)
 
     async def post(self, conversation: ChatAddress, text: str) -> str:
-        """Post a preview; see ``channels.common.previews``."""
+        """Post a preview; see ``channels.common.chat_channel``."""
         posted = await self._connected().post(conversation, self._shortened(text), f"hb.p.{uuid.uuid4().hex}")
         self._shown[posted] = self._clock.monotonic()
         while len(self._shown) > 100:  # noqa: PLR2004 - previews of turns that run, and of some that were cut off
@@ -222,7 +221,7 @@ class MatrixChannel(ChatChannel):
         return posted
 
     async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
-        """Edit a preview; see ``channels.common.previews``."""
+        """Edit a preview; see ``channels.common.chat_channel``."""
         await self._connected().edit(conversation, message, self._shortened(text), f"hb.p.{uuid.uuid4().hex}")
 
     async def probe(self) -> str:

@@ -12,8 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from channels.common.chunking import fitted
-from channels.common.markdown import LINKS, misleads, parsed, styled
-from channels.common.styled_text import plain
+from channels.common.markdown import LINKS, misleads, parsed, plain, styled
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode

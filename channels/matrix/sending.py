@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from channels.common.previews import PREFIX, Previews
+from channels.common.chat_channel import PREFIX, Previews
 from channels.errors import NotSent
 from channels.matrix.api_errors import send_error
 from channels.matrix.http_api import TROUBLE, MatrixHttp, path

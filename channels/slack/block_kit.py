@@ -13,8 +13,7 @@ from typing import Any
 
 from channels.common.chunking import fitted
 from channels.common.line_marks import WORDLESS, marked, parted
-from channels.common.markdown import styled
-from channels.common.styled_text import Span, Styled, plain
+from channels.common.markdown import Span, Styled, plain, styled
 from channels.messages import Button
 
 MOST_MARKDOWN = 12_000

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from channels.common.backoff import LONGEST
-from channels.common.chat_channel import ChatChannel
+from channels.common.chat_channel import ChatChannel, Previews
 from channels.common.chunking import fitted
-from channels.common.previews import Previews
 from channels.errors import ChannelBroken, ChannelError, NotFetched, NotSent
 from channels.protocol import HookAnswer
 from channels.slack.block_kit import longer
@@ -192,11 +191,11 @@ class SlackChannel(ChatChannel):
             await self._line.sender.typing(conversation)
 
     async def post(self, conversation: ChatAddress, text: str) -> str:
-        """Post a preview; see ``channels.common.previews``."""
+        """Post a preview; see ``channels.common.chat_channel``."""
         return await self._open().sender.post(conversation, text, self.chunks)
 
     async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
-        """Edit a preview; see ``channels.common.previews``."""
+        """Edit a preview; see ``channels.common.chat_channel``."""
         await self._open().sender.edit(conversation, message, text, self.chunks)
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from slack_sdk.errors import SlackApiError
 
+from channels.common.chat_channel import PREFIX, Previews
 from channels.common.log import Log
-from channels.common.previews import PREFIX, Previews
-from channels.common.repeats import mark
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
-from channels.messages import Button, ChatAddress, Outbound, Sent
+from channels.messages import Button, ChatAddress, Outbound, Sent, mark
 from channels.slack.answer_streams import STREAM, Streams
 from channels.slack.api_errors import NO_SCOPE, TROUBLE, code_of, refusal, send_error
 from channels.slack.block_kit import harmless, letter

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Final
 from telegram.constants import ChatAction, ReactionEmoji
 from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, RetryAfter, TelegramError
 
+from channels.common.chat_channel import Previews
 from channels.common.log import Log
 from channels.common.markdown import styled
-from channels.common.previews import Previews
 from channels.errors import NotSent
 from channels.messages import ChatAddress, Outbound, Sent
 from channels.protocol import Clock
 from channels.telegram.bot import make_bot, send_error, wait_of
 from channels.telegram.pacing import Pacer
 from channels.telegram.recent_messages import SeenMessages
-from channels.telegram.send_options import as_html_or_plain, number, placing
-from channels.telegram.sending import Sender
+from channels.telegram.sending import Sender, as_html_or_plain, number, placing
 from channels.telegram.settings import TelegramAccount
 
 if TYPE_CHECKING:

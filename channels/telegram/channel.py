@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from channels.common.chat_channel import ChatChannel
 from channels.common.chunking import cut, utf16_length
-from channels.common.markdown import styled
-from channels.common.styled_text import plain
+from channels.common.markdown import plain, styled
 from channels.errors import ChannelBroken, ChannelError, NotSent
 from channels.protocol import HookAnswer, HookRequest
 from channels.telegram.file_forms import ALBUM_BYTES, ALBUM_MOST, album_kind
@@ -73,8 +72,7 @@ class TelegramChannel(ChatChannel):
         actions = await self._made_actions()
         from telegram.error import Conflict
 
-        from channels.telegram.receiving import ReceiverDeps
-        from channels.telegram.update_loop import Listener
+        from channels.telegram.update_loop import Listener, ReceiverDeps
 
         deps = ReceiverDeps(
             bot=actions.connection.bot,

@@ -13,12 +13,11 @@ from telegram.constants import FileSizeLimit, ParseMode
 from telegram.error import BadRequest
 
 from channels.common.chunking import utf16_length
-from channels.common.markdown import styled
-from channels.common.styled_text import plain
+from channels.common.markdown import plain, styled
 from channels.errors import NotSent
 from channels.messages import OutboundFile
 from channels.telegram.file_forms import LONGEST_CAPTION, form_of
-from channels.telegram.send_options import as_html_or_plain, html
+from channels.telegram.sending import as_html_or_plain, html
 from channels.telegram.settings import OFFICIAL, TelegramAccount
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from telegram import Message
 
 from channels.common.chunking import utf16_length
 from channels.messages import Attachment, AttachmentKind, ChatAddress, Inbound, Sender
-from channels.telegram.bot_mentions import Me, Written
+from channels.telegram.bot_mentions import Me, Rich, Written, rich
 from channels.telegram.recent_messages import Pastes, SeenMessages
-from channels.telegram.rich_messages import Rich, rich
 from channels.telegram.settings import TelegramAccount, TelegramCommand
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from channels.common.backoff import LONGEST, Backoff
 from channels.common.chunking import fitted
 from channels.common.log import NoLog
-from channels.common.repeats import MARKS
 from channels.errors import ChannelBroken, ChannelError, NotFetched, NotSent
+from channels.messages import MARKS
 from channels.protocol import HookAnswer
 from channels.whatsapp.account_memory import AccountMemory
 from channels.whatsapp.delivery_reports import DeliveryReports

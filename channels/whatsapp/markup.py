@@ -10,8 +10,7 @@ import re
 from typing import Final
 
 from channels.common.line_marks import WORDLESS, marked, parted
-from channels.common.markdown import styled
-from channels.common.styled_text import Span, Styled, plain
+from channels.common.markdown import Span, Styled, plain, styled
 
 _MARKS: Final = {"bold": "*", "italic": "_", "strike": "~"}
 _QUOTE: Final = re.compile(r"(?m)^>")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from channels.common.json_answers import BadAnswer
-from channels.common.repeats import mark
 from channels.errors import ChannelBroken, ChannelError, NotSent
-from channels.messages import Outbound, OutboundFile, Sent
+from channels.messages import Outbound, OutboundFile, Sent, mark
 from channels.whatsapp import message_bodies as bodies
 from channels.whatsapp.account_memory import AccountMemory
 from channels.whatsapp.delivery_reports import Report

@@ -19,7 +19,7 @@ from gateway.base.errors import UsageError
 from gateway.base.paths import Paths
 from gateway.config.secrets import revealed
 from gateway.models.key_profiles import Profiles
-from gateway.routing.automation import is_isolated
+from gateway.routing.routed_message import is_isolated
 from gateway.routing.router import is_owners
 from gateway.settings.root import AgentProfile, Settings
 from gateway.storage.storage import sessions_to_read

@@ -20,10 +20,10 @@ from agent.transcript.entries import FlushReceipt, Pinned, Unpinned
 from gateway.agents.session_contexts import SessionContexts, fallback_of, main_key
 from gateway.base.errors import HomebodyError, StorageFailed
 from gateway.ledger.rows import Unasked
-from gateway.routing.automation import is_isolated
-from gateway.sessions.freshness import Due, due, next_due
+from gateway.routing.routed_message import is_isolated
 from gateway.sessions.past_sessions import repair
 from gateway.sessions.sessions_file import SessionRecord
+from gateway.sessions.store import Due, due, next_due
 from gateway.settings.quiet_hours import UnaskedRule, rule_of
 from gateway.settings.root import AgentProfile, Settings
 from gateway.settings.session import InternalHooksSettings, SessionMemorySettings, SessionSettings

@@ -11,8 +11,8 @@ from agent.context import cache_retention
 from agent.context.cache_retention import Ttl
 from agent.context.light_run import LightRun
 from agent.context.prefix import PrefixWatch
-from agent.context.pruning import is_cold
 from agent.context.session_context import SessionContext
+from agent.context.window import is_cold
 from agent.context.workspace_files import Workspace
 from agent.errors import AgentError
 from agent.loop.turn import TurnResult
@@ -27,7 +27,7 @@ from agent.transcript.transcript import Transcript
 from channels.platform import GroupChoices
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.models.model_registry import AgentModels
-from gateway.routing.automation import Automation, isolated_kind
+from gateway.routing.routed_message import Automation, isolated_kind
 from gateway.sessions.protocol import SessionStore
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.settings.root import AgentProfile

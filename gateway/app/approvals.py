@@ -16,7 +16,7 @@ from gateway.approvals.record import AskedAct
 from gateway.approvals.rules import Rules
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Approval, NewApproval, Turn
-from gateway.outbound.secret_filter import SecretFilter
+from gateway.logs.secret_scanner import SecretFilter
 
 
 class ApprovalParts:

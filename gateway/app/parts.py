@@ -53,18 +53,18 @@ from gateway.config.workspace_location import ProtectedInodes
 from gateway.inbound.pipeline import Inbox
 from gateway.jobs.scheduler import Scheduler
 from gateway.ledger.rows import ApprovedSender, Turn
+from gateway.logs.secret_scanner import SecretFilter
 from gateway.media.media_service import MediaService
 from gateway.models.model_registry import ModelRegistry
 from gateway.outbound.delivery import Delivery
 from gateway.outbound.owner_notifications import DeliveryNotices, OwnerNotifications, StartupNotices
 from gateway.outbound.progress import AckReactions
-from gateway.outbound.secret_filter import SecretFilter
 from gateway.queue.enqueue import Enqueuer, WaitingNotices
 from gateway.queue.lanes import Lanes, Pause, Ticket
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn
 from gateway.routing.access import Access
-from gateway.routing.automation import isolated_kind
+from gateway.routing.routed_message import isolated_kind
 from gateway.routing.router import ChatMigrations, router_of
 from gateway.sandbox.service import CommandSandbox
 from gateway.settings.messages import largest_file

@@ -17,10 +17,10 @@ from gateway.command_handlers.rights import CommandRights
 from gateway.inbound.pipeline import Inbox
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Turn
+from gateway.logs.secret_scanner import SecretFilter
 from gateway.media.media_service import MediaService
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.outbound.progress import AckReactions
-from gateway.outbound.secret_filter import SecretFilter
 from gateway.queue.lanes import Lanes
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn

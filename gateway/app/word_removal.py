@@ -21,7 +21,7 @@ from gateway.ledger.forget_requests import ForgetRequest
 from gateway.ledger.word_erasure import NAMELESS, Erasure, WordErasurePart
 from gateway.queue.lanes import Lanes
 from gateway.sessions.forgetting import Speaker, Words, empty, own_lines, take_out, without_lines
-from gateway.turns.quoting import name_of
+from gateway.turns.user_message import name_of
 from gateway.turns.worker import Errand
 from memory.audience import Audience
 from memory.errors import MemoryTrouble

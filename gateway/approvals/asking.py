@@ -13,7 +13,7 @@ from gateway.approvals.gate import LIFETIME
 from gateway.approvals.question import Question, question_text
 from gateway.approvals.record import AskedAct, public_name
 from gateway.ledger.rows import NewApproval, NewOutbound
-from gateway.outbound.secret_filter import SecretFilter
+from gateway.logs.secret_scanner import SecretFilter
 
 
 def buttons(question: NewApproval, *, always: bool) -> tuple[Button, ...]:

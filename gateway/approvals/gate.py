@@ -11,8 +11,8 @@ from typing import Final, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.loop.approvals import APPROVED
 from agent.loop.gate import Verdict
+from agent.loop.tool_runner import APPROVED
 from agent.messages import ToolCall
 from agent.timing import Clock
 from agent.tools.protocol import Act, Origin, ToolContext

@@ -79,8 +79,8 @@ def _chats(invocation: Invocation) -> list[dict[str, str]]:
     """Return the chats that messages can be sent to, by the sessions that spoke there."""
     from gateway.base.errors import UsageError
     from gateway.cli.sessions import stores_of
-    from gateway.routing.automation import isolated_kind
     from gateway.routing.chat_addresses import checked_address
+    from gateway.routing.routed_message import isolated_kind
 
     found: dict[str, dict[str, str]] = {}
     stores = stores_of(invocation, None)

@@ -13,7 +13,7 @@ from gateway.command_handlers.session_commands import counted
 from gateway.ledger.protocol import Ledger
 from gateway.queue.lanes import Lanes
 from gateway.queue.message_queue import MessageQueue
-from gateway.routing.automation import isolated_kind
+from gateway.routing.routed_message import isolated_kind
 from gateway.routing.router import is_owners
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from gateway.hooks.refusal import HookRefused
 from gateway.hooks.template import render
 from gateway.ledger.hooks import LATEST, NOWHERE, Hook
 from gateway.ledger.rows import InboxRow, NewOutbound, Unasked
-from gateway.routing.automation import Automation
+from gateway.routing.routed_message import Automation
 from gateway.routing.router import Route
 from memory.audience import OWNER, Audience
 

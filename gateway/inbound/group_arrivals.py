@@ -24,7 +24,7 @@ from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.routing.access import GroupRules
 from gateway.routing.activations import Activations
 from gateway.routing.router import Router
-from gateway.turns.quoting import one_line
+from gateway.turns.user_message import one_line
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from gateway.routing.access import Actor
 from gateway.routing.routed_message import ReceivedMessage, RoutedMessage
 from gateway.routing.router import Route, Router
 from gateway.settings.root import SettingsStore
-from gateway.turns.quoting import LONGEST_QUOTE, cut, name_of, one_line, quoted, unmarked
+from gateway.turns.user_message import LONGEST_QUOTE, cut, name_of, one_line, quoted, unmarked
 
 
 class NewMessage(Struct, frozen=True, kw_only=True):

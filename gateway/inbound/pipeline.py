@@ -21,17 +21,16 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.command_handlers.urgent_commands import UrgentCommands
 from gateway.commands.table import parse
-from gateway.inbound.authorise import Authoriser, GroupHistory
+from gateway.inbound.authorise import Authoriser, GroupHistory, normalise
 from gateway.inbound.group_arrivals import GroupArrivals
 from gateway.inbound.message_routing import MessageRouting, NewMessage
-from gateway.inbound.normalise import normalise
 from gateway.ledger.protocol import InboxLedger, Ledger
 from gateway.ledger.rows import Arrival, InboxEnd, InboxRow, NewOutbound
 from gateway.ledger.values import account_of, clean
 from gateway.outbound.progress import show_frame
 from gateway.routing.access import Access, Allowed
-from gateway.routing.automation import Automation
 from gateway.routing.routed_message import (
+    Automation,
     ReceivedMessage,
     RoutedMessage,
     UnreadableMessage,

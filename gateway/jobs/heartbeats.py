@@ -27,7 +27,7 @@ from gateway.base.errors import StorageFailed
 from gateway.inbound.pipeline import Inbox
 from gateway.ledger.heartbeats import HeartbeatLedger, HeartbeatState
 from gateway.queue.lanes import Lanes
-from gateway.routing.automation import Automation
+from gateway.routing.routed_message import Automation
 from gateway.routing.router import Route
 from gateway.settings.heartbeat import HeartbeatSettings
 from memory.audience import OWNER

@@ -16,8 +16,7 @@ from gateway.jobs.planning import LATE, NOT_RUNNING, UNSURE
 from gateway.ledger.job_rows import Job, JobStep
 from gateway.ledger.rows import NewOutbound, Unasked
 from gateway.ledger.values import stamp
-from gateway.routing.automation import Automation
-from gateway.routing.routed_message import arrival_of
+from gateway.routing.routed_message import Automation, arrival_of
 from gateway.routing.router import Route
 from gateway.schedules.words import instant_in_words
 from memory.audience import OWNER

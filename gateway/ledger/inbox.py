@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from channels.messages import Cursor
 from gateway.base.errors import InvalidTransition
-from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.database import Database
 from gateway.ledger.outbox import Queue, enqueue
+from gateway.ledger.outbox_rows import current_chat
 from gateway.ledger.rows import (
     NOTICE_TTL,
     UNSURE,

@@ -13,11 +13,11 @@ from msgspec.structs import asdict, fields
 
 from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition
-from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.database import Database
 from gateway.ledger.inbox import add_event, take
 from gateway.ledger.job_rows import Job, JobRun, JobStep, NewJob, RunResult, StepResult
 from gateway.ledger.outbox import enqueue
+from gateway.ledger.outbox_rows import current_chat
 from gateway.ledger.rows import UNSURE, NewOutbound
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import as_conversation, clean, instant, stamp

@@ -18,8 +18,7 @@ from gateway.base.errors import StorageFailed
 from gateway.ledger.backup import copies_of
 from gateway.ledger.open_rows import read_through
 from gateway.ledger.schema import APPLICATION_ID, STEPS, migrate
-from gateway.ledger.sqlite_engine import storage_error
-from gateway.ledger.wal import Mark, Marking, missing
+from gateway.ledger.sqlite_engine import Mark, Marking, missing, storage_error
 
 if TYPE_CHECKING:
     from gateway.ledger.recovery import Ending

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from gateway.ledger import restored
 from gateway.ledger.activations import ActivationsPart
 from gateway.ledger.approvals import ApprovalsPart
-from gateway.ledger.chat_migrations import ChatMigrationsPart
 from gateway.ledger.database import Database
 from gateway.ledger.forget_requests import ForgetRequestsPart
 from gateway.ledger.heartbeats import HeartbeatsPart
@@ -18,6 +17,7 @@ from gateway.ledger.hooks import HooksPart
 from gateway.ledger.inbox import ContextEventsPart, InboxPart
 from gateway.ledger.jobs import JobsPart, forget_jobs
 from gateway.ledger.outbox import OutboxPart
+from gateway.ledger.outbox_rows import ChatMigrationsPart
 from gateway.ledger.pairing import PairingPart
 from gateway.ledger.rows import Marks, Tally
 from gateway.ledger.spending import SpendingPart

@@ -9,10 +9,9 @@ from typing import Any
 
 from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition
-from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.database import Database
 from gateway.ledger.expired_notice import queue_notice, revive_expired
-from gateway.ledger.outbox_rows import append
+from gateway.ledger.outbox_rows import append, current_chat
 from gateway.ledger.rows import CHAT_TTL, HELD_RETRY, HELD_TTL, LONGEST_WAIT, DueChunks, NewOutbound, OutboxRow, OutboxState
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.unasked import files_of_unasked, take_unasked

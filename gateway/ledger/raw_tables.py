@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from gateway.ledger.wal import read_log
+from gateway.ledger.sqlite_engine import read_log
 
 _LEAF, _INTERIOR = 0x0D, 0x05
 _DEEPEST: Final = 20

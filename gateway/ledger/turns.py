@@ -9,10 +9,10 @@ from typing import Any
 from agent.tools.protocol import Effect
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.approvals import ask, close_questions, resume_turn
-from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.database import Database
 from gateway.ledger.inbox import add_event, take
 from gateway.ledger.outbox import Queue, enqueue
+from gateway.ledger.outbox_rows import current_chat
 from gateway.ledger.rows import (
     Arrival,
     Finished,

@@ -1,4 +1,7 @@
-"""Finds known secrets in what is about to leave the machine, however they are written: encoded, spaced out, or in pieces.
+"""Finds and withholds known secrets in what is about to leave the machine, however they are written.
+
+They may be encoded, spaced out, or in pieces. ``SecretFilter`` withholds them from replies, captions, blocks, previews, files and tool
+arguments, and tells the owner.
 
 Text is compared by its letters and figures alone, so that white space, punctuation, markup and invisible characters between the parts of a
 secret do not hide it. Not found: a secret that is encrypted, compressed (but for zip and gzip files), encoded twice, or spelled in words.
@@ -13,7 +16,7 @@ import re
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -275,3 +278,60 @@ def _unpacked(data: bytes) -> Iterator[bytes]:
                     yield part
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError):
         return  # it is no archive that anybody could read, or one with a password
+
+
+SHORTEST: Final = 8
+SAFE_AT: Final = 16
+"""Values of this length are always redacted; shorter ones only if they do not look like a word."""
+
+
+class SecretFilter:
+    """Withholds known secrets, however they are written.
+
+    ``tell`` gets one sentence for the owner per conversation in which something was withheld; it never contains the secret.
+    """
+
+    def __init__(self, scanner: SecretScanner, tell: Callable[[str], None] = lambda _: None) -> None:
+        self._scanner = scanner
+        self._tell = tell
+
+    def text(self, text: str, where: str = "", *, before: str = "", quietly: bool = False) -> str:
+        """Return the redacted text for ``where``. ``before`` is what was sent there just before, which it may continue."""
+        clean = self._scanner.text(text, before)
+        if clean != text and not quietly:
+            place = where or "a conversation"
+            self._tell(
+                f"I removed a secret of this machine (a key, token or password) from a reply to {place}. "
+                "If it may have been disclosed elsewhere, change it."
+            )
+        return clean
+
+    def safe_end(self, text: str) -> int:
+        """Return up to where a text that is still being written can be sent: what may be the beginning of a secret waits for more."""
+        return self._scanner.safe_end(text)
+
+    def file(self, name: str, data: bytes) -> bool:
+        """Whether a file may not be sent because it holds a secret. Blocks."""
+        if not self._scanner.holds_bytes(data) and not self._scanner.holds(name):
+            return False
+        self._tell(
+            f"I did not send the file {self._scanner.text(name)}: it holds a secret of this machine (a key, token or password)."
+        )
+        return True
+
+    def call(self, tool: str, arguments: str) -> bool:
+        """Whether a tool call that reaches outside may not run because its arguments hold a secret."""
+        if not self._scanner.holds(arguments):
+            return False
+        self._tell(f"I did not run {tool}: its arguments hold a secret of this machine (a key, token or password).")
+        return True
+
+
+def telling_apart(secrets: Iterable[str]) -> list[str]:
+    """Return the secrets that cannot be ordinary words: long ones, or with several kinds of characters."""
+    return [one for one in secrets if len(one) >= SAFE_AT or (len(one) >= SHORTEST and _kinds(one) > 1)]
+
+
+def _kinds(text: str) -> int:
+    tests = (str.islower, str.isupper, str.isdigit, lambda letter: not letter.isalnum())
+    return sum(any(test(letter) for letter in text) for test in tests)

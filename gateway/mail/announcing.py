@@ -14,7 +14,7 @@ from gateway.ledger.rows import InboxRow, NewOutbound, Unasked
 from gateway.mail import mail_words
 from gateway.mail.message_text import MessageTexts
 from gateway.mail.watching import NewMail
-from gateway.routing.automation import Automation
+from gateway.routing.routed_message import Automation
 from gateway.routing.router import Route
 from gateway.settings.mail import MailAccount
 from memory.audience import OWNER

@@ -20,9 +20,9 @@ from gateway.base.wait import run_despite_cancel, wait_until_set
 from gateway.ledger.protocol import OutboxLedger
 from gateway.ledger.rows import HELD_RETRY, OutboxRow
 from gateway.ledger.values import account_of
+from gateway.logs.secret_scanner import SecretFilter
 from gateway.outbound.failed_sends import AccountHealth, AmbiguousSends, answers, is_safe
-from gateway.outbound.rendering import render, without_secrets
-from gateway.outbound.secret_filter import SecretFilter
+from gateway.outbound.replying import render, without_secrets
 from gateway.telemetry.recorder import Telemetry
 
 log = logging.getLogger(__name__)

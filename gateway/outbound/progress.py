@@ -24,8 +24,8 @@ from agent.timing import Clock
 from channels.live import Activity, LiveEvent, Note
 from channels.messages import ChatAddress, Inbound
 from channels.protocol import Channel, Drafts, Reacts
+from gateway.logs.secret_scanner import SecretFilter
 from gateway.outbound.replying import shown
-from gateway.outbound.secret_filter import SecretFilter
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.block_streaming import Sending
 from gateway.settings.messages import AckScope, MessagesSettings

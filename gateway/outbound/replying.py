@@ -1,4 +1,7 @@
-"""Turns an agent's reply into outbox chunks: reply tags are read and removed, buttons are added."""
+"""Turns an agent's reply into outbox chunks: reply tags are read and removed, buttons are added.
+
+``render`` makes a row of the outbox into what its channel can send.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,10 +17,10 @@ from msgspec.structs import replace
 from agent import no_reply
 from agent.messages import FailureKind
 from channels.common.chunking import as_written, utf16_length
-from channels.messages import Button
+from channels.messages import Button, Outbound, OutboundFile
 from channels.protocol import Channel
-from gateway.ledger.rows import NewOutbound
-from gateway.outbound.secret_filter import SecretFilter
+from gateway.ledger.rows import NewOutbound, OutboxRow
+from gateway.logs.secret_scanner import SecretFilter
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage
 
@@ -175,3 +178,55 @@ async def offered(name: str, argument: str, models: Callable[[], Awaitable[Seque
 def after_turn(failure: FailureKind | None, told: str, actor: Actor) -> tuple[Button, ...]:
     """Return the buttons for an answer: if a budget blocked it, the owner can allow one message."""
     return (_ONCE,) if failure == "billing" and "/budget once" in told and actor.owner else ()
+
+
+def without_secrets(outbound: Outbound, redacted: Callable[[str], str]) -> Outbound:
+    """Return a message whose text and captions were redacted."""
+    file = outbound.enclosure
+    if file is not None and file.album:
+        file = replace(file, album=tuple(replace(one, caption=redacted(one.caption)) for one in file.album))
+    return replace(outbound, text=redacted(outbound.text), enclosure=file)
+
+
+def _files_shown(text: str, file: OutboundFile, *, files: bool, albums: bool) -> tuple[str, OutboundFile | None]:
+    """Return the text and what is sent of its files: those that are not sent are named in the text, with their captions."""
+    lost = "I cannot send files here; it is in my workspace" if not files else "the file no longer exists"
+    there = [one for one in (replace(file, album=()), *file.album) if files and one.path.is_file()]
+    if not albums:
+        there = there[:1]
+    gone = [one for one in (file, *file.album) if one.path not in {found.path for found in there}]
+    lines = [part for one in gone for part in (one.caption, f"📎 {one.name} ({lost})")]
+    if not there:
+        return "\n\n".join(filter(None, [text, *lines])), None
+    first, *others = there
+    own = [text, first.caption, *lines] if first.path != file.path else [text, *lines]
+    return "\n\n".join(filter(None, own)), replace(first, caption="", album=tuple(others))
+
+
+def render(channel: Channel, row: OutboxRow, *, restarted: bool = False) -> Outbound:
+    """Return a row in the form that its channel supports. Does blocking I/O: it checks that the file exists.
+
+    ``restarted``: the process was restarted since an attempt that may have arrived.
+    """
+    shows: Any = getattr(channel, "shows", ())
+    text, buttons, enclosure = row.text, row.buttons, row.enclosure
+    if enclosure is not None:
+        text, enclosure = _files_shown(text, enclosure, files="files" in shows, albums=hasattr(channel, "album_kind"))
+    if buttons and "buttons" not in shows:
+        values = [button.value for button in buttons]
+        told = [] if all(value in text for value in values) else values  # all of them: a part of the choices would mislead
+        text = "\n\n".join(filter(None, [text, " · ".join(f"`{value}`" for value in told)]))
+        buttons = ()
+    return Outbound(
+        key=row.key,
+        conversation=row.conversation,
+        text=text,
+        reply_to=row.reply_to,
+        buttons=buttons,
+        enclosure=enclosure,
+        attempt=row.attempt,
+        recorded=row.recorded,
+        uncertain=row.doubts > 0,
+        restarted=restarted,
+        turn=row.turn or "",
+    )

@@ -1,6 +1,7 @@
 """The session store of one agent: session keys to records, in memory, and in a ``SessionTable``, which stores them.
 
-What the table cannot read is rebuilt from the first lines of the transcripts.
+The rule by which a session is due for a reset is here too (``due``); the scheduler and incoming messages ask it. What the table cannot
+read is rebuilt from the first lines of the transcripts.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, time, timedelta
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
@@ -21,9 +23,53 @@ from agent.timing import Clock
 from agent.transcript.entries import InvalidEntry, Opened, decode
 from agent.transcript.stored_transcript import StoredTranscript
 from gateway.base.errors import StorageFailed
+from gateway.base.wall_time import instant_of
 from gateway.sessions.protocol import SessionTable, TranscriptStore
 from gateway.sessions.sessions_file import SessionFile, SessionRecord
 from gateway.sessions.transcript_folder import TranscriptFolder
+from gateway.settings.session import ResetSettings
+
+Due = Literal["daily", "idle"]
+
+
+def due(settings: ResetSettings, *, started: datetime, spoken: datetime, now: datetime, zone: ZoneInfo) -> Due | None:
+    """Return whether a session is due for a reset now, and why.
+
+    ``started`` is when it began, ``spoken`` when a person last wrote in it (heartbeats and schedules do not count). A daily
+    reset is due once the day's boundary lies behind the start, and waits until nobody wrote for ``deferMinutes``.
+    """
+    silent = now - spoken
+    if "idle" in settings.mode and silent >= timedelta(minutes=settings.idle_minutes):
+        return "idle"
+    if "daily" in settings.mode and started < boundary(now, settings.at_hour, zone):
+        return "daily" if silent >= timedelta(minutes=settings.defer_minutes) else None
+    return None
+
+
+def next_due(settings: ResetSettings, *, started: datetime, spoken: datetime, now: datetime, zone: ZoneInfo) -> datetime | None:
+    """Return the earliest instant, not before ``now``, at which a reset can be due if nobody writes, or None."""
+    instants = []
+    if "idle" in settings.mode:
+        instants.append(spoken + timedelta(minutes=settings.idle_minutes))
+    if "daily" in settings.mode:
+        quiet = spoken + timedelta(minutes=settings.defer_minutes)
+        passed = started < boundary(now, settings.at_hour, zone)
+        edge = now if passed else boundary(now, settings.at_hour, zone, following=True)
+        instants.append(max(quiet, edge))
+    return max(now, min(instants)) if instants else None
+
+
+def boundary(now: datetime, hour: int, zone: ZoneInfo, *, following: bool = False) -> datetime:
+    """Return the latest instant not after ``now`` at which it was ``hour`` o'clock in ``zone`` (or the next one after it), in UTC.
+
+    An hour that occurs twice counts the first time; one that does not occur counts at the first instant after the gap.
+    """
+    day = now.astimezone(zone).date() - timedelta(days=1)
+    instants = [instant_of(day + timedelta(days=offset), time(hour), zone) for offset in range(4)]
+    if following:
+        return min(instant for instant in instants if instant > now)
+    return max(instant for instant in instants if instant <= now)
+
 
 log = logging.getLogger(__name__)
 

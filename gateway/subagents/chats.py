@@ -21,7 +21,7 @@ from gateway.outbound.owner_notifications import read_address
 from gateway.routing.router import agent_of
 from gateway.subagents.asking_turn import AskingTurns
 from gateway.subagents.starting import id_of
-from gateway.turns.quoting import cut, unmarked
+from gateway.turns.user_message import cut, unmarked
 
 LONGEST_LINE = 1500
 """Characters of a message that the other chat's own session is told."""

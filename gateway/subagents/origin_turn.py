@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from channels.messages import ChatAddress
 from gateway.ledger.values import as_conversation
-from gateway.routing.automation import Automation, from_json, to_json
+from gateway.routing.routed_message import Automation, automation_from_json, automation_to_json
 from memory.audience import Audience
 
 
@@ -34,7 +34,7 @@ class OriginTurn(Struct, frozen=True, kw_only=True):
             "agent": self.agent,
             "place": {name: value for name, value in asdict(self.place).items() if value is not None},
             "audience": asdict(self.audience),
-            "result": to_json(self.result),
+            "result": automation_to_json(self.result),
             "task": self.task,
         }
         return json.dumps(written, ensure_ascii=False, separators=(",", ":"))
@@ -51,6 +51,6 @@ class OriginTurn(Struct, frozen=True, kw_only=True):
             agent=raw["agent"],
             place=as_conversation(raw["place"]),
             audience=Audience(**raw["audience"]),
-            result=from_json(raw["result"]),
+            result=automation_from_json(raw["result"]),
             task=raw["task"],
         )

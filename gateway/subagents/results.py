@@ -18,12 +18,11 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Arrival, TurnEnd
 from gateway.ledger.subagents import ACCOUNT, RESULT, SubAgent
-from gateway.routing.automation import isolated_kind
-from gateway.routing.routed_message import arrival_of
+from gateway.routing.routed_message import arrival_of, isolated_kind
 from gateway.routing.router import Route
 from gateway.subagents.origin_turn import OriginTurn
 from gateway.turns.ending import EndedTurn
-from gateway.turns.quoting import unmarked
+from gateway.turns.user_message import unmarked
 
 log = logging.getLogger(__name__)
 

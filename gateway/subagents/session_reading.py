@@ -16,12 +16,12 @@ from agent.transcript.transcript import Transcript
 from gateway.agents.running_agent import RunningAgent
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.subagents import SubAgent
-from gateway.routing.automation import is_isolated
+from gateway.routing.routed_message import is_isolated
 from gateway.routing.router import agent_of, is_owners
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.subagents.starting import SubAgentStarter
 from gateway.subagents.tree_text import age
-from gateway.turns.quoting import cut, one_line
+from gateway.turns.user_message import cut, one_line
 
 SHOWN: Final = 20
 """Messages of a history that are returned at once."""

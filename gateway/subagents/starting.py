@@ -22,13 +22,12 @@ from gateway.base.wait import finish_despite_cancel
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import InboxRow
 from gateway.ledger.subagents import NewSubAgent, Obstacle, SentToSubAgent, SubAgent
-from gateway.routing.automation import Automation
-from gateway.routing.routed_message import RoutedMessage, arrival_of
+from gateway.routing.routed_message import Automation, RoutedMessage, arrival_of
 from gateway.routing.router import Route
 from gateway.settings.subagents import SubAgentSettings
 from gateway.subagents.asking_turn import Asking, AskingTurns
 from gateway.subagents.origin_turn import OriginTurn
-from gateway.turns.quoting import cut, one_line, unmarked
+from gateway.turns.user_message import cut, one_line, unmarked
 
 NEVER: Final = frozenset({"cron", "message", "send_file"})
 """Tools that no sub-agent has: what it has to say is its result, and it goes to the session that asked."""

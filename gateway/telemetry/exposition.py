@@ -10,8 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from gateway.telemetry.measures import Counts, Histogram, Histograms
-from gateway.telemetry.recorder import Telemetry
+from gateway.telemetry.recorder import Counts, Histogram, Histograms, Telemetry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from gateway.telemetry.measures import FAST, Histogram
+from gateway.telemetry.recorder import FAST, Histogram
 
 EVERY: Final = 1.0
 

@@ -24,21 +24,19 @@ from gateway.base import errors
 from gateway.base.wait import finish_despite_cancel, run_despite_cancel
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Approval
+from gateway.logs.secret_scanner import SecretFilter
 from gateway.media.media_service import MediaService
 from gateway.outbound.blocks import Blocks
 from gateway.outbound.progress import ProgressDisplay, TypingIndicator, typing_mode
 from gateway.outbound.replying import untagged
-from gateway.outbound.secret_filter import SecretFilter
 from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import Steering
-from gateway.routing.automation import is_isolated
-from gateway.routing.routed_message import RoutedMessage
+from gateway.routing.routed_message import RoutedMessage, is_isolated
 from gateway.settings.block_streaming import Manner
 from gateway.turns.ending import TurnEndings
-from gateway.turns.quoting import quoted
 from gateway.turns.turn_context import LedgerCallLog, TurnContext, bound
-from gateway.turns.user_message import user_message
+from gateway.turns.user_message import quoted, user_message
 from gateway.voice.spoken_replies import SpokenReplies, SpokenWish
 
 log = logging.getLogger(__name__)

@@ -35,17 +35,16 @@ from gateway.budget.budgeted_calls import REFUSED, USED_UP
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Arrival, InboxRow, NewApproval, NewEvent, NewOutbound, Turn, TurnEnd, Unasked
 from gateway.ledger.unasked import APPROVAL
+from gateway.logs.secret_scanner import SecretFilter
 from gateway.media.media_service import MediaService
 from gateway.outbound.blocks import Blocks
 from gateway.outbound.progress import show_frame
 from gateway.outbound.replying import after_turn, replies
-from gateway.outbound.secret_filter import SecretFilter
 from gateway.queue.lanes import Lanes, Ticket
-from gateway.routing.automation import is_isolated, to_say
-from gateway.routing.routed_message import RoutedMessage
+from gateway.routing.routed_message import RoutedMessage, is_isolated, to_say
 from gateway.telemetry.recorder import Telemetry
-from gateway.turns.quoting import cut, label_of, unmarked
 from gateway.turns.turn_context import DEFECT, TurnContext, exit_of, in_words
+from gateway.turns.user_message import cut, label_of, unmarked
 from gateway.voice.spoken_replies import SpokenReplies
 
 log = logging.getLogger(__name__)

@@ -17,8 +17,7 @@ from agent.transcript.entries import Entry, Said, Unanswered
 from agent.transcript.history_view import UNANSWERED
 from gateway.ledger.rows import Turn, TurnEnd
 from gateway.routing.routed_message import RoutedMessage
-from gateway.turns.quoting import label_of
-from gateway.turns.user_message import sources_of
+from gateway.turns.user_message import label_of, sources_of
 
 MAX_ATTEMPTS = 3
 FRESH = timedelta(minutes=30)

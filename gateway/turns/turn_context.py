@@ -26,8 +26,7 @@ from gateway.ledger.rows import Approval, ToolState, Turn
 from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
 from gateway.sessions.sessions_file import SessionRecord
-from gateway.turns.quoting import label_of
-from gateway.turns.user_message import sources_of
+from gateway.turns.user_message import label_of, sources_of
 
 
 class TurnContext(Struct, frozen=True):

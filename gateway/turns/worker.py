@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.errors import AgentError
-from agent.loop.approvals import withdraw
+from agent.loop.tool_runner import withdraw
 from agent.timing import Clock
 from channels.live import Activity, Rejected
 from channels.messages import API, Button, ChatAddress

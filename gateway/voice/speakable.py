@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from channels.common.markdown import styled
-from channels.common.styled_text import plain
+from channels.common.markdown import plain, styled
 
 _CODE: Final = re.compile(r"^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^(?P=fence)[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _LINK: Final = re.compile(r"!?\[([^\[\]\n]*)\]\((?:[^()\s]|\([^()\s]*\))*\)")

@@ -26,8 +26,7 @@ from gateway.routing.access import Access
 from gateway.routing.router import ChatMigrations, Route, Router
 from gateway.settings.root import Settings, SettingsStore
 from gateway.settings.routing import Binding
-from gateway.turns.quoting import quoted
-from gateway.turns.user_message import with_context
+from gateway.turns.user_message import quoted, with_context
 from tests.queueing.conftest import never_bounced
 
 if TYPE_CHECKING:

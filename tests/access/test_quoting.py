@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from agent.messages import Text, UserMessage
 from agent.taint import random_mark
 from agent.transcript.history_view import PINNED, SUMMARY_HEAD, stamped
-from channels.common.markdown import styled
-from channels.common.styled_text import plain
+from channels.common.markdown import plain, styled
 from channels.messages import ChatAddress, Inbound, Sender
 from gateway.base.foreign_words import unformatted
 from gateway.inbound.authorise import GroupHistory
@@ -24,8 +23,7 @@ from gateway.ledger.rows import InboxRow
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import Route
-from gateway.turns.quoting import body, head_of, name_of, unmarked
-from gateway.turns.user_message import with_context
+from gateway.turns.user_message import body, head_of, name_of, unmarked, with_context
 from memory.audience import OWNER, Audience
 
 NOON = datetime(2026, 3, 18, 12, tzinfo=UTC)

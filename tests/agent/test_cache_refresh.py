@@ -7,7 +7,7 @@ import pytest
 
 from agent.context import cache_refresh
 from agent.context.cache_retention import cheaper
-from agent.context.pruning import is_cold
+from agent.context.window import is_cold
 from agent.messages import AssistantMessage, Failure, Text, Usage
 from agent.transcript.entries import CacheRefreshed
 

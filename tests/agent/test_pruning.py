@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.pruning import is_cold, prune
+from agent.context.window import is_cold, prune
 from agent.messages import AssistantMessage, Image, Text, ToolCall, ToolMessage, Usage, UserMessage
 from agent.settings import AgentSettings, PruningSettings
 from agent.transcript.entries import Entry, Pruned, Said

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.context.flush import keep_unseen
-from agent.loop.approvals import unsettled, withdraw
 from agent.loop.gate import AskedCall, Verdict
+from agent.loop.tool_runner import unsettled, withdraw
 from agent.loop.turn import Turn
 from agent.messages import ToolCall, ToolMessage, UserMessage, is_of_a_person
 from agent.models.protocol import ToolSpec

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gateway.app.gateway import Gateway
     from gateway.ledger.rows import InboxRow
-    from gateway.routing.automation import Automation
+    from gateway.routing.routed_message import Automation
     from tests.peers.wire import Wire
 
 ASK = {"approvals": {"rules": [{"decision": "ask", "tool": "plough", "origin": ["schedule", "webhook", "agent"]}]}}

@@ -15,7 +15,7 @@ from channels.telegram.settings import TelegramSettings
 from gateway.ledger.rows import OutboxRow
 from gateway.ledger.values import read_payload
 from gateway.media.outgoing import Waiting, gathered
-from gateway.outbound.rendering import render, without_secrets
+from gateway.outbound.replying import render, without_secrets
 from tests.peers.hasty import FastClock
 from tests.properties import examples
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from channels.messages import ChatAddress, Inbound, Sender
 from channels.silent import silent_place
-from gateway.routing.automation import Automation
+from gateway.routing.routed_message import Automation
 from gateway.routing.router import Route
 from memory.audience import OWNER, Audience
 from tests.gateway.conftest import street

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gateway.ledger.rows import Arrival
-    from gateway.routing.automation import Automation
+    from gateway.routing.routed_message import Automation
     from tests.gateway.conftest import Street
 
     Make = Callable[..., Street]

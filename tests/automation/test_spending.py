@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gateway.app.gateway import Gateway
-    from gateway.routing.automation import Automation
+    from gateway.routing.routed_message import Automation
     from tests.gateway.conftest import Street
 
     Make = Callable[..., Street]

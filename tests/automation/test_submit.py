@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from channels.silent import SilentChannel, silent_place
 from gateway.ledger.rows import InboxRow
-from gateway.routing.automation import Automation, from_json, is_isolated, to_json
-from gateway.routing.routed_message import arrival_of, decode_received
+from gateway.routing.routed_message import (
+    Automation,
+    arrival_of,
+    automation_from_json,
+    automation_to_json,
+    decode_received,
+    is_isolated,
+)
 from tests.automation.conftest import LOCAL, MAIN, answered, event, job, to
 
 if TYPE_CHECKING:
@@ -63,7 +69,7 @@ def test_an_automation_is_read_back_from_its_row(automation: Automation) -> None
 
 
 def test_fields_of_a_later_version_are_ignored() -> None:
-    assert from_json(to_json(job()) | {"colour": "teal"}) == job()
+    assert automation_from_json(automation_to_json(job()) | {"colour": "teal"}) == job()
 
 
 def test_keys_of_isolated_sessions() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agent.messages import ToolCall, UserMessage
 from agent.models.scripted import ScriptedModel
-from gateway.routing.automation import says_nothing
-from gateway.turns.quoting import label_of, unmarked
+from gateway.routing.routed_message import says_nothing
+from gateway.turns.user_message import label_of, unmarked
 from memory.audience import Audience
 from tests.automation.conftest import LOCAL, MAIN, answered, event, job, to
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from agent.models.protocol import Request
     from gateway.app.gateway import Gateway
-    from gateway.routing.automation import Automation
+    from gateway.routing.routed_message import Automation
     from tests.gateway.conftest import Street
 
     Make = Callable[..., Street]

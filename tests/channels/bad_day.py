@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from channels.common.repeats import MARKS
 from channels.errors import NotSent, Uncertain
-from channels.messages import ChatAddress, Outbound
+from channels.messages import MARKS, ChatAddress, Outbound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

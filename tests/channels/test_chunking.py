@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from channels.common.breaks import best_break
 from channels.common.chunking import SMALLEST, cut, utf16_length
-from channels.common.markdown import parser, styled
-from channels.common.styled_text import plain
+from channels.common.markdown import parser, plain, styled
 from tests.properties import examples
 
 WORDS = st.sampled_from(

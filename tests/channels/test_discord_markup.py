@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.common.chunking import fitted, lines_of
-from channels.common.markdown import styled
-from channels.common.styled_text import plain
+from channels.common.markdown import plain, styled
 from channels.discord.markup import written as for_discord
 from channels.slack.block_kit import written as for_slack
 from tests.properties import examples

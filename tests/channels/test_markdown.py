@@ -4,9 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from channels.common.markdown import styled
-from channels.common.styled_text import plain
-from channels.telegram.send_options import html
+from channels.common.markdown import plain, styled
+from channels.telegram.sending import html
 from tests.peers.telegram_html import parse
 from tests.properties import examples
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from telegram import Update
 
-from channels.telegram.rich_messages import rich
+from channels.telegram.bot_mentions import rich
 from tests.channels.test_telegram_odd_updates import FORUM, MESSAGE, PERSON, heard
 from tests.properties import examples
 

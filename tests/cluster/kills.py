@@ -28,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from channels.common.repeats import MARKS
+from channels.messages import MARKS
 from tests import postgres_server
 from tests.fire.model import PredictableModel
 from tests.peers.telegram import TelegramPeer

@@ -10,7 +10,7 @@ import pytest
 
 from agent.events import TextDelta
 from agent.models.scripted import Stall
-from channels.common.previews import Previews
+from channels.common.chat_channel import Previews
 from channels.messages import ChatAddress
 from channels.testing.harness import FastClock
 from tests.channels.telegram_line import FAMILY, GROUP, Line, opened

@@ -11,9 +11,8 @@ import pytest
 from gateway.app.dependencies import Dependencies
 from gateway.config.secrets import MASK, mask_passwords, passwords_in
 from gateway.logs.redaction import secrets_in
-from gateway.logs.secret_scanner import SecretScanner
+from gateway.logs.secret_scanner import SecretFilter, SecretScanner, telling_apart
 from gateway.outbound.replying import replies
-from gateway.outbound.secret_filter import SecretFilter, telling_apart
 from tests.delivery.test_replies import Paper, arrived
 
 KEY = "sk-live-9f8e7d6c5b4a"

@@ -7,8 +7,7 @@ import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from channels.common.repeats import PERHAPS
-from channels.messages import ChatAddress
+from channels.messages import PERHAPS, ChatAddress
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.settings import TelegramSettings
 from gateway.base.clock import SystemClock

@@ -17,8 +17,7 @@ from gateway.commands.table import COMMANDS, parse
 from gateway.ledger.rows import InboxRow
 from gateway.outbound.replying import LONGEST_VALUE, MOST, after_command, after_turn, may_end, replies, shown, untagged
 from gateway.routing.access import Actor
-from gateway.routing.automation import Automation
-from gateway.routing.routed_message import RoutedMessage
+from gateway.routing.routed_message import Automation, RoutedMessage
 from gateway.routing.router import Route
 from memory.audience import OWNER
 

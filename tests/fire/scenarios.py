@@ -13,7 +13,7 @@ import apsw
 from agent.messages import AssistantMessage, ToolMessage, UserMessage
 from agent.transcript import history_view
 from agent.transcript.entries import Compacted, Entry, InvalidEntry, Said, Unanswered, decode
-from channels.common.repeats import MARKS
+from channels.messages import MARKS
 from gateway.base.clock import SystemClock
 from gateway.sessions.store import sessions_in
 from tests.fire.acting import (

@@ -13,7 +13,7 @@ from aiohttp import web
 from agent.messages import AssistantMessage
 from agent.transcript.entries import Said, decode
 from agent.transcript.history_view import CUT_OFF
-from channels.common.repeats import REPEATED
+from channels.messages import REPEATED
 from tests.fire.model import PredictableModel
 from tests.fire.world import Kill, Nursery, World, missing_tools
 

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from channels.messages import Inbound
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import InboxRow
-    from gateway.routing.automation import Automation
-    from gateway.routing.routed_message import ReceivedMessage
+    from gateway.routing.routed_message import Automation, ReceivedMessage
     from gateway.routing.router import Route
     from memory.audience import Audience
 

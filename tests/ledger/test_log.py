@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gateway.base.clock import ManualClock
 from gateway.ledger.rows import IN_DOUBT
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.ledger.wal import CHECKPOINT_AT, FRAME_HEADER, HEADER, Mark, read_log
+from gateway.ledger.sqlite_engine import CHECKPOINT_AT, FRAME_HEADER, HEADER, Mark, read_log
 from tests.ledger.test_recovery import ACCOUNT, MESSAGES, NOON, OPEN, REPLIES, arrival, lived, opened_again, table
 from tests.properties import examples
 

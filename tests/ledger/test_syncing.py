@@ -13,7 +13,7 @@ from gateway.base.clock import ManualClock
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.spending import NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.ledger.wal import Mark, read_log
+from gateway.ledger.sqlite_engine import Mark, read_log
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from channels.messages import ChatAddress
 from channels.platform import GroupRule, Policy
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
-from gateway.inbound.normalise import patterns_of
+from gateway.inbound.authorise import patterns_of
 from gateway.routing.access import group_of, rules_of
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.settings.root import Settings

@@ -8,9 +8,8 @@ from agent.events import TextDelta, ToolFinished, ToolOutput, ToolStarted
 from agent.messages import ToolCall, ToolMessage
 from channels.messages import ChatAddress
 from gateway.base.clock import SystemClock
-from gateway.logs.secret_scanner import SecretScanner
+from gateway.logs.secret_scanner import SecretFilter, SecretScanner
 from gateway.outbound.progress import ProgressDisplay, TypingIndicator
-from gateway.outbound.secret_filter import SecretFilter
 from tests.runner.commands import until
 
 PLACE = ChatAddress(channel="paper", account="default", id="1", kind="direct")

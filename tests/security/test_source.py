@@ -116,8 +116,8 @@ def test_sec_63_no_data_becomes_an_object_or_code() -> None:
 
 def test_sec_29_who_speaks_is_decided_in_one_place() -> None:
     makers = {name for name, tree in modules() for _, method, _ in calls(tree) if method == "Actor"}
-    assert makers == {"gateway/routing/access.py", "gateway/routing/routed_message.py", "gateway/routing/automation.py"}, (
-        "the second reads what the first stored, and the third is for messages that no person wrote"
+    assert makers == {"gateway/routing/access.py", "gateway/routing/routed_message.py"}, (
+        "the second reads what the first stored, and makes those that no person wrote"
     )
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.commands.table import parse
-from gateway.sessions.freshness import boundary, due, next_due
+from gateway.sessions.store import boundary, due, next_due
 from gateway.settings.session import ResetSettings, SessionSettings
 
 RULES = SessionSettings.model_validate(

@@ -26,10 +26,9 @@ from agent.tools.protocol import Outcome
 from agent.tools.toolbox import Toolbox
 from gateway.base.clock import ManualClock
 from gateway.logs.redaction import REDACTED
-from gateway.logs.secret_scanner import HELD_BACK, SecretScanner
+from gateway.logs.secret_scanner import HELD_BACK, SecretFilter, SecretScanner
 from gateway.media.outgoing import OutgoingFiles
 from gateway.outbound.blocks import BlockWriter
-from gateway.outbound.secret_filter import SecretFilter
 from gateway.settings.block_streaming import Manner
 from gateway.settings.messages import AttachmentSettings
 from tests.taint.test_untrusted_files import CLEAN

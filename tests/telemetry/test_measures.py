@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from agent.events import ToolFinished, ToolStarted
 from agent.messages import ToolCall, ToolMessage
-from gateway.telemetry.measures import FAST, MOST_NAMES, OTHER, Counts, Histogram, Histograms
-from gateway.telemetry.recorder import Telemetry
+from gateway.telemetry.recorder import FAST, MOST_NAMES, OTHER, Counts, Histogram, Histograms, Telemetry
 
 if TYPE_CHECKING:
     from agent.events import Event

@@ -16,8 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.messages import ToolCall
 from gateway.telemetry.exposition import Exposition, Standing
-from gateway.telemetry.measures import FAST, Histogram
-from gateway.telemetry.recorder import Telemetry
+from gateway.telemetry.recorder import FAST, Histogram, Telemetry
 from tests.openai_api.conftest import ApiVillage, Served
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from channels.messages import ChatAddress, Inbound, Sender
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.errors import UsageError
 from gateway.cli.status import held_lines
-from gateway.routing.automation import Automation, to_say
+from gateway.routing.routed_message import Automation, to_say
 from gateway.routing.router import Route
 from memory.audience import OWNER
 from tests.approvals.house import Farm, open_questions, question, value

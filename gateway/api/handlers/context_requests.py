@@ -21,7 +21,7 @@ from agent.transcript.history_view import turn_of
 from agent.transcript.stored_transcript import StoredTranscript
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import UsageError, unknown_agent
-from gateway.routing.automation import isolated_kind
+from gateway.routing.routed_message import isolated_kind
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.transcript_reader import TranscriptReader
 from memory.audience import Audience

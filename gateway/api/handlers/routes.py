@@ -8,7 +8,7 @@ from typing import Any
 from channels.messages import ChatAddress, Sender
 from channels.platform import Policy
 from gateway.base.errors import UsageError
-from gateway.inbound.normalise import patterns_of
+from gateway.inbound.authorise import patterns_of
 from gateway.routing.access import Access, Actor, Allowed, Decision, Pair
 from gateway.routing.router import Router
 from gateway.settings.root import Settings

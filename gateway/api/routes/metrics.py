@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from gateway.telemetry.exposition import Exposition, Standing
-    from gateway.telemetry.measures import Histogram
-    from gateway.telemetry.recorder import Telemetry
+    from gateway.telemetry.recorder import Histogram, Telemetry
 
 
 class MetricsRoute:
