@@ -23,10 +23,11 @@ from memory.protocol import Author, Clock, Excerpt, Recorded, SearchAnswer
 from memory.search.query_embedder import TIMEOUT_SECONDS, QueryEmbedder
 from memory.search.retrieval import Query, Retrieval, build_query, explain_line, explain_search, hit_facts, retrieve
 from memory.settings import MemorySettings
-from memory.store.database import AllowedFeatures
 from memory.store.index import Index
-from memory.store.index_handle import IndexHandle
+from memory.store.index_handle import IndexEngine, IndexHandle
 from memory.store.index_status import IndexStatus, read_status
+from memory.store.sqlite.database import AllowedFeatures
+from memory.store.sqlite.index_file import IndexFile
 
 _MOST_NAMED = 3
 
@@ -59,6 +60,7 @@ class WorkspaceMemory:
         zone: tzinfo = UTC,
         tell: Callable[[str], None] = lambda _: None,
         parts: AllowedFeatures | None = None,
+        engine: IndexEngine | None = None,
         batch_from: int = LARGE,
         template: frozenset[str] = frozenset(),
         query_timeout: float = TIMEOUT_SECONDS,
@@ -74,7 +76,11 @@ class WorkspaceMemory:
         self._tell = tell
         self.embedder = embedder
         self._open = IndexHandle(
-            self.store, settings, clock, agent=agent, tell=tell, on_rebuild=self._index_was_rebuilt, parts=parts
+            engine or IndexFile(self.store, settings, parts),
+            clock,
+            agent=agent,
+            tell=tell,
+            on_reopened=self._index_was_reopened,
         )
         self.history = NoteHistory(
             versions or VersionStore(self.store.with_name(f"{self.store.stem}.history")),
@@ -189,8 +195,8 @@ class WorkspaceMemory:
     def _why_without_vectors(self, index: Index) -> str:
         """Say why results are by keyword only although there is an embedder. Runs on the index thread."""
         trouble = self._sync.trouble
-        if not index.vectors.usable:
-            reason = f"Vectors cannot be stored ({index.database.drivers.note})"
+        if index.features.vectors == "none":
+            reason = f"Vectors cannot be stored ({index.features.note})"
         elif trouble:
             reason = f"Not all notes have vectors ({trouble.rstrip('.')})"
         elif self._sync.started or self._sync.running:
@@ -301,7 +307,7 @@ class WorkspaceMemory:
         Raises:
             IndexBroken: the file cannot be written.
         """
-        await self._open.run(lambda index: index.database.leave_no_trace())
+        await self._open.run(lambda index: index.leave_no_trace())
 
     async def export(self, target: Path) -> int:
         """Write all notes to a zip file, under the names that search shows; return their number."""
@@ -322,5 +328,5 @@ class WorkspaceMemory:
         key = audience_key(audience)
         return build_query(query, self.settings.query, today=today, audience=key, vector=vector, most=most, min_score=min_score)
 
-    def _index_was_rebuilt(self) -> None:
-        self._sync.index_was_rebuilt()
+    def _index_was_reopened(self) -> None:
+        self._sync.index_was_reopened()

@@ -21,7 +21,7 @@ from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, ok
 from gateway.settings.root import AgentProfile
 from memory.notes.sources import UNREADABLE, NoteSources
-from memory.store.database import AllowedFeatures, detect_features
+from memory.store.sqlite.database import AllowedFeatures, detect_features
 from memory.workspace_memory import WorkspaceMemory
 
 _SHOWN: Final = 3
@@ -53,7 +53,7 @@ def _features(profile: AgentProfile) -> list[Finding]:
     finally:
         connection.close()
     vectors = {"vec0": "vectors by sqlite-vec", "numpy": "vectors by numpy", "none": "no vectors"}[features.vectors]
-    said = f"{features.sqlite}, {vectors}{', keywords by FTS5' if features.keywords else ''}"
+    said = f"{features.driver}, {vectors}{', keywords by FTS5' if features.keywords else ''}"
     if features.vectors == "vec0" and features.keywords:
         return [ok(said)]
     switched_off = not profile.memory.store.vector.enabled

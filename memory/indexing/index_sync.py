@@ -135,7 +135,7 @@ class IndexSync:
                 self.dirty = True
                 raise
             if synced.chunks or synced.removed:
-                await self._open.run(lambda index: index.database.fold_in())
+                await self._open.run(lambda index: index.fold_in())
             return synced
 
     def sync_soon(self) -> None:
@@ -157,7 +157,7 @@ class IndexSync:
     async def forget_stamps(self) -> None:
         """Make the next sync read every file again, and embed again every text that the embedder refused."""
         self._measure = True
-        await self._open.run(lambda index: index.notes.forget_files())
+        await self._open.run(lambda index: index.forget_files())
         await self._open.run(lambda index: index.reconsider(None, now=0))
 
     def measure_soon(self) -> None:
@@ -168,8 +168,8 @@ class IndexSync:
         """Load the vectors into RAM in the background, where they are searched several times faster."""
         self._in_background(self._load_vectors(index))
 
-    def index_was_rebuilt(self) -> None:
-        """Start a sync: the index was damaged and is empty now."""
+    def index_was_reopened(self) -> None:
+        """Start a sync: the index was damaged and is empty now, or missed something while it could not be reached."""
         self.dirty = True
         self.sync_soon()
 
@@ -199,7 +199,7 @@ class IndexSync:
     async def _complete(self, progress: SyncProgress | None) -> None:
         """Make missing vectors, and switch to the new generation once it is complete."""
         index = await self._open.index()
-        building = await self._open.thread.run(index.notes.building, urgent=False)
+        building = await self._open.thread.run(index.building, urgent=False)
         live = await self._open.thread.run(lambda: index.live, urgent=False)
         target = building or live
         complete = True
@@ -246,9 +246,7 @@ class IndexSync:
 
         async def follow() -> None:
             index = await self._open.index()
-            generations = await self._open.thread.run(
-                lambda: [g for g in (index.live, index.notes.building()) if g], urgent=False
-            )
+            generations = await self._open.thread.run(lambda: [g for g in (index.live, index.building()) if g], urgent=False)
             await self._indexer.follow_sessions(index, generations, synced)
 
         async with self._syncing:
@@ -274,7 +272,7 @@ class IndexSync:
 
     async def _load_vectors(self, index: Index) -> None:
         """Load the vectors into RAM in slices, after waiting searches; they are searched several times faster there."""
-        await self._open.run_until_done(lambda: index.vectors.load_slice(index.live))
+        await self._open.run_until_done(index.load_slice)
 
     def _in_background(self, work: Coroutine[object, object, object]) -> asyncio.Task[object] | None:
         if self._closed:

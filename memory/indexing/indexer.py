@@ -15,8 +15,8 @@ from memory.notes.note_reader import read_note
 from memory.notes.sources import NoteSources, SourceFile, Stamp
 from memory.notes.transcript_source import TranscriptSource
 from memory.protocol import Clock
-from memory.store.chunk_store import Generation, IndexedFile
-from memory.store.index import Index
+from memory.store.generations import Generation, IndexedFile
+from memory.store.index import FileChange, Index
 from memory.store.index_thread import IndexThread
 from memory.text.chunks import Chunk, chunk, split_lines
 
@@ -85,7 +85,7 @@ class Indexer:
 
     async def take(self, index: Index, path: str) -> None:
         """Index one file now, ahead of all waiting work."""
-        generations = await self._thread.run(lambda: [g for g in (index.notes.live(), index.notes.building()) if g])
+        generations = await self._thread.run(lambda: [g for g in (index.live, index.building()) if g])
         async with self._one_at_a_time:
             for generation in generations:
                 cut = await asyncio.to_thread(self._cut, path, generation, None)
@@ -100,17 +100,17 @@ class Indexer:
         progress: SyncProgress | None,
     ) -> None:
         state = hash(tuple(found))
-        followed = await self._thread.run(lambda: index.notes.followed(generation), urgent=False)
+        followed = await self._thread.run(lambda: index.followed(generation), urgent=False)
         if followed is not None and followed[0] == state:
             synced.troubles.update(followed[1])
             return
-        known = await self._thread.run(lambda: index.notes.filed(generation, "memory"), urgent=False)
+        known = await self._thread.run(lambda: index.filed(generation, "memory"), urgent=False)
         due = [f for f in found if not f.trouble and not _unchanged(known.get(f.path), f.stamp)]
         gone = sorted(known.keys() - {f.path for f in found if not f.trouble})
         troubles = {f.path: known[f.path].trouble for f in found if f.path in known and known[f.path].trouble}
         synced.troubles.update(troubles)
         if not due and not gone:
-            await self._thread.run(lambda: index.notes.set_followed(generation, state, troubles), urgent=False)
+            await self._thread.run(lambda: index.set_followed(generation, state, troubles), urgent=False)
         done = 0
         for batch in _batches(due):
             async with self._one_at_a_time:
@@ -128,7 +128,7 @@ class Indexer:
         if gone:
             async with self._one_at_a_time:
                 gone = await asyncio.to_thread(lambda: [path for path in gone if self._sources.stamp(path) is None])
-                await self._thread.run(lambda: index.notes.remove(generation, gone), urgent=False)
+                await self._thread.run(lambda: index.remove(generation, gone), urgent=False)
             await self._tell(gone)
             synced.removed += len(gone)
 
@@ -138,19 +138,19 @@ class Indexer:
             await self._follow_sessions(index, generation, synced)
 
     async def _follow_sessions(self, index: Index, generation: Generation, synced: SyncResult) -> None:
-        known = await self._thread.run(lambda: index.notes.filed(generation, "sessions"), urgent=False)
+        known = await self._thread.run(lambda: index.filed(generation, "sessions"), urgent=False)
         found, due = await asyncio.to_thread(self._due_sessions, known)
         for path in due:
             chunks, filed = await asyncio.to_thread(self._cut_session, path, generation)
             if filed.trouble:
                 synced.troubles[path] = filed.trouble
                 continue
-            put = partial(index.notes.put, generation, path, filed, chunks, "sessions")
+            put = partial(index.store, generation, [FileChange(path, filed, chunks, "sessions")])
             synced.chunks += await self._thread.run(put, urgent=False)
             synced.changed += 1
         gone = sorted(known.keys() - found)
         if gone:
-            await self._thread.run(lambda: index.notes.remove(generation, gone), urgent=False)
+            await self._thread.run(lambda: index.remove(generation, gone), urgent=False)
             synced.removed += len(gone)
 
     def _due_sessions(self, known: Mapping[str, IndexedFile]) -> tuple[set[str], list[str]]:
@@ -190,16 +190,10 @@ class Indexer:
 
     @staticmethod
     def _file(index: Index, generation: Generation, cuts: Sequence[_Cut]) -> int:
-        new = 0
-        with index.database.writing():
-            for cut in cuts:
-                if cut.chunks is None:
-                    index.notes.note(generation, cut.path, cut.filed)
-                elif cut.filed.digest is None and not cut.filed.trouble:
-                    index.notes.remove(generation, [cut.path])
-                else:
-                    new += index.notes.put(generation, cut.path, cut.filed, cut.chunks)
-        return new
+        gone = {cut.path for cut in cuts if cut.chunks is not None and cut.filed.digest is None and not cut.filed.trouble}
+        return index.store(
+            generation, [FileChange(cut.path, None if cut.path in gone else cut.filed, cut.chunks) for cut in cuts]
+        )
 
     async def _tell(self, paths: Sequence[str]) -> None:
         if self._changed is not None and paths:

@@ -17,8 +17,8 @@ from memory.indexing.indexer import SyncProgress
 from memory.protocol import Clock
 from memory.settings import BatchSettings
 from memory.store.batch_job_table import BatchJobTable
-from memory.store.chunk_store import Generation
-from memory.store.index import Index, Missing
+from memory.store.generations import Generation, Missing
+from memory.store.index import Index
 from memory.store.index_thread import IndexThread
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Vectorizer:
         fallback; ``trouble`` says which. ``measure`` requests one vector even if none is missing, to find out whether the model
         behind the name has changed: if so, all chunks are embedded again.
         """
-        if not await self._thread.run(lambda: index.vectors.usable, urgent=False):
+        if not await self._thread.run(lambda: index.features.vectors != "none", urgent=False):
             return True
         before, now = identity_of(self.embedder), int(self._clock.now().timestamp())
         await self._thread.run(partial(index.reconsider, before, now=now), urgent=False)

@@ -1,1 +1,1 @@
-"""The search index: one SQLite file per agent, derived from the notes and rebuilt from them at any time."""
+"""The search index: derived from the notes and rebuilt from them at any time; one SQLite file per agent, or tables in PostgreSQL."""

@@ -1,57 +1,75 @@
-"""Handle of an index file: opens it on first use, and replaces it if it is damaged."""
+"""Handle of an index: opens it on first use, and opens it anew if it is damaged or its connection was lost."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TypeVar
+from datetime import datetime
+from typing import Protocol, TypeVar
 
 from memory.errors import IndexBroken
 from memory.protocol import Clock
-from memory.settings import MemorySettings
-from memory.store.database import AllowedFeatures
 from memory.store.index import Index
 from memory.store.index_thread import IndexThread
 
 T = TypeVar("T")
 
 
-class IndexHandle:
-    """Opens an index file and runs work on its thread.
+class IndexEngine(Protocol):
+    """Opens the index of one agent, and knows what the errors of what stores it mean. Runs on the index thread, but for the last two."""
 
-    ``tell`` takes sentences for the owner; ``on_rebuild`` is called after a damaged index was replaced by an empty one.
+    def open(self, now: datetime) -> tuple[Index, str]:
+        """Open the index, or make it, and return it with a sentence for the owner, or "".
+
+        Raises:
+            IndexBroken: it cannot be used now.
+        """
+        ...
+
+    def put_away(self, index: Index, error: Exception, now: datetime) -> str:
+        """Close an index that cannot be used any more, so that ``open`` can replace it; return a sentence for the owner, or ""."""
+        ...
+
+    def failures(self) -> tuple[type[Exception], ...]:
+        """Return the errors that it raises."""
+        ...
+
+    def can_be_opened_anew(self, error: Exception) -> bool:
+        """Whether another attempt on an index that is opened anew may succeed."""
+        ...
+
+    def refusal(self, error: Exception) -> IndexBroken | None:
+        """Return an error in words for people; None for one that should not happen."""
+        ...
+
+
+class IndexHandle:
+    """Opens an index and runs work on its thread.
+
+    ``tell`` takes sentences for the owner; ``on_reopened`` is called after an index was put away, as what it missed has to be indexed.
     """
 
     def __init__(
-        self,
-        store: Path,
-        settings: MemorySettings,
-        clock: Clock,
-        *,
-        agent: str,
-        tell: Callable[[str], None],
-        on_rebuild: Callable[[], None],
-        parts: AllowedFeatures | None = None,
+        self, engine: IndexEngine, clock: Clock, *, agent: str, tell: Callable[[str], None], on_reopened: Callable[[], None]
     ) -> None:
         self.thread = IndexThread(f"memory of {agent}")
-        self._store = store
-        self._settings = settings
+        self._engine = engine
         self._clock = clock
         self._tell = tell
-        self._renewed = on_rebuild
-        self._parts = parts
+        self._on_reopened = on_reopened
         self._opened: Index | None = None
         self._opening = asyncio.Lock()
 
     async def index(self) -> Index:
         """Return the index, opened if it is not yet."""
         async with self._opening:
-            if self._opened is None:
-                self._opened = await self.thread.run(self._open)
-                if self._opened.database.told:
-                    self._tell(self._opened.database.told)
-            return self._opened
+            if self._opened is not None:
+                return self._opened
+            index, told = await self.thread.run(lambda: self._engine.open(self._clock.now()))
+            self._opened = index
+        if told:
+            self._tell(told)
+        return index
 
     async def run(self, work: Callable[[Index], T]) -> T:
         """Run ``work`` on the index, ahead of background work."""
@@ -69,48 +87,33 @@ class IndexHandle:
             more = await self.thread.run(step, urgent=False)
 
     async def recovering(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run ``work``; if the file turns out to be damaged, rename it and run ``work`` again on a new one.
+        """Run ``work``; if that helps, open the index anew and run ``work`` again.
 
         Raises:
-            IndexBroken: the disk is full, or the file cannot be written.
+            IndexBroken: the index cannot be used now.
         """
-        import apsw
-
+        failures = self._engine.failures()
         try:
             return await work()
-        except (apsw.CorruptError, apsw.NotADBError) as error:
-            await self._set_aside(str(error))
-        except apsw.FullError as error:
-            raise IndexBroken(
-                f"the disk of {self._store} is full; search uses the last indexed state", hint="free some disk space"
-            ) from error
-        except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, apsw.BusyError) as error:
-            raise IndexBroken(
-                f"the memory index {self._store} cannot be written (SQLite: {error})", hint="homebody memory status"
-            ) from error
-        return await work()
+        except failures as error:
+            if not self._engine.can_be_opened_anew(error):
+                raise self._engine.refusal(error) or error from error
+            await self._put_away(error)
+        try:
+            return await work()
+        except failures as error:
+            raise self._engine.refusal(error) or error from error
 
     async def close(self) -> None:
-        """Close the file and end the thread."""
+        """Close the index and end the thread."""
         await self.thread.close(lambda: self._opened.close() if self._opened else None)
 
-    def _open(self) -> Index:
-        from memory.store.index import Index
-
-        return Index.open(self._store, self._settings, now=self._clock.now(), parts=self._parts)
-
-    async def _set_aside(self, reason: str) -> None:
-        from memory.store.database import set_aside
-
+    async def _put_away(self, error: Exception) -> None:
         async with self._opening:
             broken, self._opened = self._opened, None
             if broken is None:
                 return
-
-            def put_away() -> Path:
-                broken.close()
-                return set_aside(self._store, self._clock.now())
-
-            aside = await self.thread.run(put_away)
-        self._tell(f"The memory index was damaged (SQLite: {reason}); it was renamed to {aside.name} and is being rebuilt.")
-        self._renewed()
+            told = await self.thread.run(lambda: self._engine.put_away(broken, error, self._clock.now()))
+        if told:
+            self._tell(told)
+        self._on_reopened()

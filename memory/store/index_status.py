@@ -54,38 +54,33 @@ class IndexStatus(Struct, kw_only=True):
 
 def read_status(index: Index, embedder: Identity | None, found: Sequence[SourceFile]) -> IndexStatus:
     """Read the state of the index. Runs on the index thread. ``found`` are the files on disk."""
-    live, building, one = index.live, index.notes.building(), index.database.one
-    bounds = (live.first_id, live.last_id)
-    drivers = index.database.drivers
+    live, building, counts, features = index.live, index.building(), index.counts(), index.features
     by_vector = index.answers_by_vector(embedder)
-    sides = ["vectors"] * by_vector + ["keywords"] * drivers.keywords
-    known = {**index.notes.filed(live, "memory"), **index.notes.filed(live, "sessions")}
+    sides = ["vectors"] * by_vector + ["keywords"] * features.keywords
+    known = {**index.filed(live, "memory"), **index.filed(live, "sessions")}
     status = IndexStatus(
-        store=str(index.database.path),
+        store=index.where,
         files=len(known),
-        chunks=one("SELECT count(*) FROM chunks WHERE id BETWEEN ? AND ?", bounds),
-        vectors=one("SELECT count(*) FROM chunks WHERE embedded = 1 AND id BETWEEN ? AND ?", bounds),
+        chunks=counts.chunks,
+        vectors=counts.vectors,
         missing_vectors=index.missing_count(live),
-        refused_texts=one("SELECT count(*) FROM chunks WHERE embedded = 2 AND id BETWEEN ? AND ?", bounds),
+        refused_texts=counts.refused,
         refusals=index.refusals(_MOST_TROUBLES),
         dims=live.dims,
         generation=live.number,
+        building=building.number if building else None,
+        building_chunks=counts.building_chunks,
         chunk_tokens=live.tokens,
         chunk_overlap=live.overlap,
-        cached_vectors=index.vectors.size(),
-        pending_jobs=one("SELECT count(*) FROM batch_jobs"),
-        driver=drivers.sqlite,
-        vector_path=drivers.vectors,
-        keywords=drivers.keywords,
+        cached_vectors=counts.cached_vectors,
+        pending_jobs=counts.pending_jobs,
+        driver=features.driver,
+        vector_path=features.vectors,
+        keywords=features.keywords,
         search=" and ".join(sides) or "nothing",
-        note=drivers.note,
+        note=features.note,
         troubles={path: filed.trouble for path, filed in sorted(known.items()) if filed.trouble},
     )
-    if building is not None:
-        status.building = building.number
-        status.building_chunks = one(
-            "SELECT count(*) FROM chunks WHERE id BETWEEN ? AND ?", (building.first_id, building.last_id)
-        )
     status.troubles.update({f.path: f.trouble for f in found if f.trouble})
     stamps = {f.path: f.stamp for f in found if not f.trouble}
     notes = {path: filed for path, filed in known.items() if not path.startswith("sessions/")}

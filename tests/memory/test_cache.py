@@ -15,9 +15,9 @@ from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.settings import CacheSettings, MemorySettings, VectorStoreSettings
-from memory.store.database import AllowedFeatures, Database
-from memory.store.vector_matrix import Matrix, packed
-from memory.store.vector_store import VectorStore
+from memory.store.sqlite.database import AllowedFeatures, Database
+from memory.store.sqlite.vector_matrix import Matrix, packed
+from memory.store.sqlite.vector_store import VectorStore
 from memory.workspace_memory import WorkspaceMemory
 from tests.properties import examples
 

@@ -2,67 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from memory.notes.sources import Source, Stamp, audience_of
-from memory.store.database import Database
+from memory.store.chunk_changes import NewChunk, changes
+from memory.store.generations import Generation, IndexedFile
+from memory.store.sqlite.database import Database
 from memory.text.chunks import Chunk
-from memory.text.dates import day_of, header
+from memory.text.dates import day_of
 from memory.text.stems import language_of, stemmed
 from memory.text.terms import bigram_text, spaced, trigram_text
 
-_SHIFT = 40
-"""A chunk id is the generation number, shifted left by this, plus a counter: a generation is a range of ids."""
-
-INDEXING_VERSION = 3
-"""Version of the chunking and indexing rules. When it is raised, notes are indexed again in a new generation."""
-
-
 _LANGUAGE = "language "
 """Prefix of the keys of ``meta`` that name languages of the notes."""
-
-
-class Generation(Struct, frozen=True):
-    """One complete state of the index: chunk size, and the embedder of its vectors (``provider`` is "" without vectors)."""
-
-    number: int
-    tokens: int
-    overlap: int
-    provider: str = ""
-    model: str = ""
-    fingerprint: str = ""
-    dims: int = 0
-    rules: int = 1
-
-    @property
-    def first_id(self) -> int:
-        """The lowest id that a chunk of it can have."""
-        return self.number << _SHIFT
-
-    @property
-    def last_id(self) -> int:
-        """The highest."""
-        return ((self.number + 1) << _SHIFT) - 1
-
-    @property
-    def embedder(self) -> tuple[str, str, str]:
-        """Whose vectors it has."""
-        return self.provider, self.model, self.fingerprint
-
-
-class IndexedFile(Struct, frozen=True):
-    """Index entry of a file. ``settled`` is False if it was written so recently that its stamp may not show another change."""
-
-    digest: bytes | None
-    stamp: Stamp
-    settled: bool
-    trouble: str
 
 
 class _Origin(Struct, frozen=True):
@@ -81,7 +38,7 @@ class ChunkStore:
         self._db = database
         self.words_changed = 0
         self._languages: frozenset[str] | None = None
-        self._followed: dict[int, tuple[int, Mapping[str, str]]] = {}
+        self._followed: dict[int, tuple[int, dict[str, str]]] = {}
         self._followed_at = -1
         self.on_drop: Callable[[Sequence[int]], None] = lambda _: None
 
@@ -134,14 +91,14 @@ class ChunkStore:
             for path, digest, *stamp, settled, trouble in self._db.rows(sql, (generation.number, source))
         }
 
-    def followed(self, generation: Generation) -> tuple[int, Mapping[str, str]] | None:
+    def followed(self, generation: Generation) -> tuple[int, dict[str, str]] | None:
         """Return the state of the notes to which a generation is known to be up to date, and which of them have troubles.
 
         None if its entries changed since, also by another process. It saves reading all entries when nothing has changed.
         """
         return self._followed.get(generation.number) if self._followed_at == self._version() else None
 
-    def set_followed(self, generation: Generation, state: int, troubles: Mapping[str, str]) -> None:
+    def set_followed(self, generation: Generation, state: int, troubles: dict[str, str]) -> None:
         """Remember that a generation is up to date to a state of the notes."""
         if self._followed_at != self._version():
             self._followed.clear()
@@ -159,30 +116,18 @@ class ChunkStore:
         audience = audience_of(path, source)
         with self._db.writing():
             self._file(generation, path, filed, source, audience)
-            old: dict[bytes, list[tuple[int, int, int, int]]] = {}
             sql = (
                 "SELECT hash, id, start_line, end_line, part FROM chunks WHERE path = ? AND id BETWEEN ? AND ? ORDER BY id DESC"
             )
-            for digest, *row in self._db.rows(sql, (path, generation.first_id, generation.last_id)):
-                old.setdefault(digest, []).append((row[0], row[1], row[2], row[3]))
             day = day_of(path)
-            moved: list[tuple[int, int, int, int]] = []
-            new: list[tuple[bytes, str, Chunk]] = []
-            for chunk in chunks:
-                head = header(day, chunk.heading)
-                said = f"{head}\n{chunk.text}" + f"\x00{chunk.words}" * bool(chunk.words)
-                digest = hashlib.sha256(said.encode("utf-8", "replace")).digest()[:16]
-                if old.get(digest):
-                    known = old[digest].pop()
-                    if known[1:] != (chunk.start_line, chunk.end_line, chunk.part):
-                        moved.append((chunk.start_line, chunk.end_line, chunk.part, known[0]))
-                else:
-                    new.append((digest, head, chunk))
-            self._drop([row[0] for rows in old.values() for row in rows])
-            if moved:
-                self._db.connection.executemany("UPDATE chunks SET start_line = ?, end_line = ?, part = ? WHERE id = ?", moved)
-            self._add(generation, _Origin(path, source, audience, day.isoformat() if day else None), new)
-        return len(new)
+            found = changes(self._db.rows(sql, (path, generation.first_id, generation.last_id)), chunks, day)
+            self._drop(found.gone)
+            if found.moved:
+                self._db.connection.executemany(
+                    "UPDATE chunks SET start_line = ?2, end_line = ?3, part = ?4 WHERE id = ?1", found.moved
+                )
+            self._add(generation, _Origin(path, source, audience, day.isoformat() if day else None), found.new)
+        return len(found.new)
 
     def note(self, generation: Generation, path: str, filed: IndexedFile, source: Source = "memory") -> None:
         """Update a file's entry (new stamp, or why it cannot be read) without changing its chunks."""
@@ -233,13 +178,13 @@ class ChunkStore:
             ),
         )
 
-    def _add(self, generation: Generation, origin: _Origin, new: list[tuple[bytes, str, Chunk]]) -> None:
+    def _add(self, generation: Generation, origin: _Origin, new: Sequence[NewChunk]) -> None:
         if not new:
             return
         last = self._db.one("SELECT max(id) FROM chunks WHERE id BETWEEN ? AND ?", (generation.first_id, generation.last_id))
         first = (last or generation.first_id) + 1
         about = (origin.path, origin.source, origin.audience)
-        numbered = [(first + offset, digest, head, chunk) for offset, (digest, head, chunk) in enumerate(new)]
+        numbered = [(first + offset, one.digest, one.head, one.chunk) for offset, one in enumerate(new)]
         self._db.connection.executemany(
             "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
             (

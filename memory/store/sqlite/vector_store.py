@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memory.store.chunk_store import Generation
-from memory.store.database import Database
-from memory.store.vector_matrix import packed
+from memory.store.generations import Generation
+from memory.store.sqlite.database import Database
+from memory.store.sqlite.vector_matrix import packed
 
 if TYPE_CHECKING:
     from memory.embedding.identity import Identity
-    from memory.store.vector_matrix import Matrix
+    from memory.store.sqlite.vector_matrix import Matrix
 
 _SLICE = 4_096
 _LARGEST_MATRIX = 512 * 1024 * 1024
@@ -150,7 +150,7 @@ class VectorStore:
 
     def _begin(self, generation: Generation) -> bool:
         """Begin to load; return False if the vectors are too many for that."""
-        from memory.store.vector_matrix import Matrix
+        from memory.store.sqlite.vector_matrix import Matrix
 
         rows = int(self._db.one("SELECT count(*) FROM chunks WHERE embedded = 1"))
         if rows * generation.dims > _LARGEST_MATRIX and self._db.drivers.vectors == "vec0":

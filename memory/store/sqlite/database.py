@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from memory.errors import IndexBroken
 from memory.settings import VectorStoreSettings
-from memory.store.format_upgrade import OtherFormat, convert, shrink
+from memory.store.index import Features
+from memory.store.sqlite.format_upgrade import OtherFormat, convert, shrink
 
 if TYPE_CHECKING:
     import apsw
@@ -26,16 +27,6 @@ class AllowedFeatures(Struct, frozen=True):
     sqlite_vec: bool = True
     numpy: bool = True
     fts5: bool = True
-
-
-class Features(Struct, frozen=True):
-    """Features in use. ``vectors`` is "vec0", "numpy" alone or "none"; ``note`` explains why it is not "vec0"."""
-
-    vectors: Literal["vec0", "numpy", "none"]
-    keywords: bool
-    scan: bool
-    sqlite: str
-    note: str = ""
 
 
 def detect_features(connection: apsw.Connection, settings: VectorStoreSettings, parts: AllowedFeatures) -> Features:

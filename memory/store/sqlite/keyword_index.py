@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from memory.store.chunk_store import ChunkStore, Generation
-from memory.store.database import Database
+from memory.store.generations import Generation
+from memory.store.sqlite.chunk_store import ChunkStore
+from memory.store.sqlite.database import Database
 from memory.text.folding import folded
 from memory.text.irregular import irregular_forms
 from memory.text.stems import forms

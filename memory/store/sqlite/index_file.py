@@ -1,0 +1,64 @@
+"""Opens the index file of an agent, replaces it if it is damaged, and says what errors of SQLite mean."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory.errors import IndexBroken
+from memory.settings import MemorySettings
+
+if TYPE_CHECKING:
+    from memory.store.index import Index
+    from memory.store.sqlite.database import AllowedFeatures
+
+
+class IndexFile:
+    """Implements ``IndexEngine``. SQLite is loaded when the file is opened."""
+
+    def __init__(self, path: Path, settings: MemorySettings, parts: AllowedFeatures | None = None) -> None:
+        self._path = path
+        self._settings = settings
+        self._parts = parts
+
+    def open(self, now: datetime) -> tuple[Index, str]:
+        """See the protocol."""
+        from memory.store.sqlite.sqlite_index import SqliteIndex
+
+        index = SqliteIndex.open(self._path, self._settings, now=now, parts=self._parts)
+        return index, index.database.told
+
+    def put_away(self, index: Index, error: Exception, now: datetime) -> str:
+        """See the protocol. The file is renamed."""
+        from memory.store.sqlite.database import set_aside
+
+        index.close()
+        aside = set_aside(self._path, now)
+        return f"The memory index was damaged (SQLite: {error}); it was renamed to {aside.name} and is being rebuilt."
+
+    def failures(self) -> tuple[type[Exception], ...]:
+        """See the protocol."""
+        import apsw
+
+        return (apsw.Error,)
+
+    def can_be_opened_anew(self, error: Exception) -> bool:
+        """See the protocol."""
+        import apsw
+
+        return isinstance(error, apsw.CorruptError | apsw.NotADBError)
+
+    def refusal(self, error: Exception) -> IndexBroken | None:
+        """See the protocol."""
+        import apsw
+
+        if isinstance(error, apsw.FullError):
+            return IndexBroken(
+                f"the disk of {self._path} is full; search uses the last indexed state", hint="free some disk space"
+            )
+        if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.IOError | apsw.BusyError):
+            return IndexBroken(
+                f"the memory index {self._path} cannot be written (SQLite: {error})", hint="homebody memory status"
+            )
+        return None

@@ -1,0 +1,307 @@
+"""The index of one agent in an SQLite file: generations, lookups and missing vectors. Everything here runs on the index thread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from memory.embedding.batch.protocol import BatchJob
+from memory.embedding.identity import Identity
+from memory.notes.sources import Source
+from memory.settings import MemorySettings
+from memory.store.candidates import AnswerCosines, Candidate, Lookup
+from memory.store.generations import DONE, INDEXING_VERSION, Generation, IndexedFile, allowed_missing
+from memory.store.index import SWEPT, FileChange, IndexCounts
+from memory.store.sqlite.batch_jobs import BatchJobs
+from memory.store.sqlite.database import AllowedFeatures, Database
+from memory.store.sqlite.embedded_chunks import EmbeddedChunks
+from memory.store.sqlite.keyword_index import KeywordIndex
+from memory.text.chunks import is_only_headings
+from memory.text.dates import Span
+from memory.text.terms import Terms
+
+_MOST_DATED = 60
+_LONGEST_SPAN = 31
+_COLUMNS = "id, path, source, start_line, end_line, part, day, text, header, embedded"
+
+_BARE = 0.1
+"""Factor for the keyword score of headings without text, so that they rank below notes with content."""
+
+_ANSWERS = "answers"
+"""Key of ``meta`` with the cosines that answers had."""
+_WRITTEN_EVERY = 20
+
+
+class SqliteIndex(EmbeddedChunks):
+    """Implements ``Index``: one agent's index file, open."""
+
+    def __init__(self, database: Database, settings: MemorySettings) -> None:
+        super().__init__(database, settings)
+        self.features = database.drivers
+        self._jobs = BatchJobs(database)
+        self.keywords = KeywordIndex(database, self.notes)
+        self.answers = AnswerCosines()
+        self._settings = settings
+        self._learned = 0
+
+    @classmethod
+    def open(cls, path: Path, settings: MemorySettings, *, now: datetime, parts: AllowedFeatures | None = None) -> SqliteIndex:
+        """Open the file, with a live generation in it.
+
+        Raises:
+            IndexBroken: no index file can be used at this path.
+        """
+        index = cls(Database.open(path, settings.store.vector, now=now, parts=parts), settings)
+        with index.database.writing():
+            live = index.notes.live()
+            if live is None:
+                chunking = settings.chunking
+                index.notes.keep(
+                    "live", Generation(index.notes.next_number(), chunking.tokens, chunking.overlap, rules=INDEXING_VERSION)
+                )
+        index._recall_answers()
+        return index
+
+    @property
+    def where(self) -> str:
+        """See the protocol."""
+        return str(self.database.path)
+
+    def filed(self, generation: Generation, source: Source) -> dict[str, IndexedFile]:
+        """See the protocol."""
+        return self.notes.filed(generation, source)
+
+    def followed(self, generation: Generation) -> tuple[int, dict[str, str]] | None:
+        """See the protocol."""
+        return self.notes.followed(generation)
+
+    def set_followed(self, generation: Generation, state: int, troubles: dict[str, str]) -> None:
+        """See the protocol."""
+        self.notes.set_followed(generation, state, troubles)
+
+    def store(self, generation: Generation, changes: Sequence[FileChange]) -> int:
+        """See the protocol."""
+        new = 0
+        with self.database.writing():
+            for one in changes:
+                if one.filed is None:
+                    self.notes.remove(generation, [one.path])
+                elif one.chunks is None:
+                    self.notes.note(generation, one.path, one.filed, one.source)
+                else:
+                    new += self.notes.put(generation, one.path, one.filed, one.chunks, one.source)
+        return new
+
+    def remove(self, generation: Generation, paths: Sequence[str]) -> None:
+        """See the protocol."""
+        self.notes.remove(generation, paths)
+
+    def forget_files(self) -> None:
+        """See the protocol."""
+        self.notes.forget_files()
+
+    def plan(self, embedder: Identity | None) -> list[Generation]:
+        """See the protocol."""
+        live, building = self.live, self.notes.building()
+        chunking = (self._settings.chunking.tokens, self._settings.chunking.overlap)
+        other_vectors = embedder is not None and live.dims > 0 and live.embedder != embedder and self.vectors.usable
+        wanted = not live.is_cut(*chunking) or other_vectors
+        if building is not None and (not wanted or not self._serves(building, chunking, embedder)):
+            self._give_up()
+            building = None
+        if wanted and building is None:
+            with self.database.writing():
+                building = Generation(self.notes.next_number(), *chunking, rules=INDEXING_VERSION)
+                self.notes.keep("building", building)
+        return [live] if building is None else [live, building]
+
+    def switch(self) -> None:
+        """See the protocol."""
+        new = self.notes.building()
+        if new is None:
+            return
+        with self.database.writing():
+            self.notes.keep("live", new)
+            self.notes.keep("building", None)
+            self.vectors.release()
+            self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES ('sweeping', '1')")
+
+    def sweep(self, limit: int = SWEPT) -> bool:
+        """See the protocol."""
+        if not self.database.one("SELECT 1 FROM meta WHERE key = 'sweeping'"):
+            return False
+        return self.notes.sweep([g for g in (self.live, self.notes.building()) if g], limit)
+
+    def answers_by_vector(self, embedder: Identity | None) -> bool:
+        """See the protocol."""
+        live = self.live
+        if embedder is None or not live.dims or live.embedder != embedder or not self.vectors.usable:
+            return False
+        allowed = allowed_missing(self.keywords.total())
+        sql = "SELECT count(*) FROM (SELECT 1 FROM chunks WHERE embedded = 0 AND id BETWEEN ? AND ? LIMIT ?)"
+        return bool(self.database.one(sql, (live.first_id, live.last_id, allowed + 1)) <= allowed)
+
+    def lookup(
+        self,
+        terms: Terms,
+        vector: Sequence[float] | None,
+        *,
+        days: Sequence[Span],
+        audience: str | None,
+        limit: int,
+        floor: float = 0.0,
+    ) -> Lookup:
+        """See the protocol."""
+        live = self.live
+        words = self.keywords.search(terms, live, audience=audience, limit=limit, floor=floor)
+        cosines = self.vectors.search(vector, live, audience=audience, limit=limit) if vector is not None else {}
+        ids = {*words.scores, *cosines, *self._dated(live, days, audience)}
+        candidates = self.fetch(sorted(ids))
+        for candidate in candidates:
+            candidate.keyword = words.scores.get(candidate.id)
+            if candidate.keyword is not None and is_only_headings(candidate.text):
+                candidate.keyword *= _BARE
+            candidate.vector = cosines.get(candidate.id)
+        scan = self.vectors.scan_of(live) if vector is not None else "none"
+        return Lookup(
+            candidates=candidates,
+            coverage=words.coverage,
+            total=self.keywords.total(),
+            scan=scan,
+            weights=words.weights,
+            languages=self.notes.languages(),
+            alike=words.alike,
+        )
+
+    def learn_answer(self, cosine: float) -> None:
+        """See the protocol."""
+        self.answers.learn(self.live.embedder, cosine)
+        self._learned += 1
+        if self._learned % _WRITTEN_EVERY == 0:
+            self._write_answers()
+
+    def _write_answers(self) -> None:
+        with self.database.writing():
+            told = json.dumps({"embedder": self.live.embedder, "cosines": [round(one, 4) for one in self.answers.known()]})
+            self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_ANSWERS, told))
+
+    def texts(self, count: int) -> list[str]:
+        """See the protocol."""
+        live = self.live
+        sql = "SELECT id FROM chunks WHERE id BETWEEN ? AND ? AND source = 'memory' AND embedded = 1 ORDER BY id"
+        ids = [id_ for (id_,) in self.database.rows(sql, (live.first_id, live.last_id))]
+        return [chunk.text for chunk in self.fetch(ids[:: max(1, len(ids) // count)][:count])]
+
+    def best_cosine(self, vector: Sequence[float]) -> float | None:
+        """See the protocol."""
+        return max(self.vectors.search(vector, self.live, audience=None, limit=1).values(), default=None)
+
+    def learn_answers(self, embedder: Identity, cosines: Sequence[float]) -> None:
+        """See the protocol."""
+        if self.live.embedder == embedder:
+            for cosine in cosines:
+                self.answers.learn(embedder, cosine)
+            self._write_answers()
+
+    def _recall_answers(self) -> None:
+        value = self.database.one("SELECT value FROM meta WHERE key = ?", (_ANSWERS,))
+        if value:
+            told = json.loads(value)
+            self.answers.recall(tuple(told["embedder"]), told["cosines"])
+
+    def fetch(self, ids: Sequence[int]) -> list[Candidate]:
+        """Return chunks by id, with their texts."""
+        marks = ",".join("?" * len(ids))
+        rows = self.database.rows(f"SELECT {_COLUMNS} FROM chunks WHERE id IN ({marks})", tuple(ids))  # noqa: S608 - placeholders only
+        return [_candidate(*row) for row in rows]
+
+    def at_line(self, path: str, line: int) -> list[Candidate]:
+        """See the protocol."""
+        live = self.live
+        sql = f"SELECT {_COLUMNS} FROM chunks WHERE path = ? AND id BETWEEN ? AND ? AND start_line <= ? AND end_line >= ?"  # noqa: S608 - constant
+        return [_candidate(*row) for row in self.database.rows(sql, (path, live.first_id, live.last_id, line, line))]
+
+    def load_slice(self) -> bool:
+        """See the protocol."""
+        return self.vectors.load_slice(self.live)
+
+    def pending_jobs(self, embedder: Identity) -> list[BatchJob]:
+        """See the protocol."""
+        return self._jobs.pending(embedder)
+
+    def keep_job(self, record: BatchJob) -> None:
+        """See the protocol."""
+        self._jobs.keep(record)
+
+    def close_job(self, token: str) -> None:
+        """See the protocol."""
+        self._jobs.close(token)
+
+    def counts(self) -> IndexCounts:
+        """See the protocol."""
+        live, building, one = self.live, self.building(), self.database.one
+        within = "SELECT count(*) FROM chunks WHERE id BETWEEN ? AND ?"
+        bounds = (live.first_id, live.last_id)
+        return IndexCounts(
+            chunks=one(within, bounds),
+            vectors=one(f"{within} AND embedded = 1", bounds),
+            refused=one(f"{within} AND embedded = 2", bounds),
+            cached_vectors=self.vectors.size(),
+            pending_jobs=self._jobs.count(),
+            building_chunks=one(within, (building.first_id, building.last_id)) if building else 0,
+        )
+
+    def fold_in(self) -> None:
+        """See the protocol."""
+        self.database.fold_in()
+
+    def leave_no_trace(self) -> None:
+        """See the protocol."""
+        self.database.leave_no_trace()
+
+    def close(self) -> None:
+        """See the protocol."""
+        self.database.close()
+
+    def _serves(self, building: Generation, chunking: tuple[int, int], embedder: Identity | None) -> bool:
+        return building.is_cut(*chunking) and (not building.dims or building.embedder == embedder)
+
+    def _give_up(self) -> None:
+        with self.database.writing():
+            self.notes.keep("building", None)
+            self.vectors.release()
+            self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES ('sweeping', '1')")
+
+    def _dated(self, live: Generation, days: Sequence[Span], audience: str | None) -> list[int]:
+        ids: list[int] = []
+        for span in days:
+            if span.days > _LONGEST_SPAN:
+                continue
+            where = "day BETWEEN ? AND ? AND id BETWEEN ? AND ?"
+            after = timedelta(days=span.days == 1)  # what is told the day after
+            bindings: list[Any] = [span.first.isoformat(), (span.last + after).isoformat(), live.first_id, live.last_id]
+            if audience is not None:
+                where += " AND audience = ?"
+                bindings.append(audience)
+            sql = f"SELECT id FROM chunks WHERE {where} ORDER BY day DESC, id LIMIT ?"  # noqa: S608 - constants only
+            ids += [row[0] for row in self.database.rows(sql, (*bindings, _MOST_DATED))]
+        return ids
+
+
+def _candidate(*row: Any) -> Candidate:
+    id_, path, source, start, end, part, day, text, head, embedded = row
+    return Candidate(
+        id=id_,
+        path=path,
+        source=source,
+        start_line=start,
+        end_line=end,
+        part=part,
+        day=date.fromisoformat(day) if day else None,
+        text=text,
+        header=head,
+        embedded=embedded == DONE,
+    )
