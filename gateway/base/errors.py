@@ -132,7 +132,8 @@ class GitFailed(HomebodyError):
     """Raised when a workspace cannot be read from or brought to its repository. ``kind`` says what is wrong.
 
     "away": nobody answers. "refused": the other side does not let us in. "rejected": somebody else pushed before us. "damaged": the
-    repository of this machine cannot be read. "failed": anything else, such as a git program that is not there.
+    repository of this machine cannot be read. "unfit": the other one has an object that git takes from nobody. "failed": anything else,
+    such as a git program that is not there.
     """
 
     def __init__(self, message: str, *, kind: str = "failed", where: str = "", hint: str = "") -> None:

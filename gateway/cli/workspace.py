@@ -64,6 +64,8 @@ def lines_of(facts: dict[str, Any], local: Callable[[str], str]) -> list[str]:
     lines = [f"{agent}:{where + ',' if where else ''} {kept}: {ahead if trouble or count else 'in step'}."]
     if facts["lastPull"] and not trouble:
         lines.append(f"  last looked at: {local(facts['lastPull'])}")
+    if facts.get("uncommitted"):
+        lines.append("  the latest changes are not committed yet: that takes a few seconds")
     if trouble:
         lines.append(f"  ! since {local(trouble['since'])}: {trouble['text']}")
         lines += [f"    {trouble['mend']}"] if trouble["mend"] else []
@@ -83,6 +85,8 @@ def _more(facts: dict[str, Any]) -> list[str]:
     if left_out := facts.get("leftOut"):
         lines.append(f"  not kept in it ({facts['leftOutCount']}):")
         lines += [f"    {path} {why}" for path, why in list(left_out.items())[:_SHOWN]]
+        if (more := facts["leftOutCount"] - _SHOWN) > 0:
+            lines.append(f"    and {more} more")
     if facts.get("damaged"):
         lines.append(f"  a damaged repository was set aside: {facts['damaged']}")
     return lines

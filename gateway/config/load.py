@@ -126,9 +126,13 @@ def _profile_problems(settings: Settings, agent_id: str, place: KeyPath, tree: T
         return own if tree.at(own) is not None else ("agents", "defaults", *path)
 
     try:
-        settings.agent(agent_id)
+        profile = settings.agent(agent_id)
     except ValidationError as error:
         return validation_problems(error, tree, AgentDefaults, written)
+    if profile.store.type == "git" and not profile.store.remote:
+        key = f"agents.{'defaults' if place[1] == 'defaults' else f'list.{place[2]}'}.workspaceStore.remote"
+        hint = f"Set it first: homebody config set {key} https://HOST/PATH.git"
+        return [tree.problem(written(("workspaceStore", "type")), "git needs the address of a repository, in remote", hint)]
     return []
 
 

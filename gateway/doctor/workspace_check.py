@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
+import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
 from gateway.app.workspace_parts import access_of, shared_repository
-from gateway.base.errors import UsageError
+from gateway.base.errors import GitFailed, UsageError
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Check, Finding, Level, ok
 
@@ -19,7 +19,7 @@ async def _examine(installation: Installation) -> list[Finding]:
     kept = [profile for profile in installation.profiles if profile.store.type == "git"]
     if not kept:
         return [ok("no workspace is kept in a repository")]
-    wrong = list(_of_settings(installation))
+    wrong = [*await asyncio.to_thread(_of_program, installation), *_of_settings(installation)]
     if wrong or not installation.gateway_runs:
         return wrong or [
             ok(f"kept in a repository: {', '.join(one.id for one in kept)}; whether all is pushed, the gateway knows")
@@ -28,10 +28,17 @@ async def _examine(installation: Installation) -> list[Finding]:
     return [finding for one in facts["workspaces"] if "remote" in one for finding in findings_of(one)]
 
 
-def _of_settings(installation: Installation) -> Iterator[Finding]:
-    if shutil.which("git") is None:
+def _of_program(installation: Installation) -> Iterator[Finding]:
+    from gateway.workspaces.repository import check_git
+
+    try:
+        check_git(installation.env)
+    except GitFailed as failed:
         why = "Workspaces cannot be kept in repositories without it."
-        yield Finding(level="error", what="the program git is not installed", why=why, mend="sudo apt install git")
+        yield Finding(level="error", what=failed.message, why=why, mend=failed.hint)
+
+
+def _of_settings(installation: Installation) -> Iterator[Finding]:
     for profile in installation.profiles:
         if profile.store.type == "git":
             try:

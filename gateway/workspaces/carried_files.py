@@ -161,8 +161,8 @@ class WorkspaceScanner:
                 continue
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                if not _is_unicode(entry.name):
-                    found.left_out[path.encode("utf-8", "replace").decode()] = "has a name that is not UTF-8"
+                if (why_named := _why_not_named(entry.name)) is not None:
+                    found.left_out[path.encode("utf-8", "replace").decode().replace("\n", "\\n")] = why_named
                 elif self._rules.takes_below(folder, entry.name):
                     with contextlib.suppress(FileNotFoundError):
                         status = entry.stat(follow_symlinks=False)
@@ -184,6 +184,14 @@ class WorkspaceScanner:
                 found.unseen.append(folder)
                 found.left_out[folder] = f"cannot be listed: {error.strerror}"
             return []
+
+
+def _why_not_named(name: str) -> str | None:
+    if not _is_unicode(name):
+        return "has a name that is not UTF-8"
+    if "\n" in name:
+        return "has a line break in its name"
+    return "holds keys or passwords by custom" if SECRETS.fullmatch(name) else None
 
 
 def _why_not(status: os.stat_result) -> str | None:

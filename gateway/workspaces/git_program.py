@@ -52,12 +52,17 @@ _SETTINGS: Final = {
     "protocol.version": "2",
     "push.recurseSubmodules": "no",
     "transfer.fsckObjects": "true",
+    **{
+        f"{kind}.zeroPaddedFilemode": "ignore" for kind in ("fsck", "fetch.fsck", "receive.fsck")
+    },  # of old programs, and harmless
 }
 _RECEIVE: Final = "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand= -c core.fsmonitor=false receive-pack"
 """What takes a push in a repository on this machine: nothing that lies in it is run."""
 _REJECTED: Final = re.compile(
     r"non-fast-forward|fetch first|\[rejected\]|cannot lock ref|failed to update ref|incorrect old value"
 )
+_UNFIT: Final = re.compile(r"fsck error|object [0-9a-f]{40}: \w+: ")
+"""What git says of an object that it takes from nobody."""
 _REFUSED: Final = re.compile(
     r"Authentication failed|Permission denied|could not read (Username|Password)|Host key verification failed|terminal prompts disabled"
     r"|requested URL returned error: 40[13]|dubious ownership|access denied|protected branch|pre-receive hook declined",
@@ -251,6 +256,9 @@ def remote_failure(said: str, url: str) -> GitFailed:
     text = _shortened(said)
     if _REJECTED.search(said):
         return GitFailed("somebody else pushed before us", kind="rejected", where=url)
+    if _UNFIT.search(said) is not None:
+        hint = "Find it with git fsck in a copy, and make that history anew without it; or set another workspaceStore.branch or remote"
+        return GitFailed(f"it has an object that git takes for forged or broken: {text}", kind="unfit", where=url, hint=hint)
     if (refusal := _REFUSED.search(said)) is not None:
         if refusal[0] not in text:
             text = f"{refusal[0]} ({text})"

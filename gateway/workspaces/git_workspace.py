@@ -8,7 +8,9 @@ and last becomes the branch, so that a crash in between leaves what is needed to
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import date, datetime
 from pathlib import Path
 from typing import Final
@@ -56,7 +58,10 @@ class Pulled(Struct):
 
 
 class GitWorkspace:
-    """One workspace and its repository in ``folder``. All methods block; one thread at a time. Raises GitFailed, StorageFailed.
+    """One workspace and its repository in ``folder``. All methods block. Raises GitFailed, StorageFailed.
+
+    Any thread may call them: what is done here is done one after the other, and none of it waits for another one that asks the
+    repository of all.
 
     ``agent`` is its id. ``sandbox`` is the one that the tools use. ``withheld`` says which contents may not leave the machine,
     ``templates`` are names of contents that nobody wrote. ``record`` says which lines are untrusted. ``day`` is the owner's date.
@@ -82,6 +87,8 @@ class GitWorkspace:
         self.access = access
         self.state = SyncState()
         self.scanned = Scan()
+        self.asking = False
+        """Whether the repository of all is asked now."""
         self.held: list[str] = []
         """Files that are gone, which was not committed, because they are so many."""
         self._sandbox = sandbox
@@ -93,16 +100,24 @@ class GitWorkspace:
         self._templates = templates
         self._record = CarriedRecord(record)
         self._scanner = WorkspaceScanner(sandbox, rules, withheld=withheld)
+        self._guard = threading.RLock()
         self._repository: Repository | None = None
         self._tree: Tree = {}
         self._noted: list[Beside] = []
         self._unknown = False
         """The repository was made anew, and the one of all has not answered yet: what was committed before is not known."""
 
+    def alone(self) -> AbstractContextManager[object]:
+        """Return what keeps other threads from changing anything while it is entered."""
+        return self._guard
+
     def open(self) -> None:
         """Open the repository, replace a damaged one, and finish what was begun. Does nothing where it is open."""
-        if self._repository is not None:
-            return
+        with self._guard:
+            if self._repository is None:
+                self._open()
+
+    def _open(self) -> None:
         self.state = SyncState.read(self.folder)
         self._repository = Repository.open(self.folder, self.access, self._environ)
         try:
@@ -119,9 +134,10 @@ class GitWorkspace:
 
     def close(self) -> None:
         """Close the repository; ends a git that runs."""
-        repository, self._repository = self._repository, None
-        if repository is not None:
-            repository.close()
+        with self._guard:
+            repository, self._repository = self._repository, None
+            if repository is not None:
+                repository.close()
 
     def interrupt(self) -> None:
         """End a git that runs. May be called from another thread."""
@@ -130,15 +146,17 @@ class GitWorkspace:
 
     def mend(self) -> bool:
         """Replace the repository if it is damaged; return whether it was."""
-        if self._repo.sound():
-            return False
-        self._replace()
-        return True
+        with self._guard:
+            if self._repo.sound():
+                return False
+            self._replace()
+            return True
 
     @property
     def ahead(self) -> int:
         """How many commits were not pushed yet."""
-        return self._repo.ahead()
+        with self._guard:
+            return self._repo.ahead()
 
     def side_by_side(self) -> list[str]:
         """Return the files that are another version of the one beside them."""
@@ -146,7 +164,8 @@ class GitWorkspace:
 
     def tidy(self) -> None:
         """Pack the repository if much has gathered."""
-        self._repo.tidy()
+        with self._guard:
+            self._repo.tidy()
 
     @property
     def _repo(self) -> Repository:
@@ -210,6 +229,10 @@ class GitWorkspace:
 
         ``removals``: also when most files are gone. ``restore``: write those that are gone again, instead of committing that.
         """
+        with self._guard:
+            return self._commit(reported, rest, removals=removals, restore=restore)
+
+    def _commit(self, reported: Sequence[Reported], rest: Author, *, removals: bool = False, restore: bool = False) -> int:
         repository = self._repo
         if self._unknown:
             return 0
@@ -274,39 +297,57 @@ class GitWorkspace:
             there is None or self._repo.contents([there.blob])[there.blob] != one.data
         )
 
-    def pull(self, reported: Sequence[Reported] = (), *, seconds: float = REMOTE_SECONDS) -> Pulled:
-        """Commit, fetch what others pushed, and bring it into the folder."""
-        repository = self._repo
-        theirs = repository.fetch(seconds=seconds)
-        if self._unknown:
-            self._known_again()
-        self.commit(reported)
-        if theirs is None or self.state.laid_anew:
-            return Pulled()
-        self.state.pushed = theirs
-        pulled = self._join(theirs)
-        self._remember()
-        return pulled
+    def pull(self, commit: Callable[[], object] | None = None, *, seconds: float = REMOTE_SECONDS) -> Pulled:
+        """Fetch what others pushed, commit, and bring theirs into the folder. ``commit`` is called in place of our own."""
+        with self._guard:
+            repository = self._repo
+        self.asking = True
+        try:
+            theirs = repository.fetch(seconds=seconds)
+        finally:
+            self.asking = False
+        with self._guard:
+            self._still(repository)
+            if self._unknown:
+                self._known_again()
+            (commit or self.commit)()
+            if theirs is None or self.state.laid_anew:
+                return Pulled()
+            self.state.pushed = theirs
+            pulled = self._join(theirs)
+            self._remember()
+            return pulled
 
-    def push(self, *, seconds: float = REMOTE_SECONDS) -> Pulled:
-        """Bring our commits to the repository of all. Where others were before, theirs are pulled first."""
-        repository, pulled = self._repo, Pulled()
+    def push(self, commit: Callable[[], object] | None = None, *, seconds: float = REMOTE_SECONDS) -> Pulled:
+        """Bring our commits to the repository of all. Where others were before, theirs are pulled first (``pull``)."""
+        pulled = Pulled()
         for _ in range(PUSHES):
-            head = repository.head
-            if head is None or self._unknown or self.state.laid_anew or head == repository.theirs:
+            with self._guard:
+                repository, head = self._repo, self._unsent()
+            if head is None:
                 return pulled
             try:
                 repository.push(head, seconds=seconds)
             except GitFailed as failed:
                 if failed.kind != "rejected":
                     raise
-                pulled.add(self.pull(seconds=seconds))
+                pulled.add(self.pull(commit, seconds=seconds))
                 continue
-            self.state.pushed = head
-            self.state.last_push = self._now().isoformat(timespec="seconds")
-            self._remember()
-            return pulled
+            with self._guard:
+                self._still(repository)
+                self.state.pushed = head
+                self.state.last_push = self._now().isoformat(timespec="seconds")
+                self._remember()
         raise GitFailed(f"others pushed before us {PUSHES} times", kind="away", where=self.access.url)
+
+    def _unsent(self) -> str | None:
+        """Return the commit that is to be pushed, or None."""
+        head = self._repo.head
+        return None if self._unknown or self.state.laid_anew or head == self._repo.theirs else head
+
+    def _still(self, repository: Repository) -> None:
+        if repository is not self._repository:
+            raise GitFailed("the repository was closed meanwhile", where=str(self.folder))
 
     def _join(self, theirs: str) -> Pulled:
         repository, pulled = self._repo, Pulled()

@@ -269,6 +269,11 @@ def _locked(path: Path, wait: Callable[[float], None]) -> int:
         return lock
 
 
+def check_git(environ: Mapping[str, str]) -> None:
+    """Raise GitFailed where git is missing or too old. Blocks."""
+    _check_version(GitProgram(Path("/"), RemoteAccess(url=""), environ))
+
+
 def _check_version(git: GitProgram) -> None:
     said = git.run("version").decode()
     found = re.search(r"(\d+)\.(\d+)", said)

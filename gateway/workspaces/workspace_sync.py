@@ -1,4 +1,7 @@
-"""Keeps a workspace and its repository in step while the gateway runs, in a thread of its own: no turn waits for it."""
+"""Keeps a workspace and its repository in step while the gateway runs: no turn waits for it, and no commit for the network.
+
+One thread commits, another one asks the repository of all.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from msgspec import Struct
 
 from gateway.base.errors import GitFailed, HomebodyError
 from gateway.workspaces.authored_commits import OWNER, Reported, former_texts
+from gateway.workspaces.change_journal import ChangeJournal
 from gateway.workspaces.git_workspace import GitWorkspace, Pulled
 from gateway.workspaces.merging import names_of
 from memory.protocol import Author
@@ -86,13 +90,17 @@ class WorkspaceSync:
         self._tell_both = tell_both
         self._may_push = may_push
         self._told: set[str] = set()
+        self._journal = ChangeJournal(workspace.folder)
         self._reported: list[Reported] = []
         self._guard = threading.Lock()
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
-        self._one = asyncio.Lock()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"workspace-{workspace.agent}")
-        self._task: asyncio.Task[None] | None = None
+        self._waiting = False
+        self._committed = asyncio.Event()
+        self._asking = asyncio.Lock()
+        name = f"workspace-{workspace.agent}"
+        self._here, self._far = (ThreadPoolExecutor(1, thread_name_prefix=f"{name}-{kind}") for kind in ("here", "far"))
+        self._tasks: list[asyncio.Task[None]] = []
         self._facts: dict[str, Any] = {}
         self._ahead = 0
         self._commands: dict[str, Author] = {}
@@ -106,21 +114,27 @@ class WorkspaceSync:
             former = self._reported
             if former and former[-1].path == path and former[-1].author == author:
                 text = former.pop().text if text is None else text
+            else:
+                self._journal.wrote(path, author)
             former.append(Reported(path, author, text))
         self._loop.call_soon_threadsafe(self._changed.set)
 
     def command(self, job: str, session: str | None) -> None:
         """Note that a command of a session works in the folder, with None that it has ended. What it changes is the agent's."""
-        if session is not None:
-            self._commands[job] = self._ran = Author("agent", self.workspace.agent, session)
-        else:
-            self._commands.pop(job, None)
+        author = Author("agent", self.workspace.agent, session) if session is not None else None
+        with self._guard:
+            self._journal.command(job, author)
+            if author is not None:
+                self._commands[job] = self._ran = author
+            else:
+                self._commands.pop(job, None)
+        if author is None:
             self._changed.set()
 
     def start(self) -> None:
         """Begin to work in the background."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._run())
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._commit_changes()), asyncio.create_task(self._exchange())]
 
     async def pull(self, seconds: float = PULL_SECONDS) -> None:
         """Commit what is here and bring in what others pushed. Where the other repository does not answer, work goes on without it."""
@@ -129,19 +143,26 @@ class WorkspaceSync:
     async def begin(self) -> None:
         """Do the first pull. A workspace that was here before does not wait long for it."""
         try:
-            await self._loop.run_in_executor(self._thread, self.workspace.open)
+            await self._loop.run_in_executor(self._here, self._open)
         except HomebodyError as failed:
             self._failed(getattr(failed, "kind", "failed"), failed)
             return
         await self.pull(START_SECONDS if self.workspace.state.pushed else PULL_SECONDS)
 
+    def _open(self) -> None:
+        self.workspace.open()
+        with self._guard:
+            reported, commands = self._journal.read()
+            self._reported = reported + self._reported
+            if commands:  # of a gateway that was killed
+                self._ran = next(iter(commands.values()))
+
     async def release(self) -> None:
         """Let go of the repository, which another one is about to open. The next change opens it again."""
-        async with self._one:
-            await self._loop.run_in_executor(self._thread, self.workspace.close)
+        await self._let_go()
 
     async def settle(self, seconds: float) -> bool:
-        """Commit and push everything now; return whether all of it arrived."""
+        """Commit everything now and push it; return whether all of it arrived."""
         try:
             async with asyncio.timeout(seconds):
                 await self._round(pull=False, push=True, seconds=seconds)
@@ -152,15 +173,20 @@ class WorkspaceSync:
 
     async def sync(self, *, removals: bool = False, restore: bool = False) -> dict[str, Any]:
         """Commit, pull and push at once, for somebody who waits; return ``facts``. Raises HomebodyError."""
-        async with self._one:
-            await self._work(self._step, pull=True, push=True, removals=removals, restore=restore)
+        await self._work(self._commit, removals=removals, restore=restore)
+        async with self._asking:
+            await self._ask(pull=True, push=True)
             self._went_well(pulled=True)
         return self.facts()
 
     @property
     def pending(self) -> bool:
         """Whether something was changed that may not have arrived yet, and could arrive now."""
-        return self._changed.is_set() or (self._ahead > 0 and self.trouble is None)
+        return self._uncommitted or (self._ahead > 0 and self.trouble is None)
+
+    @property
+    def _uncommitted(self) -> bool:
+        return self._waiting or self._changed.is_set() or bool(self._reported)
 
     def facts(self) -> dict[str, Any]:
         """Return the state as JSON values."""
@@ -170,6 +196,7 @@ class WorkspaceSync:
             "remote": self.workspace.access.url,
             "branch": self.workspace.access.branch,
             "ahead": self._ahead,
+            "uncommitted": self._uncommitted,
             "lastPull": self._pulled_at.isoformat(timespec="seconds") if self._pulled_at else None,
             "lastPush": self.workspace.state.last_push or None,
             "trouble": None
@@ -187,55 +214,63 @@ class WorkspaceSync:
 
     async def close(self) -> None:
         """Stop. What was not pushed is at the next start."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        self.workspace.interrupt()
-        await self._loop.run_in_executor(self._thread, self.workspace.close)
-        self._thread.shutdown(wait=False)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._let_go()
+        for thread in (self._here, self._far):
+            thread.shutdown(wait=False)
 
-    async def _run(self) -> None:
-        again, due = AGAIN_SECONDS[0], self._next_pull()
-        await self._round(pull=False, push=True)
+    async def _let_go(self) -> None:
+        self.workspace.interrupt()
+        await self._loop.run_in_executor(self._far, lambda: None)  # what was asked there has ended then
+        await self._loop.run_in_executor(self._here, self.workspace.close)
+
+    async def _commit_changes(self) -> None:
         while True:
-            waits = due - self._clock.monotonic()
-            if self.trouble is not None:
-                waits = min(waits, again)
-            stirred = await self._stirred(waits)
+            await self._stirred()
+            await self._round(pull=False, push=False)
+            self._waiting = False
+            self._committed.set()
+
+    async def _exchange(self) -> None:
+        """Push what was committed, pull now and then, and ask a repository that is away again after a while."""
+        await self._round(pull=False, push=True)
+        again, due = AGAIN_SECONDS[0], self._next_pull()
+        while True:
+            retry = self._clock.monotonic() + again
             failed = self.trouble is not None
+            if failed:
+                await self._clock.sleep(max(0.0, min(retry, due) - self._clock.monotonic()))
+            else:
+                await self._set_within(self._committed, due - self._clock.monotonic())
+            self._committed.clear()
             pull = failed or self._clock.monotonic() >= due
-            await self._round(pull=pull and not (stirred and failed), push=not (stirred and failed))
+            await self._round(pull=pull, push=True)
             if pull:
                 due = self._next_pull()
-            again = (
-                min(again * 2, AGAIN_SECONDS[1])
-                if self.trouble is not None and not stirred
-                else AGAIN_SECONDS[0]
-                if self.trouble is None
-                else again
-            )
+            again = AGAIN_SECONDS[0] if self.trouble is None else min(again * 2, AGAIN_SECONDS[1])
 
     def _next_pull(self) -> float:
         return self._clock.monotonic() + (self._pull_every or float("inf"))
 
-    async def _stirred(self, seconds: float) -> bool:
-        """Wait until something was changed and nothing is any more, for at most ``seconds`` where nothing is."""
-        if not await self._set_within(seconds):
-            return False
+    async def _stirred(self) -> None:
+        """Wait until something was changed and nothing is any more."""
+        await self._changed.wait()
+        self._waiting = True
         ends = self._clock.monotonic() + LONGEST_SECONDS
         while (left := ends - self._clock.monotonic()) > 0:
             self._changed.clear()
-            if not await self._set_within(min(QUIET_SECONDS, left)):
+            if not await self._set_within(self._changed, min(QUIET_SECONDS, left)):
                 break
         self._changed.clear()
-        return True
 
-    async def _set_within(self, seconds: float) -> bool:
-        waiting = asyncio.ensure_future(self._changed.wait())
+    async def _set_within(self, event: asyncio.Event, seconds: float) -> bool:
+        waiting = asyncio.ensure_future(event.wait())
         clock = asyncio.ensure_future(self._clock.sleep(seconds)) if seconds != float("inf") else None
         try:
             await asyncio.wait([one for one in (waiting, clock) if one is not None], return_when=asyncio.FIRST_COMPLETED)
-            return self._changed.is_set()
+            return event.is_set()
         finally:
             for one in (waiting, clock):
                 if one is not None:
@@ -243,45 +278,60 @@ class WorkspaceSync:
 
     async def _round(self, *, pull: bool, push: bool, seconds: float = 120.0) -> None:
         """Do one round. What fails is kept as ``trouble`` and tried again later."""
-        async with self._one:
-            try:
-                await self._work(self._step, pull=pull, push=push and self._may_push(), seconds=seconds)
-            except GitFailed as failed:
-                if failed.kind == "damaged" and await self._mended():
-                    return
-                self._failed(failed.kind, failed)
-            except HomebodyError as failed:
-                self._failed("failed", failed)
-            else:
-                self._went_well(pulled=pull, cleared=pull or push)
+        try:
+            await self._work(self._commit)
+            if pull or push:
+                async with self._asking:
+                    await self._ask(pull=pull, push=push and self._may_push(), seconds=seconds)
+        except GitFailed as failed:
+            if failed.kind == "damaged" and await self._mended():
+                return
+            self._failed(failed.kind, failed)
+        except HomebodyError as failed:
+            self._failed("failed", failed)
+        else:
+            self._went_well(pulled=pull, cleared=pull or push)
 
     async def _work(self, step: Callable[..., None], **arguments: Any) -> None:
-        await self._loop.run_in_executor(self._thread, lambda: step(**arguments))
+        await self._loop.run_in_executor(self._here, lambda: step(**arguments))
 
-    def _step(self, *, pull: bool, push: bool, seconds: float = 120.0, removals: bool = False, restore: bool = False) -> None:
-        """Runs in the thread."""
+    async def _ask(self, **arguments: Any) -> None:
+        await self._loop.run_in_executor(self._far, lambda: self._step(**arguments))
+
+    def _commit(self, *, removals: bool = False, restore: bool = False) -> None:
+        """Commit what changed. Runs in either thread."""
         workspace = self.workspace
-        workspace.open()
-        with self._guard:
-            reported, self._reported = self._reported, []
-            ran, self._ran = self._ran, next(iter(self._commands.values()), None)
-        try:
-            self._commits += workspace.commit(former_texts(reported), rest=ran or OWNER, removals=removals, restore=restore)
-        except BaseException:  # whatever it is, who changed what must not be forgotten
+        with workspace.alone():
+            workspace.open()
             with self._guard:
-                self._reported = reported + self._reported
-                self._ran = ran
-            raise
+                reported, self._reported = self._reported, []
+                ran, self._ran = self._ran, next(iter(self._commands.values()), None)
+            try:
+                made = workspace.commit(former_texts(reported), rest=ran or OWNER, removals=removals, restore=restore)
+            except BaseException:  # whatever it is, who changed what must not be forgotten
+                with self._guard:
+                    self._reported = reported + self._reported
+                    self._ran = ran
+                raise
+            with self._guard:
+                if reported or ran:
+                    self._journal.keep(self._reported, self._commands)
+            self._commits += made
+            self._look()
+            if self._commits >= _TIDY_EVERY:
+                self._commits = 0
+                workspace.tidy()
+
+    def _step(self, *, pull: bool, push: bool, seconds: float = 120.0) -> None:
+        """Pull and push. Runs in the thread for that."""
+        workspace = self.workspace
         try:
             if pull:
-                self._report(workspace.pull(seconds=seconds))
+                self._report(workspace.pull(self._commit, seconds=seconds))
             if push:
-                self._report(workspace.push(seconds=seconds))
+                self._report(workspace.push(self._commit, seconds=seconds))
         finally:
             self._look()
-        if self._commits >= _TIDY_EVERY:
-            self._commits = 0
-            workspace.tidy()
 
     def _look(self) -> None:
         """Take down what ``facts`` says, which the event loop must not look up."""
@@ -328,12 +378,13 @@ class WorkspaceSync:
     async def _mended(self) -> bool:
         """Replace a damaged repository, tell the owner, and try again once."""
         try:
-            if not await self._loop.run_in_executor(self._thread, self.workspace.mend):
+            if not await self._loop.run_in_executor(self._here, self.workspace.mend):
                 return False
             aside = self.workspace.state.damaged
             what = f"The repository of the workspace of {self.workspace.agent} was damaged"
             self._once(f"{what}. It is {aside} now, and was made anew; the files are as they were.")
-            await self._work(self._step, pull=True, push=True)
+            async with self._asking:
+                await self._ask(pull=True, push=True)
         except HomebodyError as failed:
             self._failed(getattr(failed, "kind", "failed"), failed)
         else:
@@ -346,6 +397,10 @@ class WorkspaceSync:
         self.trouble = Trouble(kind, str(failed), failed.hint, since)
         if former is None or former.kind != kind:
             log.warning("the workspace of %s is not in step with its repository: %s", self.workspace.agent, failed)
+        if kind == "unfit":
+            self._once(
+                f"Nothing can be brought in from the repository of the workspace of {self.workspace.agent}: {failed} {failed.hint}"
+            )
         if kind == "refused":
             self._once(
                 f"The repository of the workspace of {self.workspace.agent} does not let me in: {failed} {failed.hint}".strip()

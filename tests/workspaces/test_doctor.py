@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gateway.base.paths import Paths
 from gateway.cli.workspace import lines_of
+from gateway.config.load import check
+from gateway.doctor.checked_installation import Installation
 from gateway.doctor.file_access import PERMISSIONS
-from gateway.doctor.workspace_check import findings_of
+from gateway.doctor.workspace_check import WORKSPACES, findings_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,3 +76,30 @@ def test_objects_of_git_that_are_read_only_are_no_fault(clones: Clones, tmp_path
     one.state.rename(paths.agent("main") / "workspace")
     found = list(PERMISSIONS.examine(Installation(paths=paths, env={}, cwd=tmp_path)))  # type: ignore[arg-type]
     assert [one.what for one in found if one.level == "error"] == []
+
+
+async def test_a_git_that_is_too_old_is_found_without_a_gateway(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    old = tmp_path / "bin" / "git"
+    old.write_text("#!/bin/sh\necho git version 2.20.1\n")
+    old.chmod(0o755)
+    home = tmp_path / "home"
+    home.mkdir()
+    store = {"type": "git", "remote": str(tmp_path / "all.git")}
+    (home / "homebody.json").write_text(json.dumps({"agents": {"defaults": {"workspaceStore": store}}}))
+    env = {"PATH": str(old.parent), "HOME": str(tmp_path)}
+    found = await WORKSPACES.examine(Installation(paths=Paths(home=home), env=env, cwd=tmp_path))
+    assert [(one.level, "2.20.1 is too old" in one.what, one.mend) for one in found] == [
+        ("error", True, "sudo apt install git")
+    ]
+
+
+def test_a_repository_without_an_address_is_an_error_of_the_settings(tmp_path: Path) -> None:
+    source = tmp_path / "homebody.json"
+    for agents, key in (
+        ({"defaults": {"workspaceStore": {"type": "git"}}}, "agents.defaults.workspaceStore.remote"),
+        ({"list": [{"id": "a", "workspaceStore": {"type": "git"}}]}, "agents.list.0.workspaceStore.remote"),
+    ):
+        [problem] = check(json.dumps({"agents": agents}), source, {"HOME": str(tmp_path)}).problems
+        assert "git needs the address" in problem.message
+        assert f"config set {key} " in problem.hint

@@ -125,6 +125,7 @@ def test_secrets_state_of_git_links_and_what_the_settings_leave_out_never_leave(
         "memory/groups/g/inbox/f.md",
         ".homebody/output/1",
         ".git/config",
+        "new\nline.md",
     ):
         one.write(path, "no\n")
     one.write("leak.md", held.decode())
@@ -137,7 +138,9 @@ def test_secrets_state_of_git_links_and_what_the_settings_leave_out_never_leave(
     one.sync()
     assert git("branch", at=clones.remote) == ""
     why = one.kept.scanned.left_out
-    assert set(why) == {"leak.md", "clone", "link", "memory/hard.md", "projects/x/src.py", "big.bin"}
+    found = {"leak.md", "clone", "link", "memory/hard.md", "projects/x/src.py", "big.bin", ".env", ".ssh", "new\\nline.md"}
+    assert set(why) == found
+    assert (why[".env"], why["new\\nline.md"]) == ("holds keys or passwords by custom", "has a line break in its name")
     (one.root / "memory" / "hard.md").unlink()
     one.sync()
     assert git("ls-tree", "-r", "--name-only", "main", at=clones.remote).split() == ["projects/x/src.py"]

@@ -182,3 +182,23 @@ def test_an_address_that_git_takes_is_taken(remote: str) -> None:
 def test_an_address_that_could_run_something_or_shows_a_password_is_refused(remote: str) -> None:
     with pytest.raises(ValidationError):
         WorkspaceStoreSettings(type="git", remote=remote)
+
+
+def test_an_object_that_git_takes_from_nobody_is_said_to_be_one(clones: Clones) -> None:
+    def put(kind: str, data: bytes) -> str:
+        words = ["git", "hash-object", "-t", kind, "-w", "--literally", "--stdin"]
+        return subprocess.run(words, cwd=clones.remote, input=data, check=True, capture_output=True).stdout.decode().strip()
+
+    blob = bytes.fromhex(put("blob", b"a\n"))
+    one = clones.clone("one")
+    for mode, name, kind in ((b"0100644", b"old.md", ""), (b"100644", b".git", "unfit")):
+        tree = put("tree", mode + b" " + name + b"\0" + blob)
+        commit = git("commit-tree", tree, "-m", "x", at=clones.remote).strip()
+        git("update-ref", "refs/heads/main", commit, at=clones.remote)
+        if not kind:
+            one.sync()
+            continue
+        with pytest.raises(GitFailed, match="takes for forged or broken") as failed:
+            one.sync()
+        assert (failed.value.kind, "git fsck" in failed.value.hint) == (kind, True)
+    assert one.read("old.md") == "a\n"

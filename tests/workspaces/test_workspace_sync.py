@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -124,3 +125,42 @@ async def test_a_repository_that_breaks_while_the_gateway_runs_is_replaced_and_t
         await asyncio.sleep(0)
         assert len([text for text in one.told if "was damaged" in text]) == 1
         assert git("ls-tree", "--name-only", "main", at=clones.remote).split() == ["a.md", "b.md"]
+
+
+async def test_what_changes_while_the_repository_of_all_hangs_is_committed_at_once(clones: Clones) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/all.git"
+        async with bench(clones.clone("one", url=url)) as one:
+            asked = asyncio.create_task(one.sync.pull())
+            await one.move_until(lambda: one.clone.kept.asking)
+            one.sync.start()
+            one.clone.write("a.md", "1\n")
+            one.sync.wrote("a.md", AGENT)
+            assert one.sync.facts()["uncommitted"]
+            await one.move_until(lambda: one.sync.facts()["ahead"] == 1 and not one.sync.facts()["uncommitted"])
+            assert not asked.done()
+            assert git("log", "--format=%an", "workspace", at=one.clone.state / REPOSITORY) == "main\n"
+            one.clone.kept.interrupt()
+            await asked
+
+
+async def test_what_the_agent_wrote_just_before_it_was_killed_is_still_its_own(clones: Clones) -> None:
+    clone = clones.clone("one")
+    async with bench(clone) as killed:
+        await killed.sync.begin()
+        clone.write("note.md", "by a tool\n")
+        killed.sync.wrote("note.md", AGENT)
+        killed.sync.command("a1b2", "agent:main:main")
+        clone.write("made.txt", "by a command\n")
+    async with bench(clone) as one:
+        await one.sync.begin()
+        assert await one.sync.settle(PATIENCE)
+        clone.write("by hand.txt", "by hand\n")
+        await one.sync.sync()
+    log = git("log", "--format=%an %s%n%(trailers:key=Homebody-Turn)", "main", at=clones.remote)
+    assert [line for line in log.splitlines() if line] == [
+        "owner main: by hand.txt",
+        "main main: note.md",
+        "Homebody-Turn: t1",
+        "main main: made.txt",
+    ]
