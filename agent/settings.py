@@ -17,6 +17,8 @@ Level = Literal["off", "minimal", "low", "medium", "high", "xhigh", "adaptive"]
 """How deep a model is asked to think."""
 Api = Literal["anthropic-messages", "openai-completions", "openai-responses"]
 """The API that a model server speaks."""
+CacheRule = Literal["in_memory", "24h"]
+"""How long OpenAI may keep a prompt in its cache."""
 
 
 def known_zone(name: str) -> str:
@@ -328,6 +330,8 @@ class ProviderSettings(Section):
     """The language the server speaks: anthropic-messages, openai-completions or openai-responses."""
     headers: dict[str, SecretStr] = Field(default_factory=dict)
     """Further HTTP headers sent with every call; they may hold secrets and are masked like keys."""
+    prompt_cache_retention: CacheRule | None = None
+    """How long OpenAI may keep a prompt in its cache, for models before gpt-5.6: in_memory (an hour at most) or 24h; your organisation's rule when not set."""  # noqa: E501
     models: tuple[ModelSettings, ...] = ()
     """The models it offers, where they need describing."""
 

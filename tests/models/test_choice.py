@@ -279,3 +279,13 @@ def test_choosing_imports_no_sdk() -> None:
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [("gpt-5.5", "24h"), ("gpt-5", "24h"), ("gpt-4.1", "24h"), ("o3", "24h"), ("gpt-5.6-sol", None), ("gpt-6.1-terra", None)],
+)
+def test_only_models_that_take_it_are_told_how_long_to_keep_prompts(model: str, told: str | None) -> None:
+    made = settings(openai={"apiKey": "k", "promptCacheRetention": "24h"})
+    assert place(f"openai/{model}", made).facts.cache_rule == told
+    assert place(f"openai/{model}", settings(openai={"apiKey": "k"})).facts.cache_rule is None

@@ -390,3 +390,11 @@ async def test_a_server_that_never_tells_is_not_asked_for_ever(compatible_peer: 
         await hear(made, ask(user("a")))
     assert Counter(compatible_peer.fetched) == {"/v1/models": 4, "/props": 4}
     await made.close()
+
+
+async def test_openai_is_told_how_long_to_keep_prompts_until_it_refuses(compatible_peer: CompatiblePeer) -> None:
+    made = at(compatible_peer.url, cache_rule="24h")
+    compatible_peer.answer(words("ok"), Refuse(400, {"message": "prompt_cache_retention is not supported"}), words("still ok"))
+    assert [(await hear(made, ask(user("a"))))[1].text for _ in range(2)] == ["ok", "still ok"]
+    assert [sent.get("prompt_cache_retention") for sent in compatible_peer.requests] == ["24h", "24h", None]
+    await made.close()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from openai.types.responses import response_create_params
 from pydantic import TypeAdapter
 
-from agent.events import ThinkingDelta
+from agent.events import ReplyNote, ThinkingDelta
 from agent.messages import Image, Thinking, ToolCall, Usage
 from agent.models.adapters.openai_responses import OpenAIResponsesModel, body
 from agent.models.catalog.known_models import ModelFacts
@@ -91,6 +91,17 @@ async def test_nothing_is_kept_at_the_provider(compatible_peer: CompatiblePeer, 
     assert (sent["store"], sent["include"], sent["prompt_cache_key"]) == (False, ["reasoning.encrypted_content"], "s1")
     assert sent["instructions"] == "Be brief.\n\nBe kind."
     assert (sent["tools"][0]["name"], sent["tools"][0]["strict"]) == ("read", False)
+
+
+async def test_how_long_prompts_are_kept_is_said_until_openai_refuses(compatible_peer: CompatiblePeer) -> None:
+    facts = ModelFacts(window=100_000, max_output=4_000, assumed=False, cache_rule="in_memory")
+    made = OpenAIResponsesModel("gpt-5.5", key="test-key", facts=facts, base_url=compatible_peer.url)
+    refusal = Refuse(400, {"message": "'prompt_cache_retention' must be 24h for this model"})
+    compatible_peer.answer(refusal, *(Events(output=(said("Yes."),), final={}) for _ in range(2)))
+    heard = [(await hear(made, ask(user("a"))))[0] for _ in range(2)]
+    assert [sent.get("prompt_cache_retention") for sent in compatible_peer.requests] == ["in_memory", None, None]
+    assert [[type(part) for part in deltas] for deltas in heard] == [[ReplyNote], []]
+    await made.close()
 
 
 async def test_reasoning_is_shown_and_goes_back_as_it_came(

@@ -10,7 +10,7 @@ from agent.messages import AssistantMessage, Failure, Image, Message, Text, Thin
 from agent.models import token_estimate
 from agent.models.adapters import warm_up
 from agent.models.adapters.openai_chat_answer import ChatAnswer
-from agent.models.adapters.openai_model import OpenAIModel
+from agent.models.adapters.openai_model import CACHE_RULE, OpenAIModel
 from agent.models.adapters.sanitize import IMAGE_TYPES, TOOLS, CallIds, clean, clean_json, family, is_clean
 from agent.models.protocol import Request, Segment
 from agent.models.thinking import effort, thinking_tokens
@@ -41,6 +41,7 @@ class OpenAIChatModel(OpenAIModel):
             level=level,
             routed=self._provider == "openrouter",
         )
+        wanted |= {CACHE_RULE: facts.cache_rule} if facts.cache_rule else {}
         return {**wanted, _USAGE_OPTION: {"include_usage": True}} if self._takes_usage_option else wanted
 
     def answer(self) -> ChatAnswer:
@@ -61,6 +62,8 @@ class OpenAIChatModel(OpenAIModel):
 
     def gives_up_option(self, error: Any, wanted: Mapping[str, Any]) -> bool:
         """Stop asking for usage where the server refuses to be asked."""
+        if super().gives_up_option(error, wanted):
+            return True
         told = f"{error.message} {error.body}"
         refused = error.status_code in {400, 422} and (_USAGE_OPTION in told or "include_usage" in told)
         if not refused or _USAGE_OPTION not in wanted:

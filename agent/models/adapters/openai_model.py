@@ -23,6 +23,9 @@ from agent.models.protocol import Part, Request
 from agent.models.thinking import ThinkingSupport
 from agent.settings import Level
 
+CACHE_RULE = "prompt_cache_retention"
+"""The option of both APIs that says how long a prompt may be kept."""
+
 
 class GrowingAnswer(Protocol):
     """One answer as it grows out of what the server streams."""
@@ -107,8 +110,17 @@ class OpenAIModel(ABC):
 
     def gives_up_option(self, error: Any, wanted: Mapping[str, Any]) -> bool:
         """Give up an option of the body ``wanted`` that the server refused with ``error``; say whether there was one to give up."""
-        del error, wanted
-        return False
+        refused = error.status_code in {400, 422} and CACHE_RULE in f"{error.message} {error.body}"
+        if not refused or CACHE_RULE not in wanted:
+            return False
+        self._connection.facts = structs.replace(self._connection.facts, cache_rule=None)
+        self._asides.append(
+            ReplyNote(
+                f"⚠️ {self._label} does not take `{wanted[CACHE_RULE]}` for prompts of {self.name}: how long it keeps them is its own rule "
+                f"(models.providers.{self._provider}.promptCacheRetention)."
+            )
+        )
+        return True
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Stream one answer. Deltas of a stream that breaks off are void: the last thing yielded then carries the failure."""

@@ -11,7 +11,7 @@ from agent.events import Progress, ReplyNote, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Image, Message, Stop, Text, Thinking, ToolCall, ToolMessage, Usage
 from agent.models import failures
 from agent.models.adapters import warm_up
-from agent.models.adapters.openai_model import OpenAIModel
+from agent.models.adapters.openai_model import CACHE_RULE, OpenAIModel
 from agent.models.adapters.sanitize import (
     IMAGE_TYPES,
     TOOLS,
@@ -40,7 +40,7 @@ class OpenAIResponsesModel(OpenAIModel):
     def body(self, request: Request, level: Level | None) -> dict[str, Any]:
         """Return the body of a request."""
         facts = self._connection.facts
-        return body(
+        wanted = body(
             request,
             model=self._model,
             name=self.name,
@@ -49,6 +49,7 @@ class OpenAIResponsesModel(OpenAIModel):
             level=level,
             summary=request.thoughts and self._summarises,
         )
+        return wanted | ({CACHE_RULE: facts.cache_rule} if facts.cache_rule else {})
 
     def answer(self) -> _Answer:
         """Return an answer that grows out of events."""
@@ -56,6 +57,8 @@ class OpenAIResponsesModel(OpenAIModel):
 
     def gives_up_option(self, error: Any, wanted: Mapping[str, Any]) -> bool:
         """Stop asking for thoughts in words where they are refused, and tell the owner once."""
+        if super().gives_up_option(error, wanted):
+            return True
         if "summary" not in wanted.get("reasoning", {}) or not _refuses_summary(error):
             return False
         self._summarises = False

@@ -7,19 +7,21 @@ own answer replaces where it gives one (see ``agent.models.catalog.server_limits
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.models.catalog.prices import FREE, Price, PriceList
 from agent.models.thinking import Style
-from agent.settings import Api, ModelSettings
+from agent.settings import Api, CacheRule, ModelSettings
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):
     """What one model can take and give. ``window`` is what it can be shown, in tokens; ``images`` whether it sees pictures.
 
     ``assumed`` says that window and longest answer are a guess by family, worth asking the provider about. ``thinks`` says how
-    its thinking is governed (see ``agent.models.thinking``).
+    its thinking is governed (see ``agent.models.thinking``). ``cache_rule`` is how long the provider is told to keep its prompts.
     """
 
     window: int
@@ -28,6 +30,7 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     images: bool = True
     assumed: bool = True
     thinks: Style = ""
+    cache_rule: CacheRule | None = None
 
     def with_settings(self, settings: ModelSettings | None) -> ModelFacts:
         """Let the owner's settings of a model speak first."""
@@ -190,6 +193,17 @@ _FAMILIES: tuple[tuple[str, ModelFacts], ...] = (
 _UNKNOWN = ModelFacts(window=128_000, max_output=8_192)
 _UNKNOWN_LOCAL = ModelFacts(window=32_768, max_output=8_192, price=FREE, images=False)
 _PUBLISHED = PriceList()
+
+
+_GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?\b")
+_NO_CACHE_RULE = (5, 6)
+"""From this GPT on, prompts are kept for 30 minutes at least, which is the only value of the option that came after."""
+
+
+def takes_cache_rule(model: str) -> bool:
+    """Whether a model of OpenAI's may be told how long to keep its prompts (prompt_cache_retention)."""
+    found = _GPT.match(model.rpartition("/")[2])
+    return found is None or (int(found[1]), int(found[2] or 0)) < _NO_CACHE_RULE
 
 
 def facts_of(provider: str, model: str) -> ModelFacts:

@@ -7,10 +7,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.discovery import Found, ollama_url, served
-from agent.models.catalog.known_models import MODELS, PROVIDERS, SAME_PROVIDER, ModelFacts, Provider, facts_of
+from agent.models.catalog.known_models import (
+    MODELS,
+    PROVIDERS,
+    SAME_PROVIDER,
+    ModelFacts,
+    Provider,
+    facts_of,
+    takes_cache_rule,
+)
 from agent.models.catalog.provider_keys import NO_SECRET, Key, KeySource, keys_of, no_profiles
 from agent.models.notebook import NAME as OFFLINE
 from agent.settings import Api, ModelsSettings, ProviderSettings
@@ -176,13 +185,14 @@ def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str
     known = PROVIDERS.get(provider)
     described = next((item for item in own.models if item.id == model), None)
     address = _address(provider, own, known, env)
+    rule = own.prompt_cache_retention if takes_cache_rule(model) else None
     return ResolvedModel(
         provider=provider,
         model=model,
         label=known.label if known else provider,
         api=_api(provider, own, known, address),
         base_url=address,
-        facts=facts_of(provider, model).with_settings(described),
+        facts=replace(facts_of(provider, model).with_settings(described), cache_rule=rule),
         keys=keys_of(provider, settings, env, key_source) or (_missing(provider, model, own, known),),
         headers={name: value.get_secret_value() for name, value in own.headers.items()},
     )
