@@ -163,6 +163,12 @@ def run(asked: dict[str, Any]) -> None:
         warnings.simplefilter(choice)
     kind, what, *words = asked["program"]
     sys.argv = [what, *words]
+    sys.orig_argv = [
+        sys.executable,
+        *([] if kind == "script" else [kind]),
+        what,
+        *words,
+    ]  # a program may start itself again by it
     if kind == "-c":
         sys.argv[0] = "-c"
         exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102

@@ -53,8 +53,9 @@ class Server:
         self._run("pg_ctl", "-D", self.data, "-w", "status", again=True)
         self._run("pg_isready", "-h", str(self.folder), "-q", again=True)
 
-    def stop(self) -> None:
-        self._run("pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop")
+    def stop(self, mode: str = "fast") -> None:
+        """Stop the server; ``immediate`` is as if its machine lost the power."""
+        self._run("pg_ctl", "-D", self.data, "-m", mode, "-w", "stop")
         self._process.wait()
 
     def remove(self) -> None:

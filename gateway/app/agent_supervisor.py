@@ -100,7 +100,7 @@ class AgentSupervisor:
 
     async def give_up(self, agent_id: str) -> None:
         """Let an agent answer what it has begun, and remove it, because another gateway goes on with it."""
-        await self._lanes.quiet(lambda session: agent_of(session) == agent_id)
+        await self._lanes.forget(lambda session: agent_of(session) == agent_id)
         if agent_id in self._built:
             await self._leave(agent_id, flushing=False)  # its sessions go on elsewhere
 

@@ -15,16 +15,18 @@ import secrets
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.app.dependencies import Dependencies
 from gateway.base.errors import StorageFailed, UsageError
+from gateway.cluster.agreement import home_of, refuse_other_time
 from gateway.cluster.cells import ACCOUNT, AGENT, accounts_in, agents_in, cells_of
 from gateway.cluster.lease_keeper import LeaseKeeper
+from gateway.cluster.lease_tables import prepare, write_lock_of
 from gateway.cluster.leases import Cell, Lease
 from gateway.cluster.listening import listen
-from gateway.cluster.postgres_leases import Member, PostgresLeases, prepare, write_lock_of
+from gateway.cluster.postgres_leases import Member, PostgresLeases
 from gateway.ledger.storage import need_driver
 from gateway.settings.root import Settings
 from gateway.storage.storage import Storage, finish_renames, refuse_both
@@ -77,6 +79,7 @@ async def join(deps: Dependencies) -> Joined:
     refuse_both(deps.paths)
     import psycopg
 
+    from gateway.ledger.postgres.database import place
     from gateway.ledger.postgres.engine import make_tables
     from gateway.ledger.postgres.failures import storage_error
     from gateway.ledger.postgres.ledger import PostgresLedger
@@ -91,16 +94,21 @@ async def join(deps: Dependencies) -> Joined:
         options = f"-c search_path={schema} -c idle_in_transaction_session_timeout={int(still * 1000)}"
         return await psycopg.AsyncConnection.connect(url, autocommit=True, options=options, connect_timeout=5)
 
+    where = place(url, schema)
+    home = await asyncio.to_thread(home_of, deps.paths.state, str(deps.paths.home))
     try:
         await asyncio.to_thread(make_tables, url, schema, name)
         async with await connect() as connection:
-            await prepare(connection, schema)
+            await refuse_other_time(connection, where)
+            warning = await prepare(connection, schema, home, where)
     except psycopg.Error as error:
-        raise storage_error(error, schema) or error from error
+        raise storage_error(error, where) or error from error
     sharing = Sharing(name, write_lock_of(schema), still)
     ledger = await PostgresLedger.open(url, deps.clock, schema=schema, committed=deps.telemetry.committed, sharing=sharing)
-    member = Member(name, gateway, settings.cluster.address, digest_of(settings))
-    leases = PostgresLeases(connect, schema, member, longest=max(1.0, min(5.0, settings.cluster.lease_seconds / 2)))
+    ledger.warning = warning or ledger.warning
+    member = Member(name, gateway, settings.cluster.address, digest_of(settings), home.id)
+    longest = max(1.0, min(5.0, settings.cluster.lease_seconds / 2))
+    leases = PostgresLeases(connect, schema, member, longest, known=lambda error: storage_error(error, where))
     return Joined(PostgresStorage(ledger, url, schema, deps.clock), leases, connect)
 
 
@@ -182,7 +190,7 @@ class ClusterMember:
         self._settings = settings
         found = platforms(settings, self._deps.clock, self._deps.env, self._deps.paths.state)
         self._cells = cells_of(settings, [f"{channel.name}:{channel.account}" for channel, _ in found])
-        self._joined.leases.member = Member(self.member.name, self.member.label, settings.cluster.address, digest_of(settings))
+        self._joined.leases.member = replace(self.member, address=settings.cluster.address, settings=digest_of(settings))
         while True:
             try:
                 await self._joined.leases.add([token for cell in self._cells for token in cell])

@@ -332,7 +332,7 @@ class Gateway(GatewayParts):
         self.agent_supervisor.ours = self.workspaces.held = cluster.ours
         self.workspaces.settle_seconds = GIVE_UP_SECONDS
         self.reload.runs = cluster.runs
-        self.mail_watch.here = cluster.here
+        self.mail_watch.here = self.automation.jobs.here = cluster.here
         self.delivery.may_send = cluster.sends
         self.inbox.share(cluster.here)
         self.elsewhere = cluster.accounts

@@ -34,6 +34,8 @@ def _words(facts: dict[str, Any]) -> str:
     lines = []
     for one in facts["gateways"]:
         lines.append(f"{one['gateway']} ({one['state']}, since {one['since']}, settings {one['settings']})")
+        if one["trouble"] and one["state"] != "away":
+            lines.append(f"  {one['trouble']}: it takes nothing until both clocks are set (timedatectl)")
         held = [token for token in facts["held"] if token["gateway"] == one["gateway"]] if one["state"] != "away" else []
         lines += [f"  {token['token']} since {token['since']}" for token in held] or ["  holds nothing"]
     if not facts["gateways"]:

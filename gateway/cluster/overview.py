@@ -9,7 +9,7 @@ from gateway.cluster.cells import AGENT
 from gateway.settings.storage import StorageSettings
 
 _GATEWAYS: Final = """
-SELECT name, label, address, settings, since, leaving, until > clock_timestamp() FROM cluster_gateway
+SELECT name, label, address, settings, since, leaving, until > clock_timestamp(), trouble FROM cluster_gateway
 WHERE until > clock_timestamp() OR name IN (SELECT gateway FROM cluster_holder) ORDER BY label, since
 """
 _TOKENS: Final = """
@@ -29,8 +29,9 @@ def overview(storage: StorageSettings) -> dict[str, Any]:
                 "settings": settings,
                 "since": since.isoformat(timespec="seconds"),
                 "state": "away" if not alive else "leaving" if leaving else "working",
+                "trouble": trouble or None,
             }
-            for _, label, address, settings, since, leaving, alive in connection.execute(_GATEWAYS)
+            for _, label, address, settings, since, leaving, alive, trouble in connection.execute(_GATEWAYS)
         ]
         tokens = [
             {
@@ -48,7 +49,7 @@ def move(storage: StorageSettings, agent: str, to: str) -> list[str]:
     """Wish that an agent, and what belongs with it, works on another gateway; return the tokens. Blocking; raises as ``overview``."""
     with _connected(storage) as connection:
         found = connection.execute(_GATEWAYS).fetchall()
-        names = {label: name for name, label, _, _, _, leaving, alive in found if alive and not leaving}
+        names = {label: name for name, label, _, _, _, leaving, alive, _ in found if alive and not leaving}
         if to not in names:
             there = ", ".join(sorted(names)) or "none"
             raise UsageError(f"no gateway {to!r} works in this cluster", hint=f"There is: {there}.")

@@ -115,6 +115,8 @@ class JobService:
         self._hand_out = hand_out
         self._tell = tell
         self.changed: Callable[[], None] = lambda: None
+        self.here: Callable[[str], bool] = lambda _: True
+        """Whether jobs of an agent are fired in this process now, where several share them."""
         self._next: datetime | None = None
         self._known = False
         self._version = 0
@@ -125,6 +127,7 @@ class JobService:
     async def look_again(self) -> None:
         """Read anew when the next job is due, because agents came or went."""
         self._known = False
+        self._zones.clear()
         await self._read_earliest()
 
     @property
@@ -272,7 +275,7 @@ class JobService:
             while not self._known or (self._next is not None and self._next <= now):
                 version, self._known = self._version, False
                 due, later = await self._ledger.due(now, limit=_DUE)
-                jobs = [job for job in due if (job.id, job.next_at) not in seen]
+                jobs = [job for job in due if self.here(job.agent) and (job.id, job.next_at) not in seen]
                 following = await finish_despite_cancel(self._fire(jobs, now)) if jobs else []
                 if version == self._version:
                     self._next = min([*following, *([later] if later is not None else [])], default=None)

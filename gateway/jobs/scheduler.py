@@ -232,7 +232,7 @@ class Scheduler:
             heapq.heappush(self._heap, (at, agent.id, record.key))
 
     async def _maintain(self) -> None:
-        for agent in self._agents.values():
+        for agent in list(self._agents.values()):  # agents come and go meanwhile
             try:
                 await agent.maintain()
                 await agent.store.fold()

@@ -173,6 +173,12 @@ class Lanes(Generic[Item]):
         while tasks := [lane.task for session, lane in self._lanes.items() if lane.task is not None and of(session)]:
             await asyncio.wait(tasks)
 
+    async def forget(self, of: Callable[[str], bool]) -> None:
+        """Wait as ``quiet`` does, and drop what waits in a pause: the inbox has it, and another process goes on with it."""
+        await self.quiet(of)
+        for session in [session for session in self._lanes if of(session)]:
+            del self._lanes[session]
+
     async def drain(self, seconds: float, *, grace: float = 2.0) -> int:
         """Start nothing more, wait ``seconds`` for what runs, then cancel it; return how many items were cancelled.
 

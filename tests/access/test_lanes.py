@@ -280,3 +280,15 @@ async def test_sessions_with_a_pool_of_their_own_take_no_places_from_the_others(
     work.gate.set()
     await lanes.quiet()
     assert len(work.ended) == 21
+
+
+async def test_what_waits_during_a_pause_is_forgotten_where_another_process_goes_on_with_it() -> None:
+    work = Work()
+    lanes = work.lanes()
+    lanes.pause()
+    for session in ("left", "kept"):
+        lanes.submit(session, (1, 0))
+    await lanes.forget(lambda session: session == "left")
+    lanes.resume()
+    await lanes.quiet()
+    assert work.begun == {"kept": [1]}

@@ -1,246 +1,57 @@
-"""Two gateways of a cluster as real processes, on a real PostgreSQL: killed and stopped in turn while people write.
+"""Clusters of gateways as real processes, on a real PostgreSQL, in trouble of every kind while people write.
 
-    python tests/cluster/kills.py --kills 20 --pauses 10 --gateways 2
+    python tests/cluster/kills.py --kills 2 --pauses 1
+    python tests/cluster/kills.py --strikes 600 --gateways 3 --clusters 3 --seed 1
 
-Each bot of a Telegram that is played here belongs to an agent. People write to all of them the whole time. A gateway is killed (SIGKILL)
-and started again, or stopped (SIGSTOP) for longer than a lease and let go on. In the end each message must have been answered once and in
-order, no fence may ever have gone back, and every agent that had no live holder must have had one within two leases. Prints zeros, or
-what is wrong, and exits with 1 then.
+Each bot of a Telegram that is played here belongs to one agent or two. People write to all of them the whole time, have them do things that
+must be done once, and have reminders and tasks that are due all the while. Gateways are killed, stopped, cut off, drained and moved, their
+database is restarted and crashes, and connections are cut at single statements (``troubles.py``). In the end each message must have been
+answered once and in order, everything been done at most once, each job have fired once, no fence have gone back, and every agent
+have had a holder within two leases (``judging.py``). Prints a table of zeros, or what is wrong, and exits with 1 then.
+
+Some clusters run side by side, each with a server of its own; each of them makes a new one after some strikes. What happens in it follows
+from its seed, but for what depends on the speed of the machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
+import atexit
 import json
-import os
 import random
-import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from channels.messages import MARKS
-from tests import postgres_server
-from tests.fire.model import PredictableModel
-from tests.peers.telegram import TelegramPeer
+from tests.cluster.judging import Found, Watch, all_answered, answered, jobs_are_done, judge
+from tests.cluster.playing import Cluster
+from tests.cluster.troubles import SETTLE_SECONDS, Troubles
 
-OWNER = 4711
-
-TOKENS = ("123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsa01", "223456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsa02")
-NAMES = ("anna", "bob")
-SETTLE_SECONDS = 120.0
-
-
-@dataclass
-class Found:
-    """What was seen, and what is wrong."""
-
-    kills: int = 0
-    pauses: int = 0
-    said: int = 0
-    lost: list[str] = field(default_factory=list)
-    doubled: list[str] = field(default_factory=list)
-    out_of_order: list[str] = field(default_factory=list)
-    fences_back: list[str] = field(default_factory=list)
-    slowest: float = 0.0
-    marked: int = 0
-
-    def wrong(self, lease: float) -> bool:
-        return bool(self.lost or self.doubled or self.out_of_order or self.fences_back or self.slowest > 2 * lease + 1)
-
-
-class Process:
-    """One gateway."""
-
-    def __init__(self, name: str, root: Path) -> None:
-        self.name, self.root = name, root
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        (self.root / "state" / "gateways" / self.name / "starts.json").unlink(missing_ok=True)  # so many kills would pause it
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.root / "person"),
-            "HOMEBODY_HOME": str(self.root / "state"),
-            "HOMEBODY_GATEWAY": self.name,
-            "PYTHONPATH": str(Path(__file__).resolve().parents[2]),
-            "TZ": "UTC",
-        }
-        with (self.root / f"{self.name}.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "gateway", "gateway"],
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.root,
-            )
-
-    def send(self, number: int) -> None:
-        assert self.process is not None
-        self.process.send_signal(number)
-
-    def end(self, number: int = signal.SIGTERM, seconds: float = 30.0) -> None:
-        if self.process is None:
-            return
-        self.process.send_signal(signal.SIGCONT)
-        self.process.send_signal(number)
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
-class Cluster:
-    """The peers, the database and the gateways."""
-
-    def __init__(self, root: Path, url: str, gateways: int, lease: float, dice: random.Random) -> None:
-        self.root, self.url, self.lease, self.dice = root, url, lease, dice
-        self.model = PredictableModel()
-        self.bots = {name: TelegramPeer(token=token, checked=False) for name, token in zip(NAMES, TOKENS, strict=True)}
-        self.gateways = [Process(f"g{number}", root) for number in range(gateways)]
-        self.words: dict[str, list[str]] = {name: [] for name in self.bots}
-        self.found = Found()
-        self._down: set[str] = set()
-
-    def furnish(self) -> None:
-        (self.root / "state").mkdir(mode=0o700)
-        (self.root / "person").mkdir()
-        accounts = {
-            name: {
-                "botToken": bot.token,
-                "apiRoot": bot.root,
-                "allowFrom": [str(OWNER)],
-                "pollTimeoutSeconds": 2,
-                "pacing": False,
-            }
-            for name, bot in self.bots.items()
-        }
-        settings: dict[str, Any] = {
-            "gateway": {"port": 0},
-            "storage": {"url": self.url},
-            "cluster": {"enabled": True, "leaseSeconds": self.lease},
-            "messages": {"queue": {"mode": "followup", "debounceMs": 0}},
-            "models": {
-                "mode": "replace",
-                "providers": {
-                    "fire": {
-                        "baseUrl": self.model.url,
-                        "apiKey": "none",
-                        "api": "openai-completions",
-                        "models": [{"id": "m", "contextWindow": 200_000, "maxTokens": 1000}],
-                    }
-                },
-            },
-            "agents": {
-                "defaults": {
-                    "model": "fire/m",
-                    "userTimezone": "UTC",
-                    "skipBootstrap": True,
-                    "memorySearch": {"enabled": False},
-                },
-                "list": [{"id": name, "workspace": str(self.root / f"workspace-{name}")} for name in self.bots],
-            },
-            "bindings": [{"agentId": name, "match": {"channel": "telegram", "accountId": name}} for name in self.bots],
-            "channels": {"telegram": {"accounts": accounts}},
-        }
-        file = self.root / "state" / "homebody.json"
-        file.write_text(json.dumps(settings))
-        file.chmod(0o600)
-
-    async def talk(self) -> None:
-        """Write to each bot now and then."""
-        while True:
-            for name, bot in self.bots.items():
-                word = f"{name}{len(self.words[name]):04d}"
-                self.words[name].append(word)
-                await bot.say(OWNER, f"tell me {word}")
-            await asyncio.sleep(self.dice.uniform(0.1, 0.8))
-
-    def shown(self, name: str) -> list[str]:
-        return [text for who, text in self.bots[name].transcript(OWNER) if who == "bot"]
-
-    def answered(self, name: str) -> list[str]:
-        return [word for text in self.shown(name) for word in re.findall(r"heard (\w+)", text)]
-
-    async def watch(self) -> None:
-        """Look at fences, and how long a token has no live holder."""
-        import psycopg
-
-        fences: dict[str, int] = {}
-        free: dict[str, float] = {}
-        query = (
-            "SELECT t.token, t.fence, coalesce(h.gateway, ''), t.vt > clock_timestamp() "
-            "FROM cluster_token t LEFT JOIN cluster_holder h USING (token)"
-        )
-        while True:
-            await asyncio.sleep(0.1)
-            with contextlib.suppress(psycopg.Error):
-                async with await psycopg.AsyncConnection.connect(self.url, options="-c search_path=homebody") as connection:
-                    rows = await (await connection.execute(query)).fetchall()
-                now = time.monotonic()
-                for token, fence, holder, held in rows:
-                    if fence < fences.get(token, 0):
-                        self.found.fences_back.append(f"{token}: {fences[token]} -> {fence}")
-                    fences[token] = fence
-                    if holder and held and holder.partition(".")[0] not in self._down:
-                        free.pop(token, None)
-                    else:
-                        self.found.slowest = max(self.found.slowest, now - free.setdefault(token, now))
-
-    async def strike(self, kind: str) -> None:
-        """Kill or stop one gateway; another one has to go on meanwhile."""
-        one = self.dice.choice(self.gateways)
-        tell(f"{kind} {one.name}")
-        self._down.add(one.name)
-        if kind == "kill":
-            one.send(signal.SIGKILL)
-            one.process.wait()
-            self.found.kills += 1
-            await asyncio.sleep(self.dice.uniform(0.2, 1.6 * self.lease))
-            one.start()
-        else:
-            one.send(signal.SIGSTOP)
-            self.found.pauses += 1
-            await asyncio.sleep(self.lease * self.dice.uniform(1.3, 2.2))
-            one.send(signal.SIGCONT)
-        self._down.discard(one.name)
-        before = {name: len(self.words[name]) for name in self.bots}
-        await self.until(lambda: all(len(set(self.answered(name))) >= before[name] for name in self.bots))
-
-    async def until(self, condition: Any, seconds: float = SETTLE_SECONDS) -> bool:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if condition():
-                return True
-            await asyncio.sleep(0.05)
-        return False
-
-    def judge(self) -> Found:
-        found = self.found
-        for name in self.bots:
-            answered, asked = self.answered(name), self.words[name]
-            found.said += len(asked)
-            found.lost += [word for word in asked if word not in answered]
-            for word in asked:
-                texts = [text for text in self.shown(name) if f"heard {word}" in text]
-                plain = [text for text in texts if not is_marked(text)]
-                found.marked += len(texts) - len(plain)
-                if len(plain) > 1:
-                    found.doubled.append(word)
-            first = list(dict.fromkeys(answered))
-            found.out_of_order += [one for one, other in zip(first, sorted(first), strict=True) if one != other][:5]
-        return found
+WEIGHTS = {
+    "kill": 8,
+    "kill at a statement": 12,
+    "kill in a take-over": 8,
+    "pause": 4,
+    "pause at a statement": 7,
+    "short pause": 1,
+    "restart of the database": 1,
+    "crash of the database": 2,
+    "sessions ended": 1,
+    "line cut at a statement": 2,
+    "partition": 2,
+    "drain": 1,
+    "stop in order": 1,
+    "move": 1,
+}
+"""How often each kind of trouble is drawn."""
 
 
 def tell(text: str) -> None:
@@ -248,69 +59,155 @@ def tell(text: str) -> None:
     sys.stdout.flush()
 
 
-def is_marked(text: str) -> bool:
-    """Whether a message says that it may be a repeat."""
-    return text.startswith(tuple(one.strip() for one in MARKS))
-
-
-async def run(given: argparse.Namespace, folder: Path) -> Found:
-    dice = random.Random(given.seed)
-    url = postgres_server.server().url()
-    cluster = Cluster(folder, url, given.gateways, given.lease, dice)
-    async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(cluster.model)
-        for bot in cluster.bots.values():
-            await stack.enter_async_context(bot)
-        cluster.furnish()
-        for one in cluster.gateways:
-            one.start()
-        tasks = [asyncio.ensure_future(cluster.talk())]
+async def play(kinds: list[str], *, seed: int, gateways: int, lease: float, folder: Path) -> Found:
+    """Play one cluster from its beginning to its end."""
+    found = Found()
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # so that its gateways end, too
+    cluster = Cluster(folder, f"cluster{seed}", gateways=gateways, lease=lease, dice=random.Random(seed))
+    async with cluster:
+        watch = Watch(cluster, found)
+        troubles = Troubles(cluster, watch, found, tell)
+        cluster.start()
+        talking = asyncio.ensure_future(cluster.talk())
+        watching = asyncio.ensure_future(watch.run())
         try:
-            if not await cluster.until(lambda: all(len(cluster.answered(name)) > 2 for name in cluster.bots)):
+            if not await cluster.until(lambda: all(answered(cluster, name) for name in cluster.spoken), SETTLE_SECONDS):
                 raise SystemExit("no gateway answers: " + (folder / "g0.log").read_text()[-3000:])
-            tasks.append(asyncio.ensure_future(cluster.watch()))
-            strikes = ["kill"] * given.kills + ["pause"] * given.pauses
-            dice.shuffle(strikes)
-            for kind in strikes:
-                await cluster.strike(kind)
-            tasks[0].cancel()
-            await cluster.until(lambda: all(set(cluster.words[name]) <= set(cluster.answered(name)) for name in cluster.bots))
+            for kind in kinds:
+                tell(f"{time.strftime('%H:%M:%S')} seed {seed}: {kind}")
+                await troubles.strike(kind)
+            talking.cancel()
+            until = time.time()
+            await cluster.until(lambda: all_answered(cluster) and jobs_are_done(cluster, until), SETTLE_SECONDS)
             await asyncio.sleep(1.0)  # what would come twice comes now
         finally:
-            for task in tasks:
+            for task in (talking, watching):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.gather(*(asyncio.to_thread(one.end) for one in cluster.gateways))
-        return cluster.judge()
+            for result in await asyncio.gather(talking, watching, return_exceptions=True):
+                if isinstance(result, Exception):
+                    raise result
+        await judge(cluster, found, until)
+    return found
+
+
+def drawn(seed: int, count: int) -> list[str]:
+    """Return the troubles of a cluster."""
+    return random.Random(seed).choices(list(WEIGHTS), list(WEIGHTS.values()), k=count)
+
+
+def one_cluster(given: argparse.Namespace, kinds: list[str], seed: int) -> Found:
+    """Play a cluster in a folder, which stays where something is wrong."""
+    folder = Path(tempfile.mkdtemp(prefix="homebody-cluster-", dir="/tmp"))
+    found = asyncio.run(play(kinds, seed=seed, gateways=given.gateways[0], lease=given.lease, folder=folder))
+    if found.wrong():
+        tell(f"seed {seed} is wrong, logs in {folder}: {json.dumps(found.wrong(), indent=1)}")
+    if given.keep or found.wrong():
+        tell(f"logs: {folder}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+def in_lanes(given: argparse.Namespace) -> list[Found]:
+    """Play clusters side by side, as processes of their own, until there were enough strikes."""
+    results: list[Found] = []
+    running: dict[int, subprocess.Popen[bytes]] = {}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    atexit.register(lambda: [process.terminate() for process in running.values()])
+    seeds = iter(range(given.seed, given.seed + -(-given.strikes // given.each)))
+    logs = Path(tempfile.mkdtemp(prefix="homebody-clusters-", dir="/tmp"))
+    tell(f"each cluster writes what happens to {logs}/SEED")
+    while True:
+        while len(running) < given.clusters and (seed := next(seeds, None)) is not None:
+            gateways = given.gateways[seed % len(given.gateways)]
+            command = [sys.executable, __file__, "--one", "--seed", str(seed), "--strikes", str(given.each)]
+            command += ["--gateways", str(gateways), "--lease", str(given.lease), *(["--keep"] if given.keep else [])]
+            with (logs / str(seed)).open("wb") as log:
+                running[seed] = subprocess.Popen(command, stdout=log, stderr=log)
+        if not running:
+            return results
+        for seed in [seed for seed, process in running.items() if process.poll() is not None]:
+            del running[seed]
+            results.append(read(logs / str(seed)))
+            tell(
+                f"{time.strftime('%H:%M:%S')} seed {seed}: {'WRONG' if results[-1].wrong() else 'zeros'}; {summary(results, given)}"
+            )
+        time.sleep(0.5)
+
+
+def read(log: Path) -> Found:
+    """Return what a cluster found; shows its log where something is wrong."""
+    *lines, last = log.read_text(errors="replace").splitlines() or [""]
+    if not last.startswith("{"):
+        tell("\n".join([f"{log.name} could not be played:", *lines[-20:], last]))
+        return Found(ended=[f"seed {log.name} could not be played"])
+    told = json.loads(last)
+    found = Found(**{**told, "kinds": Counter(told["kinds"])})
+    if found.wrong():
+        tell("\n".join(lines))
+    return found
+
+
+def summed(results: list[Found]) -> Found:
+    """Return all that was found."""
+    total = Found()
+    for one in results:
+        for name, value in vars(one).items():
+            before = getattr(total, name)
+            setattr(total, name, max(before, value) if name in {"slowest", "late"} else before + type(before)(value))
+    return total
+
+
+def summary(results: list[Found], given: argparse.Namespace) -> str:
+    """Return one line of figures."""
+    total = summed(results)
+    kills = sum(count for kind, count in total.kinds.items() if kind.startswith("kill"))
+    pauses = total.kinds["pause"] + total.kinds["pause at a statement"]
+    return (
+        f"{kills} kills, {pauses} pauses, {total.said} messages, {total.deeds} effects, {total.jobs} jobs: {len(total.lost)} lost, "
+        f"{len(total.doubled)} doubled, {len(total.out_of_order)} out of order, {len(total.effects_twice)} effects twice, "
+        f"{len(total.effects_lost)} effects lost, {len(total.fired_twice)} fired twice, {len(total.not_fired)} not fired, "
+        f"{len(total.fences_back)} fences back, {len(total.too_slow)} too slow, {len(total.ended)} ended; "
+        f"{total.marked} said to be a repeat, {total.unknown} effects of unknown outcome, {total.given_up} given up; longest without a "
+        f"holder {total.slowest:.1f} s at leases of {given.lease:g} s (this program came {total.late:.1f} s late at most)"
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--pauses", type=int, default=2)
-    parser.add_argument("--gateways", type=int, default=2)
+    parser.add_argument(
+        "--strikes", type=int, default=0, help="so many of all kinds, drawn by the seed, in place of kills and pauses"
+    )
+    parser.add_argument("--kind", help="troubles of this kind alone, as often as --strikes says")
+    parser.add_argument("--each", type=int, default=25, help="strikes after which a new cluster is made")
+    parser.add_argument("--clusters", type=int, default=1, help="how many run side by side")
+    parser.add_argument("--gateways", type=int, nargs="+", default=[2], help="several numbers: clusters have them in turn")
     parser.add_argument("--lease", type=float, default=6.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--keep", action="store_true", help="keep the folder with the logs")
+    parser.add_argument("--keep", action="store_true", help="keep the folders with the logs")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="homebody-cluster-"))
-    found = asyncio.run(run(given, folder))
-    tell(
-        f"{found.kills} kills, {found.pauses} pauses, {found.said} messages (seed {given.seed}): {len(found.lost)} lost, "
-        f"{len(found.doubled)} doubled, {len(found.out_of_order)} out of order, {len(found.fences_back)} fences back; "
-        f"{found.marked} said to be a repeat; longest without a holder {found.slowest:.1f} s at leases of {given.lease:.0f} s"
-    )
-    for what in ("lost", "doubled", "out_of_order", "fences_back"):
-        if getattr(found, what):
-            tell(f"{what}: {', '.join(getattr(found, what)[:20])}")
-    wrong = found.wrong(given.lease)
-    if wrong or given.keep:
-        tell(f"logs: {folder}")
+    if given.one or not given.strikes or given.kind:
+        kinds = drawn(given.seed, given.strikes) if given.strikes else ["kill"] * given.kills + ["pause"] * given.pauses
+        if given.kind:
+            kinds = [given.kind] * given.strikes
+        elif not given.strikes:
+            random.Random(given.seed).shuffle(kinds)
+        results = [one_cluster(given, kinds, given.seed)]
     else:
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)
-    return int(wrong)
+        results = in_lanes(given)
+    total = summed(results)
+    if not given.one:
+        for kind, count in sorted(total.kinds.items()):
+            tell(f"{count:6}  {kind}")
+    tell(f"seed {given.seed}, {' or '.join(map(str, given.gateways))} gateways: {summary(results, given)}")
+    if given.one:
+        tell(json.dumps(vars(total)))
+    return int(bool(total.wrong()))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.cluster.lease_tables import PGMQ
 from gateway.cluster.leases import Answer, LeaseTable
-from gateway.cluster.postgres_leases import PGMQ
 from tests.cluster.network import SECONDS, World
 from tests.properties import examples
 

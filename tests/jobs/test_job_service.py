@@ -198,7 +198,7 @@ async def test_an_instant_that_has_just_passed_fires_at_once(bench: Bench) -> No
     bench.clock.move(59)
     await bench.add("2026-11-23 12:00")
     await bench.jobs.fire_due()
-    assert await bench.sent() == ["⏰ Water the plants."]
+    assert [text.splitlines()[0] for text in await bench.sent()] == ["⏰ Water the plants."]
 
 
 async def test_a_job_that_is_done_may_get_another_time(bench: Bench) -> None:
@@ -298,3 +298,17 @@ async def test_a_repeat_while_the_run_is_at_work_is_no_error(bench: Bench) -> No
     with pytest.raises(UsageError, match="has not ended yet"):
         await bench.jobs.run_now(job.id, "turn-8/c1")
     assert len(bench.handed) == 1
+
+
+async def test_jobs_of_an_agent_that_is_not_here_wait_until_it_is(bench: Bench) -> None:
+    """Where a cluster's gateway has the lease on an agent and has not taken it up yet."""
+    job = await bench.add("in 20 minutes")
+    bench.targets.gone = {"main"}
+    bench.jobs.here = lambda agent: agent not in bench.targets.gone
+    bench.clock.set(NOON + 21 * MINUTE)
+    await bench.jobs.fire_due()
+    assert (await bench.jobs.find(job.id)).state == "active"
+    bench.targets.gone = set()
+    await bench.jobs.look_again()
+    await bench.jobs.fire_due()
+    assert [text.splitlines()[0] for text in await bench.sent()] == ["⏰ Water the plants."]

@@ -10,8 +10,9 @@ import pytest
 
 from gateway.base.errors import StorageFailed
 from gateway.cluster import postgres_leases
+from gateway.cluster.lease_tables import prepare
 from gateway.cluster.leases import Lease, LeaseTable
-from gateway.cluster.postgres_leases import PostgresLeases, prepare
+from gateway.cluster.postgres_leases import PostgresLeases
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -161,3 +162,16 @@ async def test_a_server_that_is_away_says_so_and_the_next_round_connects_again(
         server.start()
     await one.round()
     assert len(one.held) == 6
+
+
+async def test_preparing_again_locks_nothing_that_others_use(url: str, members: tuple[Member, Member]) -> None:
+    """A gateway that starts must not wait crosswise with one that works."""
+    one, _ = members
+    await one.round()
+    connection, other = await connected(url), await connected(url)
+    async with connection.transaction():
+        await connection.execute("SELECT token, fence FROM cluster_token")
+        await connection.execute("SELECT pgmq.set_vt('public_lease', ARRAY[1]::bigint[], 5)")
+        await asyncio.wait_for(prepare(other, "public"), 20)
+    for used in (connection, other):
+        await used.close()

@@ -83,8 +83,8 @@ CREATE OR REPLACE TRIGGER cluster_tell AFTER INSERT ON {base}.outbox FOR EACH RO
 CREATE OR REPLACE TRIGGER cluster_tell AFTER INSERT ON {base}.inbox FOR EACH ROW WHEN (NEW.session IS NOT NULL)
     EXECUTE FUNCTION {base}.cluster_tell();
 """
-
-
+FORM: Final = repr((_VIEWS, EVERYWHERE, _NOTIFY))
+"""What the views are made from. A change raises ``VERSION`` in ``gateway/cluster/agreement.py``."""
 _OWN_TABLES: Final = """
 CREATE TABLE IF NOT EXISTS cluster_views (made_for text NOT NULL);
 CREATE TABLE IF NOT EXISTS cluster_commit (gateway text PRIMARY KEY, number text NOT NULL);
@@ -111,11 +111,10 @@ def make_views(connection: psycopg.Connection[Any], schema: str, lock: str) -> N
 
     held = held_schema(schema)
     names = {"base": sql.Identifier(schema), "held": sql.Identifier(held), "channel": sql.Literal(schema)}
-    wanted = repr((_VIEWS, EVERYWHERE, _NOTIFY))
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
         columns = "SELECT count(*) FROM information_schema.columns WHERE table_schema = %s"
-        mark = f"{wanted} {connection.execute(columns, (schema,)).fetchone()}"
+        mark = f"{FORM} {connection.execute(columns, (schema,)).fetchone()}"
         connection.execute(_OWN_TABLES)
         if connection.execute("SELECT 1 FROM cluster_views WHERE made_for = %s", (mark,)).fetchone():
             return
