@@ -18,7 +18,8 @@ from channels.protocol import Clock
 from channels.telegram.bot import make_bot, send_error, wait_of
 from channels.telegram.pacing import Pacer
 from channels.telegram.recent_messages import SeenMessages
-from channels.telegram.sending import Sender, as_html_or_plain, number, placing
+from channels.telegram.send_options import as_html_or_plain, number, placing
+from channels.telegram.sending import Sender
 from channels.telegram.settings import TelegramAccount
 
 if TYPE_CHECKING:

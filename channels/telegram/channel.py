@@ -72,7 +72,8 @@ class TelegramChannel(ChatChannel):
         actions = await self._made_actions()
         from telegram.error import Conflict
 
-        from channels.telegram.update_loop import Listener, ReceiverDeps
+        from channels.telegram.receiving import ReceiverDeps
+        from channels.telegram.update_loop import Listener
 
         deps = ReceiverDeps(
             bot=actions.connection.bot,

@@ -17,7 +17,7 @@ from channels.common.markdown import plain, styled
 from channels.errors import NotSent
 from channels.messages import OutboundFile
 from channels.telegram.file_forms import LONGEST_CAPTION, form_of
-from channels.telegram.sending import as_html_or_plain, html
+from channels.telegram.send_options import as_html_or_plain, html
 from channels.telegram.settings import OFFICIAL, TelegramAccount
 
 if TYPE_CHECKING:

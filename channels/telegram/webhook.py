@@ -13,8 +13,8 @@ from telegram.error import InvalidToken, RetryAfter, TelegramError
 from channels.errors import ChannelBroken
 from channels.protocol import HookAnswer, HookRequest
 from channels.telegram.bot import describe_error, key_of, readable, wait_of, wrong_token
+from channels.telegram.receiving import Receiver, ReceiverDeps
 from channels.telegram.settings import LOOK_SECONDS
-from channels.telegram.update_loop import Receiver, ReceiverDeps
 from channels.telegram.updates import ALLOWED
 
 if TYPE_CHECKING:

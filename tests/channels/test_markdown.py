@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from channels.common.markdown import plain, styled
-from channels.telegram.sending import html
+from channels.telegram.send_options import html
 from tests.peers.telegram_html import parse
 from tests.properties import examples
 

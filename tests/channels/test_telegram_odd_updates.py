@@ -15,9 +15,9 @@ from channels.common.backoff import Backoff
 from channels.common.log import NoLog
 from channels.telegram.bot import readable
 from channels.telegram.bot_mentions import Me
+from channels.telegram.receiving import Receiver, ReceiverDeps
 from channels.telegram.recent_messages import SeenMessages
 from channels.telegram.settings import TelegramSettings
-from channels.telegram.update_loop import Receiver, ReceiverDeps
 from channels.telegram.updates import ALLOWED, Reader
 from tests.peers.door import BookDoor
 from tests.peers.hasty import FastClock
