@@ -161,6 +161,12 @@ class UntrustedFiles:
             append(self._path, b"\n" * torn + b"\n".join([*new, b""]))
             self._marks = None
 
+    def record_unfinished(self, paths: Iterable[PurePosixPath]) -> None:
+        """Record what commands that have not ended wrote to these files: another machine is about to get them. Raises OSError."""
+        if self.unfinished:
+            with self.unfinished.checked_once():
+                self.add([(path, marks) for path in paths if (marks := self.unfinished.marks(path))])
+
     def copied(self, path: PurePosixPath, copy: PurePosixPath) -> None:
         """Record that what is known of one file holds for another version of it, too. Raises OSError."""
         self.add([(copy, self.marks_of(path))])

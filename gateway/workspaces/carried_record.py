@@ -12,6 +12,8 @@ from gateway.workspaces.merging import Beside
 
 RECORD: Final = ".homebody/untrusted.jsonl"
 """The path of the record in the repository. It is never a file of the workspace."""
+LOST: Final = "exec:ended_with_its_gateway"
+"""The source of what a command may have written that a gateway was killed with."""
 Contents: TypeAlias = "Callable[[Iterable[str]], dict[str, bytes]]"
 
 
@@ -24,6 +26,14 @@ class Record(Protocol):
 
     def take_in(self, lines: bytes) -> None:
         """Add lines that another machine recorded. Raises OSError."""
+        ...
+
+    def record_unfinished(self, paths: Iterable[PurePosixPath]) -> None:
+        """Record what commands that have not ended wrote to these files. Raises OSError."""
+        ...
+
+    def mark_whole(self, path: PurePosixPath, sources: Iterable[str]) -> None:
+        """Record that nothing in a file can be trusted. Raises OSError."""
         ...
 
     def copied(self, path: PurePosixPath, copy: PurePosixPath) -> None:
@@ -59,19 +69,31 @@ class CarriedRecord:
     def take_in(self, tree: Tree, contents: Contents) -> None:
         """Add what a commit has to what is here, before files of that commit are written. Raises StorageFailed."""
         there = tree.get(RECORD)
-        if self._record is None or there is None or not there.plain:
-            return
-        try:
-            self._record.take_in(contents([there.blob])[there.blob])
-        except OSError as error:
-            raise StorageFailed.from_os(error, "record which lines are untrusted", RECORD) from error
+        if there is not None and there.plain:
+            self._write(lambda record: record.take_in(contents([there.blob])[there.blob]))
+
+    def committed(self, paths: Iterable[str]) -> None:
+        """Record what commands that still run wrote to files that are being committed, after these were read. Raises StorageFailed."""
+        self._write(lambda record: record.record_unfinished(map(PurePosixPath, paths)))
+
+    def doubt(self, paths: Iterable[str]) -> None:
+        """Record that nothing in these files can be trusted: a command whose end nobody saw may have written them. Raises StorageFailed."""
+
+        def mark(record: Record) -> None:
+            for path in paths:
+                record.mark_whole(PurePosixPath(path), [LOST])
+
+        self._write(mark)
 
     def copied(self, beside: Beside) -> None:
         """What is untrusted in a file is so in its other version. Raises StorageFailed."""
+        self._write(lambda record: record.copied(PurePosixPath(beside.path), PurePosixPath(beside.kept_as)))
+
+    def _write(self, work: Callable[[Record], object]) -> None:
         if self._record is None:
             return
         try:
-            self._record.copied(PurePosixPath(beside.path), PurePosixPath(beside.kept_as))
+            work(self._record)
         except OSError as error:
             raise StorageFailed.from_os(error, "record which lines are untrusted", RECORD) from error
 

@@ -253,9 +253,12 @@ class GitWorkspace:
             del scan.changed[path]
         if not scan.changed and self._record.ahead_of(self._tree, repository.contents) is None:
             return 0
-        made = AuthoredCommits(
-            self.agent, scan, self._scanner.read, lambda: self._record.ahead_of(self._tree, repository.contents)
-        )
+
+        def record() -> bytes | None:
+            self._record.committed([path for path, entry in scan.changed.items() if entry is not None])
+            return self._record.ahead_of(self._tree, repository.contents)
+
+        made = AuthoredCommits(self.agent, scan, self._scanner.read, record)
         commits = made.of(reported, rest, [one for one in reported if self._is_former(one, scan)])
         head = repository.head
         commit = repository.commit(commits, [head] if head else [], self._now())
