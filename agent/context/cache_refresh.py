@@ -1,8 +1,9 @@
 """Keeps a prompt in the provider's cache during a silence, as long as people are likely to come back.
 
 Reading a cached prompt costs a tenth of its price and has it kept for another hour; to write it again costs twice its price. So it is
-read shortly before its time is over, for a few hours. The last time, the memory flush does the reading: what it would cost later, with
-the prompt forgotten, is several times as much.
+read shortly before its time is over, for a few hours, if the silences of the session so far say that this pays: one that nobody ends
+soon was read for nothing, and a forgotten prompt is written again without its old tool results. Of a session that is likely to be
+reset before anyone writes, the memory is flushed instead: what that costs later, with the prompt forgotten, is several times as much.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from msgspec.structs import replace
 
 from agent.context import flush
 from agent.context.background_call import call_in_background
-from agent.context.cache_retention import REFRESH_AFTER, SECONDS, TOO_LATE
+from agent.context.cache_retention import REFRESH_AFTER, SECONDS, TOO_LATE, likely_before, pays, silences
+from agent.context.context_report import visible_chars
 from agent.context.session_context import SessionContext
-from agent.context.window import cold_since
+from agent.context.window import cold_since, saved_by_pruning
 from agent.messages import Text, UserMessage
 from agent.settings import is_cached_by_time
 from agent.transcript.entries import CacheRefreshed, Entry, Said
@@ -44,16 +46,27 @@ def due(
     since = cold_since(context.transcript.entries)
     if since is None or not timedelta(seconds=_HOUR * REFRESH_AFTER) <= now - since < timedelta(seconds=_HOUR * TOO_LATE):
         return None
-    if read_nothing(context.transcript.entries):
-        return None
     until = spoken + timedelta(hours=rule.hours)
-    if now > until or context.tokens() < rule.least_tokens:
+    if now > until or context.tokens() < rule.least_tokens or read_nothing(context.transcript.entries):
         return None
-    after = now + timedelta(seconds=_HOUR * REFRESH_AFTER)
     reset = ends()
-    if after <= until and (reset is None or after < reset):
+    gaps, so_far = silences(context.transcript.entries), (now - spoken).total_seconds()
+    after = now + timedelta(seconds=_HOUR * REFRESH_AFTER)
+    if after <= until and (reset is None or after < reset) and _pays(context, gaps, so_far):
         return "refresh"
-    return "flush" if flush.is_worthwhile(context) else None
+    left = reset is not None and not likely_before(gaps, so_far, (reset - spoken).total_seconds())
+    return "flush" if left and flush.is_worthwhile(context) else None
+
+
+def _pays(context: SessionContext, gaps: Sequence[float], so_far: float) -> bool:
+    entries, pruning = context.transcript.entries, context.settings.context_pruning
+    shrinks = 0.0
+    if pruning.is_on(context.model.name):
+        shrinks = saved_by_pruning(entries, pruning, context.window.size, visible_chars(context))
+    answers = sum(isinstance(one.body, Said) and one.body.message.role == "assistant" for one in entries)
+    calls = answers / (1 + sum(gap >= _HOUR for gap in gaps))
+    longest = context.settings.cache_refresh.hours * _HOUR
+    return pays(gaps, so_far, longest=longest, shrinks=shrinks, calls=calls)
 
 
 def read_nothing(entries: Sequence[Entry]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from agent.context import flush
 from agent.context.cache_retention import SECONDS
 from agent.context.compaction import CompactionResult, compact
-from agent.context.context_report import chars_of
+from agent.context.context_report import visible_chars
 from agent.context.session_context import SessionContext
 from agent.context.window import is_cold, prune
 from agent.events import Event, Notice, ReplyNote
@@ -75,16 +75,17 @@ class ContextBudget:
         """When the provider's cache has run out: choose its retention anew, and prune."""
         context, now = self._context, self._context.clock.now()
         entries, settings = context.transcript.entries, context.settings.context_pruning
-        ttl = SECONDS[context.ttl]
+        ttl, shrinks = SECONDS[context.ttl], 0.0
         if settings.is_on(context.model.name) and is_cold(entries, now, settings.ttl or ttl):
-            chars = sum(len(segment.text) for segment in context.system()) + sum(map(chars_of, context.messages()))
-            mark = prune(entries, settings, context.window.size, chars)
+            shown = visible_chars(context)
+            mark = prune(entries, settings, context.window.size, shown)
             if mark is not None:
                 await context.transcript.append(self._turn, mark)
+                shrinks = 1 - visible_chars(context) / shown
                 told = f"{len(mark.trimmed) + len(mark.aged)} old tool results trimmed, {len(mark.cleared)} cleared"
                 self._emit(Notice(f"✂️ {told}", verbose=True))
         if is_cold(entries, now, ttl):
-            context.judge_rhythm()
+            context.judge_rhythm(shrinks)
 
     async def _flush(self, reason: flush.Reason) -> None:
         receipt = await flush.flush(self._context, self._turn, reason)

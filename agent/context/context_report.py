@@ -103,6 +103,11 @@ def kind_of(message: Message) -> str:
     return "tool results" if isinstance(message, ToolMessage) else "answers"
 
 
+def visible_chars(context: SessionContext) -> int:
+    """Return how many characters the model is shown in all."""
+    return sum(len(segment.text) for segment in context.system()) + sum(map(chars_of, context.messages()))
+
+
 def chars_of(message: Message) -> int:
     """Return how much text a message has, in characters."""
     if isinstance(message, AssistantMessage):

@@ -82,7 +82,7 @@ async def flush(context: SessionContext, turn: str, reason: Reason) -> FlushRece
     statements = statements_of(context)
     await context.transcript.append(turn, FlushBegun(cycle=cycle, reason=reason))
     writer = NoteWriter(context, turn)
-    side = _SideConversation(context, turn, writer, last=reason in _LAST_CALLS)
+    side = _SideConversation(context, turn, writer, last=reason in _LAST_CALLS, whole=reason != "overflow")
     problem = await side.run(_shown(context, reason)) if context.model_may_write else "the model has no tool to write"
     wrote = bool(writer.written)
     if (problem and not wrote) or context.settings.compaction.memory_flush.verbatim:
@@ -198,10 +198,11 @@ def day_of_the_talk(context: SessionContext) -> date:
 
 
 class _SideConversation:
-    """The model calls of a flush."""
+    """The model calls of a flush. ``whole``: they go on from the session's own prompt, whose cache they are to find."""
 
-    def __init__(self, context: SessionContext, turn: str, writer: NoteWriter, *, last: bool) -> None:
+    def __init__(self, context: SessionContext, turn: str, writer: NoteWriter, *, last: bool, whole: bool) -> None:
         self._last = last
+        self._whole = whole
         self._writer = writer
         self.usage: Usage | None = None
         self._context = context
@@ -218,7 +219,9 @@ class _SideConversation:
             request = self._context.request(history=history, extra=said)
             if self._last:  # nothing comes after it that an hour's keeping would be good for
                 request = structs.replace(request, cache_ttl="5m")
-            answer = await call_in_background(self._context, request, model=self._context.flush_model, learn=not self._last)
+            answer = await call_in_background(
+                self._context, request, model=self._context.flush_model, learn=self._whole and not self._last
+            )
             self._count(answer)
             if answer.failure is not None:
                 return answer.failure.message

@@ -144,12 +144,14 @@ class SessionContext:
         assert self._ttl is not None
         return self._ttl
 
-    def judge_rhythm(self) -> None:
-        """Choose the retention again. When the cache has expired, a change costs nothing."""
+    def judge_rhythm(self, shrinks: float = 0.0) -> None:
+        """Choose the retention again. When the cache has expired, a change costs nothing. ``shrinks``: the share that was just pruned."""
         refreshed = (
             self.settings.cache_refresh.hours * cache_retention.SECONDS["1h"] if is_cached_by_time(self.model.name) else 0.0
         )
-        self._ttl = cache_retention.cheaper(cache_retention.silences(self.transcript.entries), refreshed=refreshed)
+        entries = self.transcript.entries
+        gaps, new = cache_retention.silences(entries), cache_retention.new_share(entries)
+        self._ttl = cache_retention.cheaper(gaps, new, refreshed=refreshed, shrinks=shrinks)
 
     @property
     def may_write(self) -> bool:

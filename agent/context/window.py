@@ -92,7 +92,19 @@ def prune(entries: Sequence[Entry], settings: PruningSettings, window: int, visi
     ``visible_chars`` is what the model is shown in all. Nothing before the first message of a person or from the
     ``keepLastAssistants``-th last answer on is touched, nor results with pictures, nor those of tools that the settings keep.
     """
-    budget = window * CHARS_PER_TOKEN
+    found = _pruned(entries, settings, window, visible_chars)
+    return None if found is None else found[0]
+
+
+def saved_by_pruning(entries: Sequence[Entry], settings: PruningSettings, window: int, visible_chars: int) -> float:
+    """Return which share of what the model is shown ``prune`` would take off now."""
+    found = _pruned(entries, settings, window, visible_chars)
+    return 0.0 if found is None else found[1] / visible_chars
+
+
+def _pruned(entries: Sequence[Entry], settings: PruningSettings, window: int, visible_chars: int) -> tuple[Pruned, int] | None:
+    """Return what is to be shown shorter, and how many characters that takes off."""
+    budget, before = window * CHARS_PER_TOKEN, visible_chars
     if visible_chars < settings.soft_trim_ratio * budget:
         return None
     results = _prunable(entries, settings)
@@ -101,10 +113,10 @@ def prune(entries: Sequence[Entry], settings: PruningSettings, window: int, visi
     long = [one for one in results if len(one.text) > soft.max_chars and not (one.cleared or one.aged)]
     short = _shortened(long, soft.head_chars, soft.tail_chars)
     visible_chars -= sum(gain for _, gain in (*short, *aged))
-    cleared = _cleared(results, settings, budget, visible_chars) if settings.hard_clear.enabled else []
+    cleared, rest = _cleared(results, settings, budget, visible_chars) if settings.hard_clear.enabled else ([], visible_chars)
     if not short and not aged and not cleared:
         return None
-    return Pruned(
+    mark = Pruned(
         trimmed=tuple(one.id for one, _ in short if one.id not in cleared),
         aged=tuple(one.id for one, _ in aged if one.id not in cleared),
         cleared=tuple(cleared),
@@ -114,6 +126,7 @@ def prune(entries: Sequence[Entry], settings: PruningSettings, window: int, visi
         aged_tail_chars=late.tail_chars,
         placeholder=settings.hard_clear.placeholder,
     )
+    return mark, before - rest
 
 
 def _shortened(results: Sequence[_Result], head: int, tail: int) -> list[tuple[_Result, int]]:
@@ -127,11 +140,11 @@ def _shortened(results: Sequence[_Result], head: int, tail: int) -> list[tuple[_
     return found
 
 
-def _cleared(results: Sequence[_Result], settings: PruningSettings, budget: int, visible_chars: int) -> list[str]:
-    """Clear from the oldest until the context is below ``hardClearRatio``, if the results are worth it at all."""
+def _cleared(results: Sequence[_Result], settings: PruningSettings, budget: int, visible_chars: int) -> tuple[list[str], int]:
+    """Clear from the oldest until the context is below ``hardClearRatio``, if the results are worth it; return what is left, too."""
     left = [result for result in results if not result.cleared]
     if sum(len(result.text) for result in left) < settings.min_prunable_tool_chars:
-        return []
+        return [], visible_chars
     cleared = []
     for result in left:
         if visible_chars < settings.hard_clear_ratio * budget:
@@ -140,7 +153,7 @@ def _cleared(results: Sequence[_Result], settings: PruningSettings, budget: int,
         if gain > 0:
             visible_chars -= gain
             cleared.append(result.id)
-    return cleared
+    return cleared, visible_chars
 
 
 def _prunable(entries: Sequence[Entry], settings: PruningSettings) -> list[_Result]:

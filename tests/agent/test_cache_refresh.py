@@ -4,9 +4,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.context import cache_refresh
-from agent.context.cache_retention import cheaper
+from agent.context.cache_retention import NEW_SHARE, cheaper, new_share, pays
 from agent.context.window import is_cold
 from agent.messages import AssistantMessage, Failure, Text, Usage
 from agent.transcript.entries import CacheRefreshed
@@ -73,12 +75,36 @@ async def test_the_last_time_the_memory_is_flushed_and_only_if_there_is_somethin
     spoken, seen = r.clock.now(), []
     for _ in range(5):
         r.clock.move(55 * MINUTE)
-        seen.append(due(r, spoken=spoken))
+        seen.append(due(r, spoken=spoken, ends=spoken + timedelta(hours=5)))
         if seen[-1] == "refresh":
             assert await cache_refresh.refresh(r.conversation, "refresh")
         elif seen[-1] == "flush":
             await cache_refresh.flush.flush(r.conversation, "leave", "quiet")
     assert seen == ["refresh", "refresh", "flush", None, None]
+
+
+async def test_a_session_that_goes_on_is_not_flushed_for_a_silence(room: Make) -> None:
+    r = await talked(room, KEPT, KEPT)
+    assert r.conversation is not None
+    spoken, seen = r.clock.now(), []
+    for _ in range(3):
+        r.clock.move(55 * MINUTE)
+        seen.append(due(r, spoken=spoken))
+        if seen[-1] == "refresh":
+            assert await cache_refresh.refresh(r.conversation, "refresh")
+    assert seen == ["refresh", "refresh", None]
+
+
+async def test_a_session_that_somebody_goes_on_with_before_its_reset_is_not_flushed(room: Make) -> None:
+    r = await talked(room, KEPT, KEPT)
+    assert r.conversation is not None
+    spoken = r.clock.now()
+    for _ in range(2):
+        r.clock.move(55 * MINUTE)
+        assert await cache_refresh.refresh(r.conversation, "refresh")
+    r.clock.move(55 * MINUTE)
+    assert due(r, spoken=spoken, ends=spoken + timedelta(hours=20)) is None
+    assert due(r, spoken=spoken, ends=spoken + timedelta(hours=5)) == "flush"
 
 
 async def test_a_session_that_ends_soon_is_flushed_at_once(room: Make) -> None:
@@ -119,6 +145,55 @@ async def test_a_call_that_fails_changes_nothing(room: Make) -> None:
     r.clock.move(55 * MINUTE)
     assert not await cache_refresh.refresh(r.conversation, "refresh")
     assert not any(isinstance(entry.body, CacheRefreshed) for entry in r.conversation.transcript.entries)
+
+
+def test_a_prompt_is_read_only_where_silences_like_those_so_far_end_in_time() -> None:
+    asked = {"so_far": 55 * MINUTE, "longest": 3 * HOUR}
+    assert pays([], **asked), "until there is anything to go by"
+    assert pays([90 * MINUTE] * 20, **asked)
+    assert pays([3.5 * HOUR] * 20, **asked), "three times"
+    assert not pays([9 * HOUR] * 20, **asked)
+    assert pays([9 * HOUR] * 20 + [90 * MINUTE] * 5, **asked), "one in five saves what the others cost"
+
+
+def test_a_prompt_of_which_pruning_takes_most_is_better_forgotten() -> None:
+    asked = {"so_far": 55 * MINUTE, "longest": 3 * HOUR}
+    assert pays([90 * MINUTE] * 20, shrinks=0.3, calls=10, **asked)
+    assert not pays([90 * MINUTE] * 20, shrinks=0.7, calls=10, **asked)
+    assert not pays([90 * MINUTE] * 20, shrinks=0.5, calls=20, **asked), (
+        "each call until the next long silence would pay for it"
+    )
+
+
+def test_what_pruning_takes_off_speaks_for_five_minutes() -> None:
+    pauses = [60.0] * 8 + [10 * MINUTE] * 2 + [5 * HOUR]
+    assert cheaper(pauses * 5, 0.1) == "1h"
+    assert cheaper(pauses * 5, 0.1, shrinks=0.8) == "5m", "it would be sent along until the next long silence"
+
+
+async def test_what_a_turn_adds_is_told_by_calls_that_found_the_cache(room: Make) -> None:
+    warm = AssistantMessage(content=(Text(text="Yes."),), model="m", stop="end", usage=Usage(cache_read=800, cache_write=200))
+    cold = AssistantMessage(content=(Text(text="Yes."),), model="m", stop="end", usage=Usage(cache_write=1000))
+    r = room(cold, warm, warm)
+    for turn in ("one", "two", "three"):
+        await r.say("And now?", turn)
+    assert r.conversation is not None
+    expected = (10 * NEW_SHARE + 2 * 0.4) / (10 + 2 * 2)
+    assert new_share(r.conversation.transcript.entries) == pytest.approx(expected), (
+        "the turn that wrote everything is no measure"
+    )
+    assert new_share([]) == NEW_SHARE
+
+
+@given(
+    st.lists(st.floats(0, 86_400), max_size=60),
+    st.floats(3000, 3528),
+    st.floats(0, 1),
+    st.floats(0, 50),
+)
+def test_what_saves_with_more_to_prune_saves_with_less(gaps: list[float], so_far: float, shrinks: float, calls: float) -> None:
+    asked = {"so_far": so_far, "longest": 3 * HOUR}
+    assert pays(gaps, **asked) or not pays(gaps, shrinks=shrinks, calls=calls, **asked)
 
 
 def test_silences_that_a_refresh_bridges_speak_for_an_hour() -> None:

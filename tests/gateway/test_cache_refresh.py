@@ -33,13 +33,16 @@ def obliging(request: Any) -> object:
 
 
 async def test_a_silence_of_some_hours_keeps_the_prompt_and_ends_with_a_flush(street: Make) -> None:
-    s = street(agent={"model": "scripted/model", "cacheRetention": "1h", "cacheRefresh": {"leastTokens": 500}})
+    s = street(
+        agent={"model": "scripted/model", "cacheRetention": "1h", "cacheRefresh": {"leastTokens": 500}},
+        session={"reset": {"mode": "daily", "atHour": 15}},  # in four hours and a half
+    )
     s.model.name = "anthropic/claude-opus-4-5"
     s.model.reply_with(obliging)
     async with s.house() as (house, talk):
         await talk.ask("The spare key is under the blue pot. " * 200)
         asked: list[int] = []
-        for minute in range(0, 5 * 60, 5):
+        for minute in range(0, 4 * 60, 5):
             before = len(s.model.requests)
             s.clock.move(5 * 60)
             await house.schedule.tick()
