@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -11,7 +11,9 @@ Value = TypeVar("Value")
 LEAST, MOST = 250_000, 4_000_000
 """Characters of which results are kept: as few as that, and up to so many where all of them are asked for again."""
 _DROPPED = 10_000
-"""Hashes of dropped arguments that are known: one that is asked for again was dropped too early."""
+"""How many dropped arguments are known: one that is asked for again was dropped too early."""
+_MARKS = 65_536
+"""Bytes in which they are marked, by their hashes. As a set they would take a megabyte after some weeks."""
 _EACH = 300
 """Characters that each result counts for besides its own: what keeping it costs."""
 
@@ -34,7 +36,8 @@ class RecentResults(Generic[Key, Value]):
         self._most = most
         self._young: dict[Key, Value] = {}
         self._old: dict[Key, Value] = {}
-        self._dropped: set[int] = set()
+        self._dropped = bytearray()
+        self._known = 0
         self._held = self._again = 0
 
     def __call__(self, key: Key) -> Value:
@@ -49,7 +52,7 @@ class RecentResults(Generic[Key, Value]):
     def _take(self, key: Key) -> Value:
         size = self._size(key) + _EACH
         found = self._old.pop(key, None)
-        if found is not None or hash(key) in self._dropped:
+        if found is not None or (self._dropped and self._dropped[hash(key) % _MARKS]):
             self._again += size
         if found is None:
             found = self._compute(key)
@@ -57,11 +60,17 @@ class RecentResults(Generic[Key, Value]):
             wanted = self._again * 2 > self._held
             self._room = min(self._most, self._room * 2) if wanted else self._least
             if not wanted or self._held + size > self._room:
-                if len(self._dropped) > _DROPPED:
-                    self._dropped.clear()
-                self._dropped.update(map(hash, self._old))
+                self._remember(self._old)
                 self._old, self._young = self._young, {}
                 self._held = self._again = 0
         self._young[key] = found
         self._held += size
         return found
+
+    def _remember(self, dropped: Iterable[Key]) -> None:
+        """Mark arguments whose results are dropped."""
+        if not self._dropped or self._known > _DROPPED:
+            self._dropped, self._known = bytearray(_MARKS), 0
+        for key in dropped:
+            self._dropped[hash(key) % _MARKS] = 1
+            self._known += 1

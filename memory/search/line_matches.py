@@ -21,7 +21,8 @@ _NEIGHBOUR = 0.5
 _ALIKE = 0.5
 """Weight of a word that is only like one of the query."""
 _MOST_PHRASES = 3
-_REMEMBERED = 512
+_REMEMBERED = 256
+"""Passages whose words are kept: those of the last four searches."""
 _CUT = 2
 _SHORTEST = 2
 _ARABIC_PREFIXES = ("", "ال", "وال", "فال", "بال", "كال", "لل")
@@ -108,8 +109,9 @@ class LineMatches:
         own, beside = held[number], held[number - 1] | held[number + 1]
         return self._weight_of(own) + _NEIGHBOUR * self._weight_of(beside & ~own)
 
-    def _wanted_of(self, words: frozenset[str]) -> dict[str, int]:
+    def _wanted_of(self, vocabulary: tuple[str, ...]) -> dict[str, int]:
         """Return those words that are forms of words of the query, each with the bit of that one."""
+        words = set(vocabulary)
         for word in words - self._seen:
             if word.startswith(self._starts) and (name := self._named(word)):
                 self._forms_found[word] = self._bits[name]
@@ -159,7 +161,10 @@ def _start(stem: str) -> str:
 
 
 @lru_cache(_REMEMBERED)
-def _tokenized(text: str) -> tuple[tuple[tuple[str, tuple[str, ...]], ...], frozenset[str]]:
-    """Return the lines of a text as they are compared, each with its words, and all words: passages are candidates again and again."""
+def _tokenized(text: str) -> tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...]]:
+    """Return the lines of a text as they are compared, each with its words, and all words once: passages are candidates again and again.
+
+    A set of the words would take more memory than all the rest.
+    """
     lines = tuple((line, tuple(map(sys.intern, _WORD.findall(line)))) for line in folded(spaced(text)).split("\n"))
-    return lines, frozenset(word for _, words in lines for word in words)
+    return lines, tuple({word for _, words in lines for word in words})

@@ -29,7 +29,8 @@ _LOOKED_AT = 20_000
 _FEWEST = 3
 _SHARE = 0.08
 """Stop words, in number and as a share of all words, that a text of a language has at least."""
-_REMEMBERED = 20_000
+_REMEMBERED = 10_000
+"""Words whose stems are kept, at 200 bytes each. Numbers have none, and would fill it in some weeks."""
 
 
 def language_of(text: str) -> str:
@@ -47,7 +48,7 @@ def language_of(text: str) -> str:
 
 def stem(word: str, language: str) -> str:
     """Return the stem of a word, in lower case. "" is English."""
-    return _stem(word.lower(), language)
+    return word if word.isdecimal() else _stem(word.lower(), language)
 
 
 def stemmed(text: str, language: str) -> str:
