@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.resources
 import os
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from datetime import date
 from importlib.resources.abc import Traversable
@@ -27,6 +28,8 @@ LONG_TERM = "MEMORY.md"
 _PLACES = {name: PurePosixPath(name) for name in (*PROMPT_FILES, HEARTBEAT, RITUAL)}
 _RITUAL_FILLS = ("IDENTITY.md", "USER.md")
 _RITUAL_OVER = "done"
+_MOST_KNOWN = 64
+"""Files whose text is kept: each day has another note, for each person and group."""
 _HINT = "set agents.defaults.workspace to a folder that you may write to"
 
 
@@ -58,7 +61,7 @@ class Workspace:
             raise WorkspaceFileError(f"the workspace {root} cannot be made: {error.strerror}", hint=_HINT) from error
         self.sandbox = WorkspaceSandbox(self.root, closed)
         self.untrusted = untrusted or UntrustedFiles()
-        self._known: dict[PurePosixPath, tuple[Stamp, str]] = {}
+        self._known: OrderedDict[PurePosixPath, tuple[Stamp, str]] = OrderedDict()
 
     def seed(self, templates: Traversable) -> tuple[str, ...]:
         """Put in place what is missing, and return its paths. What stands there is never touched, whatever its case or content.
@@ -137,6 +140,8 @@ class Workspace:
         """Give a file that is in the state ``stamp``; None for one of which that is not known. Nearly always it is as it was."""
         known = self._known.get(path)
         if stamp is not None and known is not None and known[0] == stamp:
+            with contextlib.suppress(KeyError):  # another thread let go of it
+                self._known.move_to_end(path)
             return known[1]
         try:
             content = self.sandbox.read(path)
@@ -147,6 +152,9 @@ class Workspace:
             return f"[not given: {trouble}]"
         text = content.data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\0", "\ufffd")
         self._known[path] = (content.stamp, text)
+        while len(self._known) > _MOST_KNOWN:
+            with contextlib.suppress(KeyError):  # another thread did
+                self._known.popitem(last=False)
         return text
 
     def _exists(self, path: PurePosixPath) -> bool:

@@ -28,6 +28,8 @@ NAME: Final = "name"
 """Stands for the file's name, which was chosen while untrusted text was in view."""
 MOST_LINES: Final = 2000
 """A longer text is recorded as a whole."""
+_TIMES: Final = 1000
+"""How many of the latest times of recording are told apart; commands, for which they are asked, seldom run for long."""
 _TAINT: Final = b'"taint":["'
 """What the line of an entry holds that has untrusted sources (``agent.messages.Taint``)."""
 _RECEIVING: Final = frozenset({INBOX, "memory/peers", "memory/groups"})
@@ -80,6 +82,8 @@ class UntrustedFiles:
         self._count = itertools.count()
         self._times: list[tuple[int, int]] = []
         """When something was recorded by this process, and since when it may have been there."""
+        self._same: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """One tuple for all lines that have the same sources."""
         self._order: dict[str, int] = {}
         """The files by when something was recorded of them last."""
 
@@ -320,13 +324,16 @@ class UntrustedFiles:
             fresh: list[tuple[str, dict[str, tuple[str, ...]]]] = []
             for path, marks in found:
                 name, former = str(path), known.get(str(path).casefold(), {})
-                if new := {key: sources for key, sources in marks.items() if key not in former}:
+                if new := {key: self._same.setdefault(sources, sources) for key, sources in marks.items() if key not in former}:
                     fresh.append((name, new))
             if fresh and self._path is not None:
                 append(self._path, b"".join(line for name, new in fresh for line in lines_of(name, new)))
             if fresh:
                 now = time.time_ns()
                 self._times.append((now, now if since is None else since))
+                if len(self._times) > _TIMES:  # what two that are long past say together is said by the later one
+                    (_, first), (recorded, there) = self._times[:2]
+                    self._times[:2] = [(recorded, min(first, there))]
             for name, new in fresh:
                 known.setdefault(name.casefold(), {}).update(new)
                 self._order[name.casefold()] = next(self._count)

@@ -54,10 +54,12 @@ def loaded(path: Path) -> dict[str, dict[str, tuple[str, ...]]]:
     except FileNotFoundError:
         return {}
     known: dict[str, dict[str, tuple[str, ...]]] = {}
+    same: dict[tuple[str, ...], tuple[str, ...]] = {}
     for line in data.splitlines():
         try:
             entry = json.loads(line)
             name, sources = str(entry["path"]).casefold(), tuple(map(str, entry["from"]))
+            sources = same.setdefault(sources, sources)
             marks = known[name] = known.pop(name, {})  # the newest stand last
             for key in map(str, entry["lines"]):
                 if sources:
