@@ -127,6 +127,11 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     telemetry: Telemetry | None = None
 
 
+def folder_of(parts: AgentParts, profile: AgentProfile) -> Workspace:
+    """Open the folder of an agent that is not built. Blocks. Raises AgentError."""
+    return Workspace(profile.workspace, parts.closed, UntrustedFiles(parts.paths.agent(profile.id) / UNTRUSTED))
+
+
 async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> BuiltAgent:
     """Build an agent from ``settings``, with its memory if it has one.
 

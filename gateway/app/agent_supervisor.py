@@ -12,11 +12,12 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from agent.errors import AgentError
 from gateway.agents.running_agent import RunningAgent
-from gateway.app.agent_factory import AgentParts, BuiltAgent, build_agent, build_key
+from gateway.app.agent_factory import AgentParts, BuiltAgent, build_agent, build_key, folder_of
 from gateway.base.errors import HomebodyError
 from gateway.queue.lanes import Lanes
 from gateway.routing.router import agent_of
@@ -103,6 +104,16 @@ class AgentSupervisor:
         await self._lanes.forget(lambda session: agent_of(session) == agent_id)
         if agent_id in self._built:
             await self._leave(agent_id, flushing=False)  # its sessions go on elsewhere
+
+    async def bring_left(self) -> None:
+        """Bring to their repositories what this gateway had not pushed of workspaces whose agents others have now, until cancelled."""
+        parts = self._parts
+        while True:
+            await parts.clock.sleep(self._settings.cluster.lease_seconds)
+            for agent_id in self._settings.agent_ids:
+                if agent_id not in self._built and not self.ours(agent_id):
+                    profile = self._settings.agent(agent_id)
+                    await parts.workspaces.bring(profile, partial(folder_of, parts, profile))
 
     async def dismiss(self, newcomers: Sequence[BuiltAgent]) -> None:
         """Close agents that were prepared and are not needed."""

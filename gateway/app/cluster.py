@@ -22,11 +22,13 @@ from gateway.app.dependencies import Dependencies
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.cluster.agreement import home_of, refuse_other_time
 from gateway.cluster.cells import ACCOUNT, AGENT, accounts_in, agents_in, cells_of
+from gateway.cluster.home_proof import elsewhere, leave_name, others, refuse_own_folders
 from gateway.cluster.lease_keeper import LeaseKeeper
 from gateway.cluster.lease_tables import prepare, write_lock_of
 from gateway.cluster.leases import Cell, Lease
 from gateway.cluster.listening import listen
 from gateway.cluster.postgres_leases import Member, PostgresLeases
+from gateway.cluster.workspace_standing import PostgresStandings
 from gateway.ledger.storage import need_driver
 from gateway.settings.root import Settings
 from gateway.storage.storage import Storage, finish_renames, refuse_both
@@ -101,6 +103,7 @@ async def join(deps: Dependencies) -> Joined:
         async with await connect() as connection:
             await refuse_other_time(connection, where)
             warning = await prepare(connection, schema, home, where)
+            await _share_folders(deps, connection, name)
     except psycopg.Error as error:
         raise storage_error(error, where) or error from error
     sharing = Sharing(name, write_lock_of(schema), still)
@@ -110,6 +113,14 @@ async def join(deps: Dependencies) -> Joined:
     longest = max(1.0, min(5.0, settings.cluster.lease_seconds / 2))
     leases = PostgresLeases(connect, schema, member, longest, known=lambda error: storage_error(error, where))
     return Joined(PostgresStorage(ledger, url, schema, deps.clock), leases, connect)
+
+
+async def _share_folders(deps: Dependencies, connection: Connection, name: str) -> None:
+    """Refuse workspaces that are folders alone where the gateways' homes are not one."""
+    settings, paths = deps.settings, deps.paths
+    await asyncio.to_thread(leave_name, paths.local, name)
+    away = await asyncio.to_thread(elsewhere, paths.local.parent, await others(connection, paths.gateway))
+    refuse_own_folders([one for one in settings.agent_ids if settings.agent(one).store.type == "folder"], away, paths.home)
 
 
 def begin_anew(why: str) -> None:
@@ -222,6 +233,10 @@ class ClusterMember:
         """Give everything up in order; return whether that was done within the time."""
         self._draining = True
         return await self.keeper.empty(seconds)
+
+    def standings(self) -> PostgresStandings:
+        """Return where it is kept how far the workspaces have come."""
+        return PostgresStandings(self._joined.leases, self.member.name)
 
     async def close(self) -> None:
         """Close the connection to the leases."""

@@ -143,7 +143,7 @@ class Gateway(GatewayParts):
             tasks = [group.create_task(self.delivery.run()), group.create_task(self.channel_supervisor.run())]
             tasks += [group.create_task(service) for service in self._services()]
             if self.cluster is not None:
-                tasks.append(group.create_task(self.cluster.run()))
+                tasks += [group.create_task(self.cluster.run()), group.create_task(self.agent_supervisor.bring_left())]
             waking = group.create_task(self._begin_schedule())
             self.agent_supervisor.start()
             started()
@@ -326,11 +326,15 @@ class Gateway(GatewayParts):
     def share(self, joined: Joined) -> None:
         """Work for those agents and accounts alone whose leases this gateway holds."""
         from gateway.app.cluster import GIVE_UP_SECONDS, ClusterMember, Work
+        from gateway.app.workspace_sharing import WorkspaceSharing
 
         cluster = self.cluster = ClusterMember(self.deps, joined, self._lost_lease)
         cluster.work = Work(self._take_cell, self._leave_cell, self._take_in, self.delivery.look)
         self.agent_supervisor.ours = self.workspaces.held = cluster.ours
         self.workspaces.settle_seconds = GIVE_UP_SECONDS
+        self.workspaces.sharing = WorkspaceSharing(
+            cluster.member.label, cluster.standings(), partial(self.owner.say, waits=True)
+        )
         self.reload.runs = cluster.runs
         self.mail_watch.here = self.automation.jobs.here = cluster.here
         self.delivery.may_send = cluster.sends

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.context.workspace_files import Workspace, workspace_templates
+from agent.errors import AgentError
 from channels.messages import ChatAddress
 from gateway.agents.memory_stores import owner_zone
-from gateway.base.errors import StorageFailed, UsageError
+from gateway.base.errors import HomebodyError, StorageFailed, UsageError
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import NewOutbound
 from gateway.settings.root import AgentProfile, Settings, SettingsStore
@@ -20,13 +21,12 @@ if TYPE_CHECKING:  # loaded with the first workspace in a repository
     from importlib.resources.abc import Traversable
 
     from gateway.app.dependencies import Dependencies
+    from gateway.app.workspace_sharing import WorkspaceSharing
     from gateway.workspaces.git_program import RemoteAccess
     from gateway.workspaces.workspace_sync import WorkspaceSync
 
 log = logging.getLogger(__name__)
 
-FOLDER: Final = "workspace"
-"""Folder of an agent's repository, in its folder of the state."""
 SETTLE_SECONDS: Final = 5.0
 """How long an agent that is closed waits until its last changes have arrived."""
 
@@ -83,6 +83,8 @@ class WorkspaceParts:
         tell: Callable[[str], None],
     ) -> None:
         self.held: Callable[[str], bool] = lambda _agent: True
+        self.sharing: WorkspaceSharing | None = None
+        """What the gateways of a cluster know of each other's workspaces."""
         self.settle_seconds = SETTLE_SECONDS
         """How long an agent that is closed waits for its last push: in a cluster another machine goes on with what arrived."""
         self._deps = deps
@@ -92,6 +94,8 @@ class WorkspaceParts:
         self._tell = tell
         self._syncs: dict[str, WorkspaceSync] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._bringing: dict[str, asyncio.Task[bool]] = {}
+        self._brought: set[str] = set()
 
     async def of(self, profile: AgentProfile, workspace: Workspace) -> WorkspaceSync | None:
         """Return what keeps an agent's workspace in its repository, after a first pull; None where it is a folder alone.
@@ -103,17 +107,63 @@ class WorkspaceParts:
         if (former := self._syncs.get(profile.id)) is not None:
             await former.settle(SETTLE_SECONDS)
             await former.release()
+        self._brought.discard(profile.id)
+        if (left := self._bringing.get(profile.id)) is not None:
+            left.cancel()
+            await asyncio.wait([left])
         made = self._made(profile, workspace, await asyncio.to_thread(template_contents))
-        await made.begin()
+        await (made.begin() if self.sharing is None else self._take_over(self.sharing, made, workspace))
         self._syncs[profile.id] = made
         return made
+
+    async def _take_over(self, sharing: WorkspaceSharing, sync: WorkspaceSync, workspace: Workspace) -> None:
+        """Bring in what the gateway pushed that had the agent before. Where the folder is one for both, nothing can be missing."""
+        agent = sync.workspace.agent
+        former = await sharing.former(agent)
+        used_by = await asyncio.to_thread(sharing.use, workspace.sandbox)
+        here = await sync.begin(former.commit if former is not None else "")
+        if former is not None and used_by != former.gateway:
+            sharing.tell_missing(agent, former, behind=not here)
+        sync.standing = sharing.writer(agent, sync.workspace.state.pushed)
+
+    async def bring(self, profile: AgentProfile, opened: Callable[[], Workspace]) -> None:
+        """Bring what this gateway had not pushed of an agent that another one has now. ``opened`` opens its folder."""
+        agent, sharing = profile.id, self.sharing
+        if sharing is None or profile.store.type != "git" or agent in self._brought or self.held(agent) or agent in self._syncs:
+            return
+        task = self._bringing[agent] = asyncio.create_task(self._bring(sharing, profile, opened))
+        try:
+            await asyncio.wait([task])
+            if not task.cancelled() and task.result():
+                self._brought.add(agent)
+        finally:
+            task.cancel()
+            del self._bringing[agent]
+
+    async def _bring(self, sharing: WorkspaceSharing, profile: AgentProfile, opened: Callable[[], Workspace]) -> bool:
+        if not await asyncio.to_thread(self._deps.paths.repository(profile.id).exists):
+            return True
+        try:
+            workspace = await asyncio.to_thread(opened)
+            if await asyncio.to_thread(sharing.used_last_by, workspace.sandbox) != sharing.gateway:
+                return True  # another gateway has this folder, and all that is in it
+            sync = self._made(profile, workspace, await asyncio.to_thread(template_contents), left=True)
+        except (HomebodyError, AgentError) as error:
+            log.warning("what this gateway left of the workspace of %s cannot be looked at: %s", profile.id, error)
+            return False
+        try:
+            return await sync.bring()
+        finally:
+            await sync.close()
 
     async def closed(self, agent: str, sync: WorkspaceSync) -> None:
         """Push what is left of an agent that is closed, and let go of its repository."""
         if self._syncs.get(agent) is sync:
             del self._syncs[agent]
-            if sync.pending and self.held(agent):
+            if self.held(agent) and (sync.pending or self.sharing is not None):
                 await sync.settle(self.settle_seconds)
+                if sync.standing is not None:
+                    await sync.standing.settled()
         await sync.close()
 
     async def settle(self, seconds: float = SETTLE_SECONDS) -> None:
@@ -150,10 +200,12 @@ class WorkspaceParts:
         more = sync.facts() if sync is not None else {"agent": profile.id}
         return {**more, "type": profile.store.type, "workspace": str(profile.workspace)}
 
-    def _made(self, profile: AgentProfile, workspace: Workspace, templates: frozenset[str]) -> WorkspaceSync:
+    def _made(
+        self, profile: AgentProfile, workspace: Workspace, templates: frozenset[str], *, left: bool = False
+    ) -> WorkspaceSync:
         from gateway.workspaces.carried_files import CarriedFiles
         from gateway.workspaces.git_workspace import GitWorkspace
-        from gateway.workspaces.workspace_sync import WorkspaceSync
+        from gateway.workspaces.workspace_sync import QUIET_SECONDS, WorkspaceSync
 
         deps, store, agent = self._deps, profile.store, profile.id
         if (complaint := shared_repository(self._settings.current)) is not None:
@@ -161,7 +213,7 @@ class WorkspaceParts:
         zone = owner_zone(profile)
         kept = GitWorkspace(
             agent,
-            deps.paths.agent(agent) / FOLDER,
+            deps.paths.repository(agent),
             workspace.sandbox,
             access_of(profile),
             deps.env,
@@ -172,13 +224,16 @@ class WorkspaceParts:
             templates=templates,
             record=workspace.untrusted,
         )
+        seconds, sharing = store.pull_minutes * 60, self.sharing
         return WorkspaceSync(
             kept,
             deps.clock,
-            pull_every=store.pull_minutes * 60,
+            pull_every=seconds if sharing is None else min(seconds or sharing.pull_seconds, sharing.pull_seconds),
             tell=self._tell,
             tell_both=self._tell_both,
-            may_push=lambda: self.held(agent),
+            may_push=lambda: left or self.held(agent),
+            quiet=QUIET_SECONDS if sharing is None else sharing.quiet_seconds,
+            left=left,
         )
 
     def _tell_both(self, text: str) -> None:

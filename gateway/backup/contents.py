@@ -109,6 +109,7 @@ _LEFT_OUT: Final[tuple[tuple[str, str], ...]] = (
     (rf"state/{WORK}(?:\.lock)?", "work in progress of a backup"),
     (r"state/(?:reserve|starts\.json)", "it belongs to this machine"),
     (r"state/ledger\.sqlite(?!$)(?!.*\.bad-)[^/]*", "the ledger is copied as a whole"),
+    (r"gateways", "it belongs to one gateway of a cluster, which makes it again"),
     (r"agents/[^/]+/workspace", "the repository of a workspace, which is made again"),
     (r"agents/[^/]+/commands", "commands that run on this machine"),
     (r"(?:.*/)?\.[^/]+\.\d+\.tmp", "work in progress"),

@@ -3,7 +3,7 @@
 $HOMEBODY_HOME             ~/.homebody (~/.homebody-NAME for a profile), every folder 0700
 ├── homebody.yaml          the settings (or homebody.json; both is an error)
 ├── state/                 ledger, lock and socket
-├── gateways/<name>/       lock and socket of each gateway of a cluster (HOMEBODY_GATEWAY)
+├── gateways/<name>/       lock, socket, indexes and repositories of each gateway of a cluster (HOMEBODY_GATEWAY)
 ├── agents/<id>/sessions/  transcripts
 ├── memory/                search indexes, one for each agent
 └── logs/
@@ -24,6 +24,8 @@ from gateway.base.errors import SettingsError, StorageFailed, UsageError, access
 
 YAML_NAME = "homebody.yaml"
 JSON_NAME = "homebody.json"
+REPOSITORY = "workspace"
+"""The folder of the repository of a workspace, in the folder of its agent."""
 _PRIVATE = 0o700
 _PROFILE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
@@ -90,6 +92,10 @@ class Paths(Struct, frozen=True):
     def agent(self, agent_id: str) -> Path:
         """The state folder of one agent."""
         return self.agents / agent_id
+
+    def repository(self, agent_id: str) -> Path:
+        """The folder of the repository that an agent's workspace is kept in, too: each gateway has one of its own."""
+        return (self.local if self.gateway else self.home) / "agents" / agent_id / REPOSITORY
 
     def sessions(self, agent_id: str) -> Path:
         """The folder of one agent's transcripts."""

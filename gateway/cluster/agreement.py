@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Connection = AsyncConnection[tuple[Any, ...]]
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of the tables of leases and of the views: raised with each change of them (tests/postgres/test_agreement.py)."""
 CLOCK_SECONDS: Final = 30.0
 """By how much the clock of a gateway may differ from the database's: what one stores another one reads (jobs, ages of turns)."""
@@ -83,7 +83,8 @@ def other_home(other: Home, working: list[str], where: str) -> StorageFailed:
     return StorageFailed(
         f"gateways of another home use this database{told}: {other.name}",
         where=where,
-        hint="All gateways of a cluster share one home folder. For another cluster: homebody config set storage.schemaName NAME",
+        hint="Gateways of one cluster share a home folder, or its file state/cluster-home (docs/cluster.md). For another cluster: "
+        "homebody config set storage.schemaName NAME",
     )
 
 

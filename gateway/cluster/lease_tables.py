@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.cluster.agreement import HOME_TABLE, VERSION, Home, claim, refuse_later
+from gateway.cluster.workspace_standing import TABLE as WORKSPACES
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -39,14 +40,15 @@ CREATE TABLE IF NOT EXISTS cluster_holder (
 );
 ALTER TABLE cluster_gateway ADD COLUMN IF NOT EXISTS trouble text NOT NULL DEFAULT '';
 CREATE TABLE IF NOT EXISTS cluster_made (made_for text NOT NULL, version integer NOT NULL);
-{home}
+{more}
 CREATE TABLE IF NOT EXISTS cluster_wish (token text PRIMARY KEY, gateway text NOT NULL);
 CREATE OR REPLACE VIEW cluster_token AS
     SELECT message->>'token' AS token, msg_id, msg_id << 31 | read_ct AS fence, vt FROM pgmq.q_{queue};
 CREATE OR REPLACE VIEW cluster_held AS
     SELECT h.token, h.gateway FROM cluster_holder h JOIN cluster_token t ON t.token = h.token AND t.fence = h.fence;
 """
-FORM: Final = hashlib.sha256(f"{_TABLES}{HOME_TABLE}".encode()).hexdigest()
+_MORE: Final = f"{HOME_TABLE}{WORKSPACES}"
+FORM: Final = hashlib.sha256(f"{_TABLES}{_MORE}".encode()).hexdigest()
 """Which form the tables have: they are made anew where it is another one."""
 
 
@@ -78,7 +80,7 @@ async def prepare(connection: Connection, schema: str, home: Home | None = None,
             if there is None:
                 await connection.execute(PGMQ.read_bytes())
             await connection.execute("SELECT pgmq.create(%s)", (queue,))
-            await connection.execute(_TABLES.format(queue=queue, home=HOME_TABLE).encode())
+            await connection.execute(_TABLES.format(queue=queue, more=_MORE).encode())
             await connection.execute("DELETE FROM cluster_made")
             await connection.execute("INSERT INTO cluster_made VALUES (%s, %s)", (FORM, VERSION))
         return None if home is None else await claim(connection, home, where)

@@ -103,6 +103,10 @@ class PostgresLeases:
         """Do a round, in one transaction."""
         return await self._with(lambda connection: self._round(connection, asked))
 
+    async def run(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
+        """Run ``work`` in a transaction of its own between two rounds. Raises StorageFailed."""
+        return await self._with(work)
+
     async def add(self, tokens: Iterable[str]) -> None:
         """Make tokens that do not exist yet."""
         wanted = sorted(set(tokens))

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gateway.app.workspace_parts import FOLDER as WORKSPACE
 from gateway.base.errors import access_hint
+from gateway.base.paths import REPOSITORY as WORKSPACE
 from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, Fix, ok
 

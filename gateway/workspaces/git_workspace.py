@@ -158,6 +158,12 @@ class GitWorkspace:
         with self._guard:
             return self._repo.ahead()
 
+    def has(self, commit: str) -> bool:
+        """Whether the folder has all that a commit has, or what came after it."""
+        with self._guard:
+            head = self._repo.head
+            return head is not None and self._repo.knows(commit) and self._repo.contains(head, commit)
+
     def side_by_side(self) -> list[str]:
         """Return the files that are another version of the one beside them."""
         return sorted(path for path in self._tree if is_beside(path) and self._rules.takes(path))
@@ -223,16 +229,23 @@ class GitWorkspace:
         self.state.write(self.folder)
 
     def commit(
-        self, reported: Sequence[Reported] = (), *, rest: Author = OWNER, removals: bool = False, restore: bool = False
+        self,
+        reported: Sequence[Reported] = (),
+        *,
+        rest: Author = OWNER,
+        removals: bool = False,
+        restore: bool = False,
+        doubt: bool = False,
     ) -> int:
         """Commit what changed in the folder; return the number of commits. What was not reported is by ``rest``.
 
         ``removals``: also when most files are gone. ``restore``: write those that are gone again, instead of committing that.
+        ``doubt``: what was not reported may be by a command whose end nobody saw, so it is untrusted from now on.
         """
         with self._guard:
-            return self._commit(reported, rest, removals=removals, restore=restore)
+            return self._commit(reported, rest, removals=removals, restore=restore, doubt=doubt)
 
-    def _commit(self, reported: Sequence[Reported], rest: Author, *, removals: bool = False, restore: bool = False) -> int:
+    def _commit(self, reported: Sequence[Reported], rest: Author, *, removals: bool, restore: bool, doubt: bool) -> int:
         repository = self._repo
         if self._unknown:
             return 0
@@ -253,6 +266,10 @@ class GitWorkspace:
             del scan.changed[path]
         if not scan.changed and self._record.ahead_of(self._tree, repository.contents) is None:
             return 0
+
+        if doubt:
+            known = {one.path for one in reported}
+            self._record.doubt([path for path, entry in scan.changed.items() if entry is not None and path not in known])
 
         def record() -> bytes | None:
             self._record.committed([path for path, entry in scan.changed.items() if entry is not None])

@@ -20,6 +20,7 @@ from gateway.workspaces.authored_commits import OWNER, Reported, former_texts
 from gateway.workspaces.change_journal import ChangeJournal
 from gateway.workspaces.git_workspace import GitWorkspace, Pulled
 from gateway.workspaces.merging import names_of
+from gateway.workspaces.standing_writer import StandingWriter
 from memory.protocol import Author
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,8 @@ class WorkspaceSync:
     """Commits what changed, pushes it and pulls what others pushed. Made in the event loop; ``wrote`` may be called from any thread.
 
     ``tell`` takes sentences for the owner, ``tell_both`` those that the agent needs to know, too. ``may_push`` says whether this gateway
-    may still write for the agent; a push is left out where it may not.
+    may still write for the agent; a push is left out where it may not. ``standing`` tells the other gateways of a cluster how far it has
+    come. ``left``: the agent works on another gateway, and what this one left is to be brought to the repository of all.
     """
 
     def __init__(
@@ -81,6 +83,9 @@ class WorkspaceSync:
         tell: Callable[[str], None],
         tell_both: Callable[[str], None],
         may_push: Callable[[], bool] = lambda: True,
+        quiet: float = QUIET_SECONDS,
+        standing: StandingWriter | None = None,
+        left: bool = False,
     ) -> None:
         self.workspace = workspace
         self.trouble: Trouble | None = None
@@ -89,13 +94,17 @@ class WorkspaceSync:
         self._tell = tell
         self._tell_both = tell_both
         self._may_push = may_push
+        self._quiet = quiet
+        self.standing = standing
+        self._left = left
+        self._doubt = False
         self._told: set[str] = set()
         self._journal = ChangeJournal(workspace.folder)
         self._reported: list[Reported] = []
         self._guard = threading.Lock()
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
-        self._waiting = False
+        self._stirs = self._stirs_committed = 0
         self._committed = asyncio.Event()
         self._asking = asyncio.Lock()
         name = f"workspace-{workspace.agent}"
@@ -117,6 +126,9 @@ class WorkspaceSync:
             else:
                 self._journal.wrote(path, author)
             former.append(Reported(path, author, text))
+            self._stirs += 1
+        if self.standing is not None:
+            self.standing.changed()
         self._loop.call_soon_threadsafe(self._changed.set)
 
     def command(self, job: str, session: str | None) -> None:
@@ -128,6 +140,9 @@ class WorkspaceSync:
                 self._commands[job] = self._ran = author
             else:
                 self._commands.pop(job, None)
+            self._stirs += 1
+        if self.standing is not None:
+            self.standing.changed()
         if author is None:
             self._changed.set()
 
@@ -140,22 +155,40 @@ class WorkspaceSync:
         """Commit what is here and bring in what others pushed. Where the other repository does not answer, work goes on without it."""
         await self._round(pull=True, push=False, seconds=seconds)
 
-    async def begin(self) -> None:
-        """Do the first pull. A workspace that was here before does not wait long for it."""
+    async def begin(self, wanted: str = "") -> bool:
+        """Do the first pull. A workspace that was here before does not wait long for it; return whether commit ``wanted`` is here then."""
         try:
             await self._loop.run_in_executor(self._here, self._open)
         except HomebodyError as failed:
             self._failed(getattr(failed, "kind", "failed"), failed)
-            return
-        await self.pull(START_SECONDS if self.workspace.state.pushed else PULL_SECONDS)
+            return not wanted
+        here = await self._has(wanted)
+        await self.pull(START_SECONDS if self.workspace.state.pushed and here else PULL_SECONDS)
+        return here or await self._has(wanted)
+
+    async def bring(self) -> bool:
+        """Bring what was left here to the repository of all; return whether nothing is left."""
+        await self.begin()
+        return await self.settle(PULL_SECONDS)
+
+    async def _has(self, commit: str) -> bool:
+        if not commit:
+            return True
+        try:
+            return await self._loop.run_in_executor(self._here, self.workspace.has, commit)
+        except HomebodyError as failed:
+            log.warning("the workspace of %s cannot be looked at: %s", self.workspace.agent, failed)
+            return False
 
     def _open(self) -> None:
         self.workspace.open()
         with self._guard:
             reported, commands = self._journal.read()
             self._reported = reported + self._reported
+            self._stirs += len(reported)
             if commands:  # of a gateway that was killed
                 self._ran = next(iter(commands.values()))
+                self._doubt = self._left
 
     async def release(self) -> None:
         """Let go of the repository, which another one is about to open. The next change opens it again."""
@@ -186,7 +219,7 @@ class WorkspaceSync:
 
     @property
     def _uncommitted(self) -> bool:
-        return self._waiting or self._changed.is_set() or bool(self._reported)
+        return self._stirs != self._stirs_committed
 
     def facts(self) -> dict[str, Any]:
         """Return the state as JSON values."""
@@ -230,7 +263,6 @@ class WorkspaceSync:
         while True:
             await self._stirred()
             await self._round(pull=False, push=False)
-            self._waiting = False
             self._committed.set()
 
     async def _exchange(self) -> None:
@@ -257,11 +289,10 @@ class WorkspaceSync:
     async def _stirred(self) -> None:
         """Wait until something was changed and nothing is any more."""
         await self._changed.wait()
-        self._waiting = True
         ends = self._clock.monotonic() + LONGEST_SECONDS
         while (left := ends - self._clock.monotonic()) > 0:
             self._changed.clear()
-            if not await self._set_within(self._changed, min(QUIET_SECONDS, left)):
+            if not await self._set_within(self._changed, min(self._quiet, left)):
                 break
         self._changed.clear()
 
@@ -304,16 +335,19 @@ class WorkspaceSync:
         with workspace.alone():
             workspace.open()
             with self._guard:
-                reported, self._reported = self._reported, []
+                reported, self._reported, stirs = self._reported, [], self._stirs
                 ran, self._ran = self._ran, next(iter(self._commands.values()), None)
             try:
-                made = workspace.commit(former_texts(reported), rest=ran or OWNER, removals=removals, restore=restore)
+                made = workspace.commit(
+                    former_texts(reported), rest=ran or OWNER, removals=removals, restore=restore, doubt=self._doubt
+                )
             except BaseException:  # whatever it is, who changed what must not be forgotten
                 with self._guard:
                     self._reported = reported + self._reported
                     self._ran = ran
                 raise
             with self._guard:
+                self._stirs_committed = stirs
                 if reported or ran:
                     self._journal.keep(self._reported, self._commands)
             self._commits += made
@@ -409,6 +443,8 @@ class WorkspaceSync:
     def _went_well(self, *, pulled: bool, cleared: bool = True) -> None:
         if pulled:
             self._pulled_at = self._clock.now()
+        if self.standing is not None and self._ahead == 0 and not self._uncommitted and (commit := self.workspace.state.pushed):
+            self.standing.arrived(commit)
         if cleared and self.trouble is not None:
             log.info("the workspace of %s is in step with its repository again", self.workspace.agent)
             self.trouble = None

@@ -6,10 +6,17 @@ import asyncio
 import socket
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from gateway.base.clock import ManualClock
+from gateway.base.errors import StorageFailed, UsageError
+from gateway.cluster.home_proof import elsewhere, leave_name, refuse_own_folders
+from gateway.workspaces.carried_record import LOST
 from gateway.workspaces.repository import REPOSITORY
+from gateway.workspaces.standing_writer import StandingWriter
 from gateway.workspaces.workspace_sync import AGAIN_SECONDS, QUIET_SECONDS, WorkspaceSync
 from memory.protocol import Author
 from tests.patience import PATIENCE
@@ -17,6 +24,7 @@ from tests.workspaces.clones import Clone, Clones, git
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
 
 AGENT = Author("agent", "main", "agent:main:main", "t1")
 
@@ -164,3 +172,59 @@ async def test_what_the_agent_wrote_just_before_it_was_killed_is_still_its_own(c
         "Homebody-Turn: t1",
         "main main: made.txt",
     ]
+
+
+async def test_what_a_killed_gateway_left_is_brought_and_what_a_lost_command_may_have_written_is_untrusted(
+    clones: Clones,
+) -> None:
+    clone = clones.clone("one")
+    async with bench(clone) as killed:
+        await killed.sync.begin()
+        clone.write("note.md", "by a tool\n")
+        killed.sync.wrote("note.md", AGENT)
+        killed.sync.command("a1b2", "agent:main:main")
+        clone.write("made.md", "by a command\n")
+    left = WorkspaceSync(
+        clone.kept, killed.clock, pull_every=0, tell=killed.told.append, tell_both=killed.both.append, left=True
+    )
+    assert await left.bring()
+    await left.close()
+    other = clones.clone("other")
+    other.sync()
+    assert LOST in other.untrusted.of(PurePosixPath("made.md"))
+    assert other.untrusted.of(PurePosixPath("note.md")) == ()
+
+
+async def test_others_are_told_first_that_something_changed_and_last_that_it_has_arrived(clones: Clones) -> None:
+    said: list[tuple[str, bool]] = []
+    away = asyncio.Event()
+
+    async def write(commit: str, unsent: bool) -> None:
+        if not away.is_set():
+            away.set()
+            raise StorageFailed("the database does not answer")
+        said.append((commit, unsent))
+
+    async with bench(clones.clone("one")) as one:
+        await one.sync.begin()
+        one.sync.standing = StandingWriter(write)
+        for name in ("a.md", "b.md"):
+            one.clone.write(name, "a\n")
+            one.sync.wrote(name, AGENT)
+            await asyncio.sleep(0)
+            await one.sync.standing.settled()
+        assert await one.sync.settle(PATIENCE)
+        await one.sync.standing.settled()
+        head = git("rev-parse", "main", at=clones.remote).strip()
+        assert said == [("", True), (head, False)]
+
+
+def test_gateways_with_homes_of_their_own_may_not_keep_notes_in_folders_alone(tmp_path: Path) -> None:
+    for name in ("kitchen", "cellar"):
+        (tmp_path / name).mkdir()
+        for process in range(25):
+            leave_name(tmp_path / name, f"{name}.{process}")
+    assert elsewhere(tmp_path, [("kitchen", "kitchen.24"), ("cellar", "cellar.20"), ("attic", "attic.1")]) == ["attic"]
+    refuse_own_folders([], ["attic"], tmp_path)
+    with pytest.raises(UsageError, match="attic has another home than this gateway"):
+        refuse_own_folders(["main"], ["attic"], tmp_path)
