@@ -76,7 +76,7 @@ class ContextBudget:
         context, now = self._context, self._context.clock.now()
         entries, settings = context.transcript.entries, context.settings.context_pruning
         ttl, shrinks = SECONDS[context.ttl], 0.0
-        if settings.is_on(context.model.name) and is_cold(entries, now, settings.ttl or ttl):
+        if is_cold(entries, now, settings.ttl or ttl) and settings.is_on(context.model.name):
             shown = visible_chars(context)
             mark = prune(entries, settings, context.window.size, shown)
             if mark is not None:

@@ -313,7 +313,7 @@ class Turn:
         entries = [*transcript.of_turn(self.id), *transcript.of_turn(f"{self.id}~room")]
         total: Usage | None = None
         for usage in filter(None, map(_used, entries)):
-            total = added(total, usage)
+            total = usage if total is None else added(total, usage)
         return total
 
 

@@ -42,10 +42,8 @@ class FixedTools:
         self.name = name
         self._tools = tuple(sorted(tools, key=lambda tool: tool.spec.name))
 
-    @property
-    def version(self) -> object:
-        """Always the same."""
-        return 0
+    version: object = 0
+    """Always the same."""
 
     def tools(self) -> Sequence[Tool]:
         """Return the tools."""

@@ -170,7 +170,7 @@ class Transcript:
         line = encode(entry)
         if durable:
             fault_injection.point("before", "transcript")
-            self._write(self._waiting + line)
+            self._size = self.stored.append(self._waiting + line)
             self._waiting = b""
             fault_injection.point("after", "transcript")
         else:
@@ -185,16 +185,16 @@ class Transcript:
                 self._waiting = b""
 
     def _add_taint(self, sources: tuple[str, ...]) -> None:
-        if sources:
-            self._taint = self._taint.union(sources)
-            self._newest = {**{one: None for one in self._newest if one not in sources}, **dict.fromkeys(reversed(sources))}
+        self._taint = self._taint.union(sources)
+        self._newest = {**{one: None for one in self._newest if one not in sources}, **dict.fromkeys(reversed(sources))}
 
     def _take(self, entry: Entry) -> None:
         turn, _, place = entry.id.rpartition(":")
         self._ids.add(entry.id)
         self._next[turn] = max(self._next.get(turn, 0), int(place) + 1)
         self._last = entry.id
-        self._add_taint(taint_of(entry.body))
+        if sources := taint_of(entry.body):
+            self._add_taint(sources)
         if isinstance(entry.body, Opened):
             self.opened = entry.body
         if isinstance(entry.body, Compacted):

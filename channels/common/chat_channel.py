@@ -153,12 +153,12 @@ class ChatChannel(ABC):
 
     async def typing(self, conversation: ChatAddress) -> None:
         """Show that an answer is being written, for as long as the platform shows one sign."""
-        await self._best_effort(lambda: self._show_typing(conversation), "typing was not shown")
+        await self._best_effort(self._show_typing(conversation), "typing was not shown")
 
     async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:
         """Show a preview of the answer, when it takes long."""
         if self._streaming:
-            await self._best_effort(lambda: self._show_preview(conversation, turn, text), "a preview was not shown")
+            await self._best_effort(self._show_preview(conversation, turn, text), "a preview was not shown")
 
     def draft_ended(self, conversation: ChatAddress, turn: str) -> None:
         """See ``channels.protocol.DraftsEnd``."""
@@ -166,7 +166,7 @@ class ChatChannel(ABC):
 
     async def react(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         """Put an emoji under a message in place of an earlier one, or take it off."""
-        await self._best_effort(lambda: self._show_reaction(conversation, message_id, emoji), "a reaction was not shown")
+        await self._best_effort(self._show_reaction(conversation, message_id, emoji), "a reaction was not shown")
 
     @abstractmethod
     def _passing(self) -> tuple[type[Exception], ...]:
@@ -183,10 +183,10 @@ class ChatChannel(ABC):
     async def _show_preview(self, conversation: ChatAddress, turn: str, text: str) -> None:
         await self._previews.show(conversation, turn, text)
 
-    async def _best_effort(self, showing: Callable[[], Awaitable[None]], event: str) -> None:
+    async def _best_effort(self, showing: Awaitable[None], event: str) -> None:
         """Await ``showing``, and log ``event`` if it fails."""
         try:
-            await showing()
+            await showing
         except Exception as error:  # the library's errors can be named only now that it is loaded
             if not isinstance(error, (ChannelError, *self._passing())):
                 raise

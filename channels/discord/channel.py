@@ -107,7 +107,7 @@ class DiscordChannel(ChatChannel):
             self._receiver = receiver
             backoff.over()
             self._tell_invitation(receiver.link.application_id)
-            await self._best_effort(self._offer, "the menu of commands could not be set")
+            await self._best_effort(self._offer(), "the menu of commands could not be set")
             await receiver.run()
         finally:
             await asyncio.shield(asyncio.ensure_future(receiver.close()))
@@ -143,7 +143,7 @@ class DiscordChannel(ChatChannel):
         """Set the menu, now or as soon as Discord is reached."""
         self._entries = entries
         if self._receiver is not None:
-            await self._best_effort(self._offer, "the menu of commands could not be set")
+            await self._best_effort(self._offer(), "the menu of commands could not be set")
 
     async def _offer(self) -> None:
         from channels.discord.interactions import offer

@@ -21,7 +21,7 @@ from channels.telegram.send_options import as_html_or_plain, company, placing, p
 from channels.telegram.settings import TelegramAccount
 
 if TYPE_CHECKING:
-    from telegram import Bot, Message
+    from telegram import Bot
 
     Record = Callable[[str], Awaitable[None]]
     Shown = Callable[[ChatAddress, str | None], Awaitable[str | None]]
@@ -135,7 +135,7 @@ class Sender:
         message = await as_html_or_plain(
             content, lambda text, **how: self._bot.send_message(text=prefix + text, **options, **how)
         )
-        return self._noted(message, outbound.conversation)
+        return self._noted(message.message_id, outbound.conversation)
 
     async def _placed(self, outbound: Outbound, record: Record, progress: Progress, options: dict[str, Any]) -> int:
         """Return the message to edit the text into: that of an earlier attempt, or a new one."""
@@ -155,7 +155,7 @@ class Sender:
         plain_options = {key: value for key, value in options.items() if key != "reply_markup"}
         message = await self._bot.send_message(text=PLACEHOLDER, **plain_options)
         await record(replace(progress, text=message.message_id).written())
-        return self._noted(message, outbound.conversation)
+        return self._noted(message.message_id, outbound.conversation)
 
     async def _lost_placeholder(self, outbound: Outbound, after: int, options: dict[str, Any]) -> int | None:
         """Return the ellipsis that an attempt left behind whose answer never came, with the text put in its place; None if there is none.
@@ -165,7 +165,7 @@ class Sender:
         for candidate in range(after + 1, after + 1 + CANDIDATES):
             known = self._seen.find(outbound.conversation.id, str(candidate))
             if known is None and await self._edited(candidate, styled(outbound.text), options):
-                return self._noted_id(candidate, outbound.conversation)
+                return self._noted(candidate, outbound.conversation)
         return None
 
     async def _edited(self, message_id: int, content: Styled, options: dict[str, Any]) -> bool:
@@ -193,7 +193,7 @@ class Sender:
             options = placing(outbound.conversation) | company(outbound)
             sending = send_album if enclosure.album else send_file
             messages = await sending(self._bot, enclosure, caption, options, self._settings)
-            first, *_ = [self._noted(one, outbound.conversation) for one in messages]
+            first, *_ = [self._noted(one.message_id, outbound.conversation) for one in messages]
             progress = replace(progress, file=first)
             if rest:
                 await record(progress.written())
@@ -211,7 +211,7 @@ class Sender:
             )
         except TelegramError as error:
             raise self._meaning(error, conversation.id) from error
-        return str(self._noted(message, conversation))
+        return str(self._noted(message.message_id, conversation))
 
     async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
         """Edit a preview. Raises ``ChannelError``."""
@@ -225,10 +225,7 @@ class Sender:
             self._pacer.hold(chat, wait_of(error))
         return send_error(error, self._bot)
 
-    def _noted(self, message: Message, conversation: ChatAddress) -> int:
-        return self._noted_id(message.message_id, conversation)
-
-    def _noted_id(self, message: int, conversation: ChatAddress) -> int:
+    def _noted(self, message: int, conversation: ChatAddress) -> int:
         self._seen.note(conversation.id, str(message), conversation.thread, mine=True)
         return message
 

@@ -48,6 +48,8 @@ class RunningAgent:
         hooks: InternalHooksSettings | None = None,
     ) -> None:
         self.conversations = conversations
+        self.id = conversations.profile.id
+        """The agent's id."""
         self.workspace = conversations.workspace
         self.memory = conversations.memory
         self.store = conversations.store
@@ -64,11 +66,6 @@ class RunningAgent:
     def profile(self) -> AgentProfile:
         """The agent's current settings."""
         return self.conversations.profile
-
-    @property
-    def id(self) -> str:
-        """The agent's id."""
-        return self.profile.id
 
     @property
     def main_key(self) -> str:

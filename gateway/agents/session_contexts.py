@@ -156,17 +156,20 @@ class SessionContexts:
             if self.memory is not None:
                 self.memory.session_began()
         conversation.model = chosen
-        conversation.thinking = level_of(record.thinking) or self._settings(record.key).thinking_default
+        chosen_level = level_of(record.thinking) if record.thinking else None
+        conversation.thinking = chosen_level or self._settings(record.key).thinking_default
         conversation.thoughts = record.reasoning
         conversation.origin = origin
         if light:
             await self._lighten(conversation)
             conversation.thinking = level_of(automation.thinking if automation else None) or conversation.thinking
         self.equip(conversation, record, automation)
-        conversation.flush_model = await self._flush_model(record.key)
+        flush_model = self.profile.settings.compaction.memory_flush.model
+        conversation.flush_model = None if flush_model is None else await self._flush_model(flush_model, record.key)
         self._open[record.session] = conversation
         self._open.move_to_end(record.session)
-        self._set_aside(conversation)
+        if len(self._open) > KEPT_OPEN:
+            self._set_aside(conversation)
         return conversation
 
     async def _lighten(self, conversation: SessionContext) -> None:
@@ -297,11 +300,8 @@ class SessionContexts:
             )
         return transcript
 
-    async def _flush_model(self, session: str) -> Model | None:
+    async def _flush_model(self, name: str, session: str) -> Model | None:
         """The model for flushes; if it cannot be used, that is logged, and the session's own model is used."""
-        name = self.profile.settings.compaction.memory_flush.model
-        if name is None:
-            return None
         try:
             return await self._model(name, session)
         except AgentError as error:

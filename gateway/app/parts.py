@@ -12,7 +12,8 @@ from agent.tools.provider import FixedTools, ToolProvider
 from channels.messages import WEB, ChatAddress
 from channels.platform import Policy
 from channels.protocol import Channel
-from channels.silent import SilentChannel, is_silent
+from channels.silent import NAME as SILENT
+from channels.silent import SilentChannel
 from channels.terminal.channel import TerminalChannel
 from gateway.agents.memory_stores import owner_zone
 from gateway.agents.running_agent import RunningAgent
@@ -473,7 +474,7 @@ class GatewayParts:
 
     def channel(self, place: ChatAddress) -> Channel:
         """Return the channel of a conversation; the terminal's if the channel was removed."""
-        if is_silent(place):
+        if place.channel == SILENT:
             return self.silent
         runner = self.channel_supervisor.get(f"{place.channel}:{place.account}")
         return runner.channel if runner else self.terminal

@@ -28,7 +28,7 @@ from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import Router
 from gateway.settings.block_streaming import Manner, manner_of
 from gateway.settings.messages import prefix_of
-from gateway.settings.root import SettingsStore
+from gateway.settings.root import AgentProfile, Settings, SettingsStore
 from gateway.turns.answering import Answering
 from gateway.turns.ending import Results, TurnEndings
 from gateway.turns.worker import TurnWorker
@@ -63,6 +63,7 @@ class TurnParts:
         wake: Callable[[Turn], None],
     ) -> None:
         self._settings = settings
+        self._manners: dict[tuple[str, str, str], tuple[Settings, AgentProfile, Manner]] = {}
         self._agents = agents
         self._router = router
         self._terminal = terminal
@@ -124,9 +125,13 @@ class TurnParts:
 
     def _manner(self, place: ChatAddress, agent: RunningAgent) -> Manner:
         """How an agent's reply is split into blocks in a conversation."""
-        settings = self._settings.current
-        blocks = settings.messages.block_streaming
-        return manner_of(blocks, settings.channels, agent.profile.blocks, place.channel, place.account)
+        settings, profile, key = self._settings.current, agent.conversations.profile, (agent.id, place.channel, place.account)
+        known = self._manners.get(key)
+        if known is None or known[0] is not settings or known[1] is not profile:
+            blocks = settings.messages.block_streaming
+            manner = manner_of(blocks, settings.channels, profile.blocks, place.channel, place.account)
+            known = self._manners[key] = settings, profile, manner
+        return known[2]
 
     async def _resumed_at(self, message: RoutedMessage) -> ChatAddress:
         """Return where a turn is answered that had to wait: where it was asked for, unless that was a terminal that is gone.

@@ -91,10 +91,10 @@ class Authoriser:
             inbound.sender,
             mentioned=await self._is_for_agent(inbound),
             from_bot=inbound.from_bot,
-            switches=_switches(inbound),
+            switches=inbound.text.startswith("/") and _switches(inbound),
         )
         if isinstance(decision, Allowed):
-            if inbound.event != "message" or self._within_bot_limit(inbound):
+            if inbound.event != "message" or self._bots.passes(inbound, self._settings.current.messages.bots_in_a_row):
                 return Authorised(inbound, decision.actor)
             log.info("ignored: a message on %s, because too many in a row were from bots", account)
         elif isinstance(decision, Pair):
@@ -121,9 +121,6 @@ class Authoriser:
         known = await self._ledger.inbox.knows(inbound.conversation.address, inbound.target or "")
         return known or inbound.event == "button"
 
-    def _within_bot_limit(self, inbound: Inbound) -> bool:
-        return self._bots.passes(inbound, self._settings.current.messages.bots_in_a_row)
-
     async def _request_pairing(self, inbound: Inbound, decision: Pair) -> None:
         if inbound.event != "message" or inbound.from_bot:
             return
@@ -136,7 +133,7 @@ class Authoriser:
 
     def _keep_as_context(self, inbound: Inbound) -> None:
         if inbound.event == "message":
-            self._within_bot_limit(inbound)
+            self._bots.passes(inbound, self._settings.current.messages.bots_in_a_row)
             self._history.note(inbound, most=history_limit(self._settings.current, inbound.conversation))
         elif inbound.event == "edited":
             self._history.amend(inbound)
@@ -144,7 +141,7 @@ class Authoriser:
 
 def _switches(inbound: Inbound) -> bool:
     """Return whether this is a command that is heard in a group where the agent is off: the one that switches it on."""
-    if not inbound.text.startswith("/") or inbound.event not in {"message", "button"}:
+    if inbound.event not in {"message", "button"}:
         return False
     command = parse(inbound.text)
     return command is not None and command[0].name == "activation" and (inbound.mentioned or inbound.event == "button")

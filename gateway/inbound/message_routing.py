@@ -40,16 +40,14 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """The key of its row. A copy has its agent behind it, so that a redelivery finds all rows of a message."""
-        return self.message.inbound.key + self._suffix
+        key = self.message.inbound.key
+        return f"{key}@{self.copy_for}" if self.copy_for else key
 
     @property
     def alias(self) -> str:
         """The alias of its row."""
-        return self.message.inbound.alias + self._suffix
-
-    @property
-    def _suffix(self) -> str:
-        return f"@{self.copy_for}" if self.copy_for else ""
+        alias = self.message.inbound.alias
+        return f"{alias}@{self.copy_for}" if self.copy_for else alias
 
 
 class MessageRouting:
@@ -122,7 +120,7 @@ class MessageRouting:
         if not inbound.text.startswith("/") and address not in with_context:
             with_context.add(address)
             events = await self._ledger.context_events.pending(address)
-            before = self._history.before(inbound)
+            before = self._history.before(inbound) if inbound.conversation.kind == "group" else ""
         first, *further = self._routes(inbound, actor)
         message = ReceivedMessage(
             inbound=inbound,

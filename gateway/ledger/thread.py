@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 from agent import fault_injection
@@ -325,32 +324,14 @@ class LedgerConnection:
 
     def __init__(self, thread: LedgerThread, clock: Clock, new_id: Callable[[], str]) -> None:
         self._thread = thread
-        self._clock = clock
         self.new_id = new_id
+        self.now = clock.now
+        """Returns the current instant, in UTC."""
+        self.run = thread.run
+        """Runs a function in a transaction of its own and returns its result once it is stored."""
+        self.run_blocking = thread.run_blocking
+        self.run_outside = thread.run_outside
         self._listeners: list[Callable[[Sequence[Any] | None], None]] = []
-
-    def now(self) -> datetime:
-        """Return the current instant, in UTC."""
-        return self._clock.now()
-
-    async def run(
-        self,
-        work: Callable[[Database], Result],
-        after: Callable[[], None] | None = None,
-        *,
-        synced: bool = True,
-        lazy: bool = False,
-    ) -> Result:
-        """Run ``work`` in a transaction of its own and return its result once it is stored (see ``LedgerThread.run``)."""
-        return await self._thread.run(work, after, synced=synced, lazy=lazy)
-
-    def run_blocking(self, work: Callable[[Database], Result]) -> Result:
-        """Run ``work`` in a transaction of its own, called by another thread than that of the event loop."""
-        return self._thread.run_blocking(work)
-
-    async def run_outside(self, work: Callable[[Any], Result]) -> Result:
-        """Run ``work`` on the engine between two transactions and return its result (see ``LedgerThread.run_outside``)."""
-        return await self._thread.run_outside(work)
 
     def on_outbound(self, listener: Callable[[Sequence[Any] | None], None]) -> None:
         """Call ``listener`` on the event loop whenever a message to send was queued (see ``OutboxLedger.on_outbound``)."""

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -59,7 +60,7 @@ class MediaService:
 
     def begin(self, turn: str, place: ChatAddress) -> None:
         """Remember the destination of a turn's files."""
-        self.outgoing.expect(turn, self._at(place))
+        self.outgoing.expect(turn, partial(self._at, place))
 
     def _at(self, place: ChatAddress) -> AttachmentSettings:
         """Return the settings for a conversation."""

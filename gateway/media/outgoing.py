@@ -80,13 +80,13 @@ class OutgoingFiles:
         self._withheld = withheld
         self._folder = folder
         self._settings = settings
-        self._differing: dict[str, AttachmentSettings] = {}
+        self._differing: dict[str, Callable[[], AttachmentSettings]] = {}
         self._turns: set[str] | None = None
         """Turns that may have copies; None before the folder was read."""
         self._looking = threading.Lock()
 
-    def expect(self, turn: str, settings: AttachmentSettings) -> None:
-        """Set the limits for one turn's files, which depend on the destination of its reply."""
+    def expect(self, turn: str, settings: Callable[[], AttachmentSettings]) -> None:
+        """Say what returns the limits for one turn's files, which depend on the destination of its reply. They are few that have files."""
         while len(self._differing) >= TURNS:
             del self._differing[next(iter(self._differing))]
         self._differing[turn] = settings
@@ -96,7 +96,7 @@ class OutgoingFiles:
         return self._of(turn).max_bytes
 
     def _of(self, turn: str) -> AttachmentSettings:
-        return self._differing.get(turn) or self._settings()
+        return self._differing.get(turn, self._settings)()
 
     def put(self, turn: str, path: str, data: bytes, caption: str) -> str | None:
         """See ``agent.tools.send_file.Outgoing``."""

@@ -296,15 +296,12 @@ class AgentModels:
     def __init__(self, model_registry: ModelRegistry, agent_id: str) -> None:
         self._shelf = model_registry
         self._agent_id = agent_id
+        self.learnt = model_registry.learnt
+        """Limits learned from calls."""
 
     async def get(self, name: str | None, agent: AgentSettings, *, budget: tuple[BudgetGuard, str] | None = None) -> Model:
         """See ``ModelRegistry.get``."""
         return await self._shelf.get(name, agent, self._agent_id, budget=budget)
-
-    @property
-    def learnt(self) -> ModelFactsCache:
-        """Limits learned from calls."""
-        return self._shelf.learnt
 
     def names(self, agent: AgentSettings) -> ModelNames:
         """See ``ModelRegistry.names``."""

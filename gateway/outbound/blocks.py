@@ -104,13 +104,14 @@ class Blocks:
             if isinstance(event, AnswerFinished):
                 self._news.set()
 
+        in_parts = self._manner.sent != "whole"
         if self._pieces(whole=False):  # a life before this one began to speak
             self.greeting = ""
             await self._try_to_send()
-        tasks = [asyncio.create_task(self._keep_sending())] if self._manner.sent != "whole" else []
+        tasks = [asyncio.create_task(self._keep_sending())] if in_parts else []
         tasks += [asyncio.create_task(self._writing.run())] if self._writing is not None else []
         try:
-            yield heard
+            yield heard if in_parts else emit
         finally:
             for task in tasks:
                 task.cancel()

@@ -355,13 +355,9 @@ class SettingsStore:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._current = settings
+        self.current = settings
+        """The current settings. ``replace`` them; they are not to be assigned."""
         self._subscribers: list[Subscriber] = []
-
-    @property
-    def current(self) -> Settings:
-        """The current settings."""
-        return self._current
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call ``subscriber(former, current)`` after each replacement, in the order of subscription."""
@@ -369,6 +365,6 @@ class SettingsStore:
 
     def replace(self, settings: Settings) -> None:
         """Replace the settings and call the subscribers. Their exceptions propagate to the caller."""
-        former, self._current = self._current, settings
+        former, self.current = self.current, settings
         for subscriber in self._subscribers:
             subscriber(former, settings)

@@ -23,18 +23,26 @@ class MessageSearchProvider:
         self._settings = settings
         self._fetcher = fetcher
         self._zone = zone
-        self._made: tuple[Mapping[str, Mapping[str, MessageSearch]], list[Tool]] = ({}, [])
+        self._found: tuple[PlatformSettings | None, dict[str, dict[str, MessageSearch]], object] = (None, {}, ())
+        """The settings that were read last, what is searched by them, and the version of that."""
+        self._made: tuple[object, list[Tool]] = ((), [])
 
     @property
     def version(self) -> object:
         """What is searched, and with which tokens."""
-        return tuple((platform, tuple(accounts.items())) for platform, accounts in self._searched().items())
+        settings = self._settings()
+        if settings is not self._found[0]:
+            found = _searched(settings)
+            version = tuple((platform, tuple(accounts.items())) for platform, accounts in found.items())
+            self._found = settings, found, version
+        return self._found[2]
 
     def tools(self) -> Sequence[Tool]:
         """Return the tools, sorted by name."""
-        searched = self._searched()
-        if searched != self._made[0]:
-            self._made = searched, [self._tool(platform, searched[platform]) for platform in sorted(searched)]
+        version = self.version
+        if version != self._made[0]:
+            searched = self._found[1]
+            self._made = version, [self._tool(platform, searched[platform]) for platform in sorted(searched)]
         return self._made[1]
 
     def deferred(self) -> frozenset[str]:
@@ -44,22 +52,23 @@ class MessageSearchProvider:
     async def close(self) -> None:
         """Do nothing: nothing is open."""
 
-    def _searched(self) -> dict[str, dict[str, MessageSearch]]:
-        """Return the accounts that are searched, by platform and name."""
-        found: dict[str, dict[str, MessageSearch]] = {}
-        for platform in BUILT_IN:
-            if platform.search is None:
-                continue
-            section = getattr(self._settings(), platform.name)
-            for name in section.names():
-                search = platform.search(section.account(name))
-                if search is not None:
-                    found.setdefault(platform.name, {})[name] = search
-        return found
-
     def _tool(self, platform: str, accounts: Mapping[str, MessageSearch]) -> Tool:
         from agent.tools.message_search import MessageSearchTool
         from gateway.tools.message_search import AccountSearches
 
         hint = next(iter(accounts.values())).hint
         return MessageSearchTool(platform, hint, AccountSearches(accounts, self._fetcher, self._zone))
+
+
+def _searched(settings: PlatformSettings) -> dict[str, dict[str, MessageSearch]]:
+    """Return the accounts that are searched, by platform and name."""
+    found: dict[str, dict[str, MessageSearch]] = {}
+    for platform in BUILT_IN:
+        if platform.search is None:
+            continue
+        section = getattr(settings, platform.name)
+        for name in section.names():
+            search = platform.search(section.account(name))
+            if search is not None:
+                found.setdefault(platform.name, {})[name] = search
+    return found

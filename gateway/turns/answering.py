@@ -159,7 +159,7 @@ class Answering:
         said = partial(user_message, conversation, intake=intake, echo=echoes.append)
         first = await said(context.message)
         further = [ExtraMessage(one.row.uid, await said(one)) for one in context.further]
-        if not context.asked:  # the question had it before it
+        if echoes and not context.asked:  # the question had it before it
             blocks.greet(*map(_echo, echoes))
         steering = Steering(
             context.running,

@@ -158,9 +158,9 @@ class TurnEndings:
         self, context: TurnContext, blocks: Blocks, state: TurnEnd, text: str, result: TurnResult | None, *, exit_code: int
     ) -> None:
         held = result is not None and result.failure == "billing" and (USED_UP in text or REFUSED in text)
-        came, text = text, _shown(context.message, state, text, held=held)
-        greeting = await self.chunks(context.message, blocks.greeting if text and not blocks.begun else "")
-        asked = context.message.automation is None
+        came, asked = text, context.message.automation is None
+        text = text if asked else _shown(context.message, state, text, held=held)
+        greeting = await self.chunks(context.message, blocks.greeting) if blocks.greeting and text and not blocks.begun else []
         buttons = after_turn(result.failure if result else None, text, context.message.actor) if asked else ()
         left, continued = blocks.left_of(text)
         if left:
@@ -180,7 +180,10 @@ class TurnEndings:
         if context.asked:
             there = await self._resumed_at(context.message)
             chunks = [replace(chunk, conversation=there) for chunk in chunks]
-        chunks = marked(chunks, unasked_of(context.agent, context.message))
+        reason = ""
+        if not asked:
+            chunks = marked(chunks, unasked_of(context.agent, context.message))
+            reason = failure_of(context.message, state, came)
         keys = await self.end(
             context.turn.id,
             state,
@@ -188,7 +191,7 @@ class TurnEndings:
             chunks,
             text=came,
             taint=context.taint,
-            reason=failure_of(context.message, state, came),
+            reason=reason,
         )
         facts = context.result(text, result, keys=keys, exit_code=exit_code)
         facts |= await self._spent_today(context)

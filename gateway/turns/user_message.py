@@ -145,7 +145,7 @@ async def user_message(
     for one in taken.echoes:
         echo(one)
     text = "\n".join(filter(None, [text, *taken.lines]))
-    taint = merged(sources_of(message), _quoted_source(conversation, inbound.quoted), taken.sources)
+    taint = merged(sources_of(message), _quoted_source(conversation, inbound.quoted) if inbound.quoted else (), taken.sources)
     return UserMessage(content=(Text(text=text), *taken.pictures), at=inbound.at, sender=head_of(message), taint=taint)
 
 
