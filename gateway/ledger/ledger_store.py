@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 KEEP_PAYLOADS: Final = timedelta(days=7)
 KEEP_KEYS: Final = timedelta(days=30)
+KEEP_HELD: Final = timedelta(days=90)
 KEEP_LAST: Final = 100_000
 """Keys of an account that are kept regardless of age: about 10 MB."""
 
@@ -130,7 +131,7 @@ class LedgerStore:
                 + _forget_keys(db, light, self.keep_last)
                 + _forget_turns(db, light)
                 + forget_jobs(db, light, _SWEEP)
-                + sweep_unasked(db, light, _SWEEP)
+                + sweep_unasked(db, light, _SWEEP, held_before=stamp(now - KEEP_HELD))
             )
 
         return await self._connection.run(work)

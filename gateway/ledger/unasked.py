@@ -124,13 +124,16 @@ def files_of_unasked(db: Database) -> list[Path]:
     return [path for file in files for path in file.paths]
 
 
-def sweep_unasked(db: Database, before: int, limit: int) -> int:
-    """Delete messages that were queued, or were made and kept, before an instant; return how many."""
+def sweep_unasked(db: Database, before: int, limit: int, *, held_before: int) -> int:
+    """Delete messages that were queued, or were made and kept, before an instant; return how many.
+
+    Those that are held since before ``held_before``, as quiet hours that never end would, are deleted too.
+    """
     query = (
         "DELETE FROM unasked WHERE id IN (SELECT id FROM unasked WHERE (state = 'queued' AND ended_at < ?) "
-        "OR (state = 'kept' AND made_at < ?) LIMIT ?)"
+        "OR (state = 'kept' AND made_at < ?) OR (state = 'held' AND made_at < ?) LIMIT ?)"
     )
-    db.execute(query, (before, before, limit))
+    db.execute(query, (before, before, held_before, limit))
     return db.changes()
 
 

@@ -240,7 +240,7 @@ async def test_files_of_held_messages_are_not_cleared_away(ledger: SqliteLedger,
     assert row.enclosure == picture
 
 
-async def test_what_was_queued_or_kept_long_ago_is_deleted_and_held_messages_are_not(
+async def test_what_was_queued_or_kept_long_ago_is_deleted_and_what_is_held_later(
     ledger: SqliteLedger, clock: ManualClock
 ) -> None:
     for number in range(4):
@@ -250,6 +250,9 @@ async def test_what_was_queued_or_kept_long_ago_is_deleted_and_held_messages_are
     clock.set(EVENING + timedelta(days=60, hours=2))
     await ledger.sweep()
     assert [row.text for row in await ledger.unasked.waiting()] == ["held"]
+    clock.set(EVENING + timedelta(days=91))
+    await ledger.sweep()
+    assert await ledger.unasked.waiting() == []
 
 
 @dataclass
