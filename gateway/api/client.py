@@ -117,8 +117,8 @@ class ChatConnection:
         self._reading = asyncio.ensure_future(self._read_all())
 
     @classmethod
-    async def open(cls, path: Path, conversation: str = "local") -> ChatConnection:
-        """Attach to the gateway that serves ``path``.
+    async def open(cls, path: Path, conversation: str = "local", agent: str = "") -> ChatConnection:
+        """Attach to the gateway that serves ``path``, to talk to ``agent`` if one is named.
 
         Raises:
             LinkLost: nobody serves it.
@@ -126,7 +126,8 @@ class ChatConnection:
         """
         client, name = connection(path), secrets.token_hex(16)
         try:
-            asked = client.build_request("GET", "/chat/events", params={"conversation": conversation, "connection": name})
+            params = {"conversation": conversation, "connection": name, **({"agent": agent} if agent else {})}
+            asked = client.build_request("GET", "/chat/events", params=params)
             try:
                 stream = await client.send(asked, stream=True)
                 if stream.status_code != _OK:

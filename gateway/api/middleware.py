@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from starlette.middleware import Middleware
@@ -33,6 +33,10 @@ LARGEST_HOOK_BODY: Final = 3 * 1024 * 1024
 """Below ``/hooks/``: platforms put many events into one call, up to this size. The owner's own hooks take less."""
 HOOKS: Final = "/hooks/"
 """Platforms call below this path, under whatever name they were given; their channels trust nothing but signatures."""
+CLUSTER: Final = "/cluster/"
+"""Gateways of a cluster ask each other below this path, with a proof."""
+PASSED_ON: Final = "/cluster/pass"
+"""Before the path of a request that one of them passes on."""
 FORWARDING = frozenset(
     b"forwarded via x-real-ip x-client-ip client-ip true-client-ip cf-connecting-ip fastly-client-ip fly-client-ip "
     b"x-cluster-client-ip x-original-forwarded-for x-original-host x-original-url x-rewrite-url x-envoy-external-address "
@@ -47,20 +51,33 @@ OWN_PAGE: Final = ("/enter", "/page/", "/static/")
 """What the gateway's own page asks for: pages of the same host may, and none else."""
 
 
-def tcp_middleware(settings: GatewaySettings, port: int, token: Token, log: Log) -> list[Middleware]:
-    """Return the middleware of the TCP listener, outermost first. ``port`` is the one really listened on."""
+def tcp_middleware(
+    settings: GatewaySettings,
+    port: int,
+    token: Token,
+    log: Log,
+    *,
+    first: Sequence[Middleware] = (),
+    last: Sequence[Middleware] = (),
+) -> list[Middleware]:
+    """Return the middleware of the TCP listener, outermost first. ``port`` is the one really listened on.
+
+    ``first`` sees requests before the checks of browsers and proxies, ``last`` those that have passed all.
+    """
     return [
         Middleware(RequestLimits, log),
+        *first,
         Middleware(TrustedProxies, log, settings.trusted_proxies),
         Middleware(AllowedHosts, log, settings.allowed_hosts, port),
         Middleware(AllowedOrigins, log, settings.allowed_origins, own=OWN_PAGE),
         Middleware(BearerToken, token),
+        *last,
     ]
 
 
-def unix_middleware(log: Log) -> list[Middleware]:
+def unix_middleware(log: Log, last: Sequence[Middleware] = ()) -> list[Middleware]:
     """Return the middleware of the unix socket, which only the owner can open."""
-    return [Middleware(RequestLimits, log, LARGEST_LOCAL_BODY), Middleware(AlwaysOwner)]
+    return [Middleware(RequestLimits, log, LARGEST_LOCAL_BODY), Middleware(AlwaysOwner), *last]
 
 
 class _Check(ABC):
@@ -122,9 +139,12 @@ class RequestLimits(_Check):
         await super().__call__(scope, counting, send)
 
     def _most(self, scope: Scope) -> int:
-        if scope["path"].startswith(HOOKS):
+        path: str = scope["path"].removeprefix(PASSED_ON)
+        if path.startswith(HOOKS):
             return max(self._largest, LARGEST_HOOK_BODY)
-        return LARGEST_API_BODY if scope["path"].startswith(OPENAI) else self._largest
+        if path != scope["path"] or path.startswith(CLUSTER):
+            return LARGEST_API_BODY if path.startswith(OPENAI) else LARGEST_LOCAL_BODY
+        return LARGEST_API_BODY if path.startswith(OPENAI) else self._largest
 
     @staticmethod
     def _too_large(largest: int) -> Refusal:

@@ -56,18 +56,20 @@ async def serve_tcp(
     started: Callable[[int], None],
     ending: Callable[[], None] = lambda: None,
     head_seconds: float = HEAD_SECONDS,
+    first: Sequence[Middleware] = (),
+    last: Sequence[Middleware] = (),
 ) -> None:
     """Listen as ``settings`` say, call ``started`` with the port, and serve until cancelled; then finish answers (3 s at most).
 
     A peer has ``head_seconds`` to finish a request. ``ending`` is called before it stops, to end answers that would go on.
-    Installs no signal handlers.
+    ``first`` and ``last``: see ``tcp_middleware``. Installs no signal handlers.
 
     Raises:
         HomebodyError: the port cannot be opened.
     """
     sockets = open_sockets(settings)
     port: int = sockets[0].getsockname()[1]
-    app = app_of(routes, tcp_middleware(settings, port, token, log))
+    app = app_of(routes, tcp_middleware(settings, port, token, log, first=first, last=last))
     log.info("listening", port=port, bind=settings.bind)
     await _serve(Server(app, lambda: started(port), head_seconds=head_seconds), sockets, ending)
 
@@ -79,6 +81,7 @@ async def serve_unix(
     log: structlog.typing.FilteringBoundLogger,
     started: Callable[[], None] = lambda: None,
     ending: Callable[[], None] = lambda: None,
+    last: Sequence[Middleware] = (),
 ) -> None:
     """Serve ``routes`` to programs of this user, on a socket at ``path``, until cancelled; then finish answers (1 s at most).
 
@@ -89,7 +92,7 @@ async def serve_unix(
     """
     sock = unix_socket.bind(path)
     sock.setblocking(False)  # noqa: FBT003 - the standard library's signature
-    server = LocalServer(app_of(routes, unix_middleware(log)), started)
+    server = LocalServer(app_of(routes, unix_middleware(log, last)), started)
     try:
         await _serve(server, [sock], ending)
     finally:

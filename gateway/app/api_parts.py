@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from channels.platform import ANYBODY, Policy
@@ -13,6 +13,7 @@ from gateway.settings.root import SettingsStore
 
 if TYPE_CHECKING:
     from channels.openai_api.channel import ApiChannel
+    from gateway.api.routes.openai import Elsewhere
 
 UPLOADS = "api-files"
 
@@ -30,6 +31,8 @@ class ApiParts:
         keep: Callable[[Channel, Policy], None],
     ) -> None:
         self._channel: ApiChannel | None = None
+        self.elsewhere: Elsewhere | None = None
+        """Answers a request for an agent that another gateway holds, in a cluster."""
         self._deps = deps
         self._settings = settings
         self._ledger = ledger
@@ -72,8 +75,12 @@ class ApiParts:
             self.channel,
             ClientTokens(self._deps.paths.state),
             ledger=self._ledger.inbox,
-            agents=lambda: (sorted(self._agents), self._settings.current.default_agent),
+            agents=lambda: (sorted(self._known()), self._settings.current.default_agent),
             clock=self._deps.clock,
             log=structlog.get_logger("gateway.openai"),
         )
+        answering.elsewhere = self.elsewhere
         return answering.answer
+
+    def _known(self) -> Collection[str]:
+        return self._agents if self.elsewhere is None else self._settings.current.agent_ids

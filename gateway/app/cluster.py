@@ -22,19 +22,23 @@ from gateway.app.dependencies import Dependencies
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.cluster.agreement import home_of, refuse_other_time
 from gateway.cluster.cells import ACCOUNT, AGENT, accounts_in, agents_in, cells_of
+from gateway.cluster.directory import Directory
 from gateway.cluster.home_proof import elsewhere, leave_name, others, refuse_own_folders
 from gateway.cluster.lease_keeper import LeaseKeeper
 from gateway.cluster.lease_tables import prepare, write_lock_of
 from gateway.cluster.leases import Cell, Lease
 from gateway.cluster.listening import listen
 from gateway.cluster.postgres_leases import Member, PostgresLeases
+from gateway.cluster.settings_marks import MAY_DIFFER, marks_of
 from gateway.cluster.workspace_standing import PostgresStandings
 from gateway.ledger.storage import need_driver
 from gateway.settings.root import Settings
 from gateway.storage.storage import Storage, finish_renames, refuse_both
+from gateway.supervision.connected_elsewhere import ConnectedElsewhere
 from gateway.supervision.platforms import platforms
 
 if TYPE_CHECKING:
+    from channels.protocol import Channel
     from gateway.cluster.postgres_leases import Connection
 
 log = logging.getLogger(__name__)
@@ -42,13 +46,19 @@ log = logging.getLogger(__name__)
 STANDSTILL_SHARE: Final = 6
 """A transaction may stand still for this part of a lease. The server ends it then, and nobody waits for it any longer."""
 DATABASE_PAUSE: Final = 1.0
+ADDRESS_VARIABLE: Final = "HOMEBODY_CLUSTER_ADDRESS"
+SETTINGS: Final = "settings"
+RULES: Final = "rules"
+"""The notices that settings, or the lasting rules, were changed."""
+TOLD: Final = "told:"
+"""Begins a notice about something else than rows of the ledger."""
 GIVE_UP_SECONDS: Final = 8.0
 """How long running turns may take when everything is given up in order."""
 
 
 def digest_of(settings: Settings) -> str:
     """Return what tells whether two gateways have the same settings, but for those that may differ."""
-    told = settings.model_dump_json(exclude={"cluster": {"address"}, "gateway": True, "logging": True})
+    told = settings.model_dump_json(exclude=MAY_DIFFER)
     return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
@@ -133,12 +143,13 @@ def begin_anew(why: str) -> None:
 
 @dataclass(frozen=True)
 class Work:
-    """What is done when a cell is taken, given up, and when others stored something for it."""
+    """What is done when a cell is taken, given up, when others stored something for it, and when they tell of something (``told``)."""
 
     take: Callable[[Sequence[str], Sequence[str]], Awaitable[None]]
     leave: Callable[[Sequence[str], Sequence[str]], Awaitable[None]]
     arrived: Callable[[], Awaitable[None]]
     to_send: Callable[[], None]
+    told: Callable[[str], None] = lambda _: None
 
 
 class ClusterMember:
@@ -167,6 +178,10 @@ class ClusterMember:
         self._changed = asyncio.Event()
         self._look = asyncio.Event()
         self._draining = False
+        self._found_address = ""
+        self._marks: dict[str, str] | None = None
+        self._elsewhere: dict[str, ConnectedElsewhere] = {}
+        self.directory = Directory(joined.connect, joined.leases.member.name)
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -182,6 +197,14 @@ class ClusterMember:
         """Return whether this gateway holds an agent, also while it takes or leaves it."""
         return any(f"{AGENT}{agent}" in cell for cell in self._active)
 
+    def holds(self, token: str) -> bool:
+        """Return whether work for an agent or account is done in this process now."""
+        return token in self._here
+
+    def known(self, token: str) -> bool:
+        """Return whether an agent or account is one that the gateways share."""
+        return any(token in cell for cell in self._cells)
+
     def sends(self, account: str) -> bool:
         """Return whether something may be sent on an account at this very moment."""
         token = f"{ACCOUNT}{account}"
@@ -192,6 +215,10 @@ class ClusterMember:
         token = f"{ACCOUNT}{account}"
         return token in self._here or not any(token in cell for cell in self._cells)
 
+    def unconnected(self, account: str) -> Channel | None:
+        """Return what is known of an account that another gateway connects, so that messages are queued for it."""
+        return self._elsewhere.get(account)
+
     def accounts(self) -> list[str]:
         """Return the accounts of all gateways."""
         return [name for cell in self._cells for name in accounts_in(cell)]
@@ -200,8 +227,10 @@ class ClusterMember:
         """Share the agents and accounts of these settings from now on."""
         self._settings = settings
         found = platforms(settings, self._deps.clock, self._deps.env, self._deps.paths.state)
-        self._cells = cells_of(settings, [f"{channel.name}:{channel.account}" for channel, _ in found])
-        self._joined.leases.member = replace(self.member, address=settings.cluster.address, settings=digest_of(settings))
+        channels = {f"{channel.name}:{channel.account}": channel for channel, _ in found}
+        self._elsewhere = {name: ConnectedElsewhere(channel) for name, channel in channels.items()}
+        self._cells = cells_of(settings, channels)
+        self._joined.leases.member = replace(self.member, address=self._address(), settings=digest_of(settings))
         while True:
             try:
                 await self._joined.leases.add([token for cell in self._cells for token in cell])
@@ -210,6 +239,41 @@ class ClusterMember:
                 log.warning("%s", error)
                 await asyncio.sleep(DATABASE_PAUSE)
         self.keeper.want(self._cells)
+        await self._tell_of_settings(settings)
+
+    def reached_at(self, address: str) -> None:
+        """Tell the others where this gateway is reached, where neither the environment nor the settings say so."""
+        self._found_address = address
+        self._joined.leases.member = replace(self.member, address=self._address())
+        self.keeper.want(self._cells)
+
+    async def _tell_of_settings(self, settings: Settings) -> None:
+        """Let the others compare these settings with theirs, and read their file again where it is another one than before."""
+        try:
+            marks = await asyncio.to_thread(marks_of, settings, await self.directory.marking_secret())
+            await self.directory.mark(marks)
+        except StorageFailed as error:
+            log.warning("the settings of this gateway cannot be compared with those of others: %s", error)
+            return
+        former, self._marks = self._marks, marks
+        if former is not None and former != marks:
+            await self.tell(SETTINGS)
+
+    async def tell(self, what: str) -> None:
+        """Have all gateways of the cluster told of something. What cannot be told is logged."""
+        try:
+            await self.directory.tell(self._settings.storage.schema_name, f"{TOLD}{what}")
+        except StorageFailed as error:
+            log.warning("the other gateways were not told of a change (%s): %s", what, error)
+
+    def _address(self) -> str:
+        return self._deps.env.get(ADDRESS_VARIABLE, "").strip() or self._settings.cluster.address or self._found_address
+
+    def tell_soon(self, what: str) -> None:
+        """The same as ``tell``, in the background."""
+        task = asyncio.ensure_future(self.tell(what))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def adopt_soon(self, settings: Settings) -> None:
         """The same, in the background."""
@@ -239,7 +303,8 @@ class ClusterMember:
         return PostgresStandings(self._joined.leases, self.member.name)
 
     async def close(self) -> None:
-        """Close the connection to the leases."""
+        """Close the connections."""
+        await self.directory.close()
         await self._joined.leases.close()
 
     def facts(self) -> dict[str, Any]:
@@ -261,7 +326,9 @@ class ClusterMember:
         self._changed.set()
 
     def _heard(self, payload: str) -> None:
-        if payload.startswith(ACCOUNT):
+        if payload.startswith(TOLD):
+            self.work.told(payload.removeprefix(TOLD))
+        elif payload.startswith(ACCOUNT):
             self.work.to_send()
         else:
             self._look.set()

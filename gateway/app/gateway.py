@@ -42,6 +42,7 @@ from gateway.turns.worker import InterruptedTurn
 if TYPE_CHECKING:
     from gateway.api.routes.admin import Call
     from gateway.app.cluster import ClusterMember, Joined
+    from gateway.app.forwarding import ForwardingParts
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ class Gateway(GatewayParts):
         super().__init__(deps, storage, model_registry)
         self.lock = lock
         self.cluster: ClusterMember | None = None
+        self.forwarding: ForwardingParts | None = None
         self._starts = CrashLoopBreaker(deps.paths.local, deps.clock)
         self._closing = asyncio.Event()
 
@@ -183,6 +185,8 @@ class Gateway(GatewayParts):
         await self.sandbox.close()
         self._closed.close()
         await self.metrics.close()
+        if self.forwarding is not None:
+            await self.forwarding.close()
         if self.cluster is not None:
             await self.cluster.close()
         await self.ledger.backup()
@@ -214,13 +218,15 @@ class Gateway(GatewayParts):
                 api=self.api,
                 metrics=self.metrics,
                 page=self.page,
-                calls=self.calls,
+                calls=self.own_calls,
                 learn=self.deps.learn,
                 status=self.status.status,
                 channels=self.channel_supervisor,
                 hooks=self.automation.hooks.receiver,
                 elsewhere=self.elsewhere,
                 lock=self.lock,
+                forwarding=self.forwarding,
+                terminal=self.terminal,
             ),
             watch(state, self.deps.clock, pause=self.pause, owner=self.owner, env=env, restart=self.deps.restart_on_stall),
             self.reload.watch(),
@@ -237,10 +243,15 @@ class Gateway(GatewayParts):
             self.calls(),
             status=self.status.status,
             terminal=self.terminal,
+            forwarding=self.forwarding,
         )
 
     def calls(self) -> dict[str, Call]:
-        """The owner's calls by name, for ``POST /admin/CALL``."""
+        """The owner's calls by name, for ``POST /admin/CALL``; in a cluster for all agents of it."""
+        return self.own_calls() if self.forwarding is None else self.forwarding.calls()
+
+    def own_calls(self) -> dict[str, Call]:
+        """The owner's calls by name, for what this gateway holds."""
         return {
             **self.status.calls(),
             **view_calls(
@@ -277,9 +288,14 @@ class Gateway(GatewayParts):
                 reload=self.reload,
             ),
             **self.page.calls(),
-            **({} if self.cluster is None else {"cluster.drain": self._drain_cluster}),
+            **self._cluster_calls(),
             "usage": self._usage,
         }
+
+    def _cluster_calls(self) -> dict[str, Call]:
+        if self.forwarding is None:
+            return {}
+        return {"cluster.drain": self._drain_cluster, **self.forwarding.own_calls()}
 
     async def _drain_cluster(self, seconds: float) -> dict[str, Any]:
         assert self.cluster is not None
@@ -326,10 +342,21 @@ class Gateway(GatewayParts):
     def share(self, joined: Joined) -> None:
         """Work for those agents and accounts alone whose leases this gateway holds."""
         from gateway.app.cluster import GIVE_UP_SECONDS, ClusterMember, Work
+        from gateway.app.forwarding import ForwardingParts
         from gateway.app.workspace_sharing import WorkspaceSharing
 
         cluster = self.cluster = ClusterMember(self.deps, joined, self._lost_lease)
-        cluster.work = Work(self._take_cell, self._leave_cell, self._take_in, self.delivery.look)
+        self.forwarding = ForwardingParts(
+            cluster,
+            lambda: self.settings.current,
+            page=self.page,
+            hooks=self.automation.hooks.receiver,
+            router=lambda: self.router,
+            own_calls=self.own_calls,
+        )
+        cluster.work = Work(self._take_cell, self._leave_cell, self._take_in, self.delivery.look, self._told)
+        self.page.across, self.page.opened = self.forwarding.page_calls, self.forwarding.page_opened
+        self.api.elsewhere = self.forwarding.request
         self.agent_supervisor.ours = self.workspaces.held = cluster.ours
         self.workspaces.settle_seconds = GIVE_UP_SECONDS
         self.workspaces.sharing = WorkspaceSharing(
@@ -339,9 +366,33 @@ class Gateway(GatewayParts):
         self.mail_watch.here = self.automation.jobs.here = cluster.here
         self.delivery.may_send = cluster.sends
         self.inbox.share(cluster.here)
-        self.elsewhere = cluster.accounts
+        self.elsewhere, self.unconnected = cluster.accounts, cluster.unconnected
+        self._share_rules(cluster)
         self.leads = lambda: cluster.here(self.settings.current.default_agent)
         self.settings.subscribe(lambda _former, settings: cluster.adopt_soon(settings))
+
+    def _share_rules(self, cluster: ClusterMember) -> None:
+        """Let no two gateways change the lasting rules at once, and the others read them again."""
+        from gateway.app.cluster import RULES
+        from gateway.cluster.database_lock import database_lock
+
+        loop, stored = asyncio.get_running_loop(), self.rules.stored
+        stored.guard = partial(database_lock, self.settings.current.storage, "rules")
+
+        def changed() -> None:
+            loop.call_soon_threadsafe(cluster.tell_soon, RULES)
+
+        stored.changed = changed
+
+    def _told(self, what: str) -> None:
+        from gateway.app.cluster import RULES, SETTINGS
+
+        assert self.forwarding is not None
+        if what == RULES:
+            self.rules.stored.look_again()
+        if what == SETTINGS:
+            self.reload.soon()
+        self.forwarding.heard(what)
 
     def _lost_lease(self, why: str) -> None:
         """End all work at once and start this program again, which is no crash."""

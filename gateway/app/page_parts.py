@@ -10,6 +10,7 @@ from channels.messages import WEB, ChatAddress
 from channels.platform import Policy
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
+from gateway.agents.session_contexts import main_key
 from gateway.app.dependencies import Dependencies
 from gateway.ledger.rows import Approval
 from gateway.settings.root import SettingsStore
@@ -46,6 +47,10 @@ class PageParts:
         outside: Callable[[], Mapping[str, Facts]],
     ) -> None:
         self._outside = outside
+        self.across: Callable[[Mapping[str, Call]], Mapping[str, Call]] = dict
+        """Makes calls reach all agents of a cluster."""
+        self.opened: Callable[[], None] = lambda: None
+        """Called when a page begins to listen."""
         self._changes: OutsideChanges | None = None
         self._deps = deps
         self._settings = settings
@@ -110,11 +115,7 @@ class PageParts:
             return None
         from channels.web.channel import place_of
 
-        return (
-            used
-            if used is not None and used.channel == WEB
-            else place_of(self._agents[self._settings.current.default_agent].main_key)
-        )
+        return used if used is not None and used.channel == WEB else place_of(main_key(self._settings.current.default_agent))
 
     def begin(self) -> None:
         """Let the channel run, if the page was used before: messages for it may wait."""
@@ -139,29 +140,54 @@ class PageParts:
 
     def routes(self, calls: Callable[[], Mapping[str, Call]]) -> Callable[[Any], Awaitable[Any]]:
         """Return what answers requests. ``calls`` are those of the command line."""
-        from gateway.api.handlers.chat_requests import ChatHandlers
         from gateway.api.routes.page import PageRoutes
         from gateway.base.structured_log import structlog
         from gateway.page.asset_files import AssetFiles
-        from gateway.page.outside_changes import OutsideChanges
-        from gateway.page.withholding import WITHHELD, without_secrets
 
-        known = dict(calls())
-        known |= {name: without_secrets(known[name], self._deps.outgoing.text) for name in WITHHELD}
-        self._changes = OutsideChanges(self.hub, self._outside())
-        self.hub.opened = self._changes.begin
-        self._changes.begin()
+        if self._changes is None:
+            self._watch()
         routes = PageRoutes(
             assets=AssetFiles(),
             browsers=self.browsers,
             hub=self.hub,
             files=self.channel.files,
-            calls={**known, **ChatHandlers(self._agents, lambda: self.channel, self._approval).calls()},
+            calls=self.across(self.page_calls(calls())),
             told=self._told,
             changed=self.publish,
             log=structlog.get_logger("gateway.page"),
         )
         return routes.answer
+
+    def page_calls(self, calls: Mapping[str, Call]) -> dict[str, Call]:
+        """Return what the page calls, for the agents of this gateway. ``calls`` are those of the command line."""
+        from gateway.api.handlers.chat_requests import ChatHandlers
+        from gateway.page.withholding import WITHHELD, without_secrets
+
+        withheld = {name: without_secrets(calls[name], self._deps.outgoing.text) for name in WITHHELD}
+        return {**calls, **withheld, **ChatHandlers(self._agents, lambda: self.channel, self._approval).calls()}
+
+    def watched_hub(self) -> EventHub:
+        """Return what pages are told by, also pages of other gateways: it is looked for changes while somebody listens."""
+        if self._changes is None:
+            self._watch()
+        return self.hub
+
+    def end_browser(self, browser: str) -> None:
+        """End what a browser has open that is let in no more."""
+        if self._hub is not None:
+            self._hub.end(browser)
+
+    def _watch(self) -> None:
+        from gateway.page.outside_changes import OutsideChanges
+
+        changes = self._changes = OutsideChanges(self.hub, self._outside())
+
+        def opened() -> None:
+            changes.begin()
+            self.opened()
+
+        self.hub.opened = opened
+        changes.begin()
 
     async def open(self, *, viewer: bool = False) -> dict[str, Any]:
         """Make a one-time code for a browser."""
@@ -196,5 +222,6 @@ class PageParts:
         from importlib.metadata import version
 
         current = self._settings.current
-        agents = [{"id": name, "name": agent.profile.name, "main": agent.main_key} for name, agent in self._agents.items()]
+        named = [current.agent(name) for name in current.agent_ids]
+        agents = [{"id": one.id, "name": one.name, "main": main_key(one.id)} for one in named]
         return {"version": version("homebody"), "agents": agents, "defaultAgent": current.default_agent}

@@ -95,6 +95,8 @@ class GatewayParts:
         self.agents: dict[str, RunningAgent] = {}
         self.elsewhere: Callable[[], Collection[str]] = lambda: ()
         """Accounts that other gateways of a cluster connect."""
+        self.unconnected: Callable[[str], Channel | None] = lambda _: None
+        """What is known here of one of those."""
         self.leads: Callable[[], bool] = lambda: True
         """Whether this gateway does what is done once for all agents: that of the default agent, in a cluster."""
         self.commands = CommandParts(deps, self.settings, self.sandbox, ledger, self.agents, skills=self.skills.of)
@@ -426,7 +428,7 @@ class GatewayParts:
             agents=self.agents,
             reload=self.reload,
             status=self.status.mark,
-            today=lambda: first_day(deps.clock.now(), self.agents[settings.current.default_agent].zone, 1),
+            today=lambda: first_day(deps.clock.now(), owner_zone(settings.current.agent(settings.current.default_agent)), 1),
             log=lambda: settings.current.logging.file or deps.paths.logs / "homebody.jsonl",
         )
 
@@ -477,7 +479,9 @@ class GatewayParts:
         if place.channel == SILENT:
             return self.silent
         runner = self.channel_supervisor.get(f"{place.channel}:{place.account}")
-        return runner.channel if runner else self.terminal
+        if runner is None:
+            return self.unconnected(f"{place.channel}:{place.account}") or self.terminal
+        return runner.channel
 
     def _keeper(self, channel: Channel, policy: Policy) -> ChannelRunner:
         sink = self.inbox.sink(channel.name, channel.account)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
@@ -37,15 +37,26 @@ from gateway.supervision.channel_supervisor import ChannelSupervisor
 from gateway.supervision.disk_guard import DiskGuard
 from gateway.supervision.watchdog import Watchdog, end_at_once, supervised
 
+if TYPE_CHECKING:
+    from gateway.app.forwarding import ForwardingParts
+
 Status = Callable[[], Awaitable[dict[str, Any]]]
 
 
-async def unix_api(local: Path, calls: Mapping[str, Call], *, status: Status, terminal: TerminalChannel) -> None:
+async def unix_api(
+    local: Path,
+    calls: Mapping[str, Call],
+    *,
+    status: Status,
+    terminal: TerminalChannel,
+    forwarding: ForwardingParts | None = None,
+) -> None:
     """Serve the owner's commands (``calls`` by name) and conversations on the unix socket in ``local``."""
     log = structlog.get_logger("gateway.api")
     chat = ChatRoutes(terminal)
     routes = [*_health(status), *admin_routes(calls, log), *chat.routes()]
-    await serve_unix(routes, local / SOCKET, log=log, ending=chat.close)
+    last = [] if forwarding is None else [forwarding.entries().terminals()]
+    await serve_unix(routes, local / SOCKET, log=log, ending=chat.close, last=last)
 
 
 async def tcp_api(
@@ -63,6 +74,8 @@ async def tcp_api(
     hooks: HookReceiver,
     elsewhere: Callable[[], Collection[str]],
     lock: StateLock,
+    forwarding: ForwardingParts | None = None,
+    terminal: TerminalChannel,
 ) -> None:
     """Serve what is public over HTTP on TCP, and write the port into the lock."""
 
@@ -77,6 +90,8 @@ async def tcp_api(
         holder = describe(local / "gateway.lock")
         if holder is not None:
             lock.write(replace(holder, http_port=port))
+        if forwarding is not None:
+            forwarding.listening(port, everywhere=settings().bind == "lan")
 
     def hook(channel: str, account: str) -> Hooked | Literal["unknown", "not running"]:
         runner = channels.get(f"{channel}:{account}")
@@ -97,7 +112,18 @@ async def tcp_api(
         ),
     ]
     routes = [*_health(status), *webhooks, *switched_on]
-    await serve_tcp(routes, settings(), token=token, log=log, started=started, ending=page.close)
+    if forwarding is None:
+        await serve_tcp(routes, settings(), token=token, log=log, started=started, ending=page.close)
+        return
+    chat, entries = ChatRoutes(terminal), forwarding.entries()
+
+    def ending() -> None:
+        page.close()
+        chat.close()
+
+    first = [entries.door([*webhooks, *switched_on, *chat.routes()], token, log)]
+    last = [entries.webhooks()]
+    await serve_tcp(routes, settings(), token=token, log=log, started=started, ending=ending, first=first, last=last)
 
 
 async def watch(

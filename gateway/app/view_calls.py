@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.agents.memory_stores import owner_zone
 from gateway.agents.running_agent import RunningAgent
 from gateway.api.handlers.late_calls import on_first_use
 from gateway.app.dependencies import Dependencies
@@ -56,10 +57,10 @@ def view_calls(
             ledger=ledger,
             settings=lambda: settings.current.budgets,
             retention=lambda: settings.current.agent(default()).settings.cache_retention,
-            zone=lambda: agents[default()].zone,
+            zone=lambda: owner_zone(settings.current.agent(default())),
             now=deps.clock.now,
             price=price,
-            sources=lambda: _set_budgets(agents.values(), settings.current),
+            sources=lambda: _set_budgets(settings.current),
         )
         return dict(overview.calls())
 
@@ -76,14 +77,13 @@ def view_calls(
     }
 
 
-def _set_budgets(agents: Iterable[RunningAgent], settings: Settings) -> Iterator[SourceBudget]:
+def _set_budgets(settings: Settings) -> Iterator[SourceBudget]:
     """Yield the budgets of heartbeats and watched mailboxes, which the settings give."""
     from gateway.budget.source_budgets import SourceBudget
 
-    for agent in agents:
-        if agent.profile.heartbeat.every:
-            usd = agent.profile.heartbeat.daily_usd
-            yield SourceBudget(source=f"heartbeat:{agent.id}", whose=agent.profile.name, usd=usd)
+    for profile in map(settings.agent, settings.agent_ids):
+        if profile.heartbeat.every:
+            yield SourceBudget(source=f"heartbeat:{profile.id}", whose=profile.name, usd=profile.heartbeat.daily_usd)
     for name, account in settings.mail.accounts.items():
         if account.watch == "agent":
             yield SourceBudget(source=f"mail:{name}", whose=name, usd=account.watch_daily_usd)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
@@ -58,6 +58,8 @@ class StoredRules:
     """Reads and changes the file, which is read again when it has changed. Methods block and may be called from threads.
 
     While the file cannot be read, there are no rules: everything is asked about, also what built-in rules allow.
+    Where gateways on several machines share it, ``guard`` keeps them from changing it at once: it yields what is called before the file
+    is written, and raises StorageFailed. ``changed`` is called after a change.
     """
 
     def __init__(self, state: Path) -> None:
@@ -66,11 +68,17 @@ class StoredRules:
         self._seen: tuple[int, ...] | None = None
         self._document = _Document()
         self._problem: str | None = None
+        self.guard: Callable[[], AbstractContextManager[Callable[[], None]]] | None = None
+        self.changed: Callable[[], None] = lambda: None
 
     @property
     def path(self) -> Path:
         """The file."""
         return self._path
+
+    def look_again(self) -> None:
+        """Read the file before the next answer: a network file system may not show that it has changed."""
+        self._seen = None
 
     def problem(self) -> str | None:
         """Say what is wrong with the file; None if it can be read, or if there is none."""
@@ -110,7 +118,7 @@ class StoredRules:
         )
 
     def _change(self, change: Callable[[_Document], _Document]) -> None:
-        with self._lock, _locked(self._path.parent):
+        with self._lock, self._alone() as still:
             self._seen = None
             before = self._refresh()
             if self._problem is not None:
@@ -118,11 +126,23 @@ class StoredRules:
                 raise StorageFailed(self._problem, where=str(self._path), hint=hint)
             after = change(before)
             text = json.dumps(after.model_dump(mode="json", by_alias=True), ensure_ascii=False, indent=2) + "\n"
+            still()
             try:
                 write_atomically(self._path, text, durable=True)
             except OSError as error:
                 raise StorageFailed.from_os(error, "write the stored rules", self._path) from error
             self._document, self._seen = after, self._stamp()
+        self.changed()
+
+    @contextmanager
+    def _alone(self) -> Iterator[Callable[[], None]]:
+        """Let nobody else change the file; yields what is called before it is written."""
+        if self.guard is not None:
+            with self.guard() as still:
+                yield still
+        else:
+            with _locked(self._path.parent):
+                yield lambda: None
 
     def _refresh(self) -> _Document:
         stamp = self._stamp()

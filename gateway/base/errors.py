@@ -12,6 +12,7 @@ HomebodyError               1   the command failed
 ├── GitFailed               1   the git program, or the repository of a workspace
 ├── BackupUnusable          1   a backup that is damaged, cannot be opened with the key at hand, or does not belong there
 ├── GatewayNotResponding    1   a gateway holds the state lock but does not listen (yet)
+├── HolderAway              1   the gateway of a cluster that something belongs to cannot be reached, or there is none at the moment
 ├── AlreadyRunning          5   another process holds the state lock
 └── StorageFailed           6   the disk is full, read-only or unreadable
 
@@ -151,6 +152,10 @@ class BackupLocked(BackupUnusable):
 
 class GatewayNotResponding(HomebodyError):
     """Raised when the running gateway's socket does not answer."""
+
+
+class HolderAway(HomebodyError):
+    """Raised when what is asked for belongs to another gateway of a cluster, and that one does not answer: later it may."""
 
 
 class AlreadyRunning(HomebodyError):

@@ -55,10 +55,16 @@ def agent(
     return code
 
 
+def agent_meant(hints: Mapping[str, str]) -> str:
+    """Return the agent that the hints of a message name, by itself or in a session's key; "" where they name none."""
+    session = hints.get("session", "").split(":")
+    return hints.get("agent") or (session[1] if session[0] == "agent" and len(session) > 1 else "")
+
+
 async def _ask(invocation: Invocation, text: str, hints: Mapping[str, str]) -> dict[str, Any]:
     from gateway.cli.attached import attached
 
-    async with attached(invocation, f"agent-{secrets.token_hex(6)}") as link:
+    async with attached(invocation, f"agent-{secrets.token_hex(6)}", agent=agent_meant(hints)) as link:
         key = secrets.token_hex(12)
         frames = asyncio.create_task(answered(link, key))
         try:

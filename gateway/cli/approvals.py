@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from gateway.approvals.question import visible
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
+    from gateway.approvals.stored_rules import StoredRules
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import Turn
 
@@ -109,12 +111,11 @@ def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]
     from gateway.api.handlers.approvals import ApprovalHandlers
     from gateway.approvals.decisions import Decisions
     from gateway.approvals.rules import Rules
-    from gateway.approvals.stored_rules import StoredRules
     from gateway.base.clock import SystemClock
     from gateway.cli.gateway_calls import call_ledger
 
     def handlers(ledger: Ledger) -> Any:
-        settings, stored = invocation.loaded.settings, StoredRules(invocation.paths.state)
+        settings, stored = invocation.loaded.settings, _stored(invocation)
 
         def wake(_turn: Turn) -> None:
             """Do nothing: the ledger says that the turn may go on."""
@@ -130,11 +131,24 @@ def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]
 def _rule_call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
     """Make a call about rules: they are in a file that a running gateway reads again when it has changed."""
     from gateway.approvals.rule_list import rule_calls
-    from gateway.approvals.stored_rules import StoredRules
 
     invocation.paths.prepare()
-    settings, stored = invocation.loaded.settings, StoredRules(invocation.paths.state)
+    settings, stored = invocation.loaded.settings, _stored(invocation)
     return rule_calls(lambda: settings, stored)[call](**arguments)
+
+
+def _stored(invocation: Invocation) -> StoredRules:
+    """Return the lasting rules; where several gateways share them, with a lock in their database."""
+    from gateway.approvals.stored_rules import StoredRules
+
+    settings, stored = invocation.loaded.settings, StoredRules(invocation.paths.state)
+    if settings.cluster.enabled and settings.storage.url is not None:
+        from gateway.cluster.database_lock import database_lock
+        from gateway.ledger.storage import need_driver
+
+        need_driver()
+        stored.guard = partial(database_lock, settings.storage, "rules")
+    return stored
 
 
 def _shown(facts: dict[str, Any], invocation: Invocation) -> str:

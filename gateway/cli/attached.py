@@ -21,31 +21,33 @@ if TYPE_CHECKING:
 
 
 @contextlib.asynccontextmanager
-async def attached(invocation: Invocation, conversation: str = "local", *, lasting: Clock | None = None) -> AsyncIterator[Link]:
+async def attached(
+    invocation: Invocation, conversation: str = "local", *, agent: str = "", lasting: Clock | None = None
+) -> AsyncIterator[Link]:
     """Yield a link to ``conversation``. If no gateway is running, one without platforms runs in this process meanwhile.
 
-    With the clock ``lasting``, the link reconnects when the gateway restarts, and a gateway in this process lets other
-    windows connect.
+    ``agent``: whom it will be about, if that is not the one that usually answers here. With the clock ``lasting``, the link reconnects when
+    the gateway restarts, and a gateway in this process lets other windows connect.
 
     Raises:
         HomebodyError, AgentError, ChannelError: the gateway cannot be started or reached.
     """
     async with contextlib.AsyncExitStack() as stack:
-        link = await _to_gateway(invocation, conversation)
+        link = await _to_gateway(invocation, conversation, agent)
         if link is None:
             try:
                 link = await stack.enter_async_context(_embedded(invocation, conversation, shared=lasting is not None))
             except AlreadyRunning:  # a gateway took the state meanwhile
-                link = await _to_gateway(invocation, conversation)
+                link = await _to_gateway(invocation, conversation, agent)
                 if link is None:
                     raise
         if lasting is not None:
-            link = _reconnecting(invocation, link, lasting, conversation, stack)
+            link = _reconnecting(invocation, link, lasting, conversation, stack, agent=agent)
         stack.push_async_callback(link.close)
         yield link
 
 
-async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
+async def _to_gateway(invocation: Invocation, conversation: str, agent: str) -> Link | None:
     """Return a link to the gateway that is running or starting; None if there is none."""
     from gateway.cli.gateway_calls import once_it_listens
 
@@ -65,13 +67,13 @@ async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
             )
         from gateway.api.client import ChatConnection
 
-        return await ChatConnection.open(Path(holder.socket), conversation)
+        return await ChatConnection.open(Path(holder.socket), conversation, agent)
 
     return await once_it_listens(lock, attempt)
 
 
 def _reconnecting(
-    invocation: Invocation, link: Link, clock: Clock, conversation: str, stack: contextlib.AsyncExitStack
+    invocation: Invocation, link: Link, clock: Clock, conversation: str, stack: contextlib.AsyncExitStack, *, agent: str
 ) -> Link:
     """Return a link that reconnects when the gateway restarts. A link to a gateway in this process is returned unchanged.
 
@@ -91,7 +93,7 @@ def _reconnecting(
                 return await stack.enter_async_context(_embedded(invocation, conversation, shared=True))
             except AlreadyRunning as error:  # another window was quicker
                 raise LinkLost(str(error)) from error
-        return await ChatConnection.open(Path(holder.socket), conversation)
+        return await ChatConnection.open(Path(holder.socket), conversation, agent)
 
     return ReconnectingLink(link, again, clock)
 

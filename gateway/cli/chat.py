@@ -69,9 +69,10 @@ def _new_key() -> str:
 
 async def _piped(invocation: Invocation, hints: dict[str, str]) -> int:
     from channels.terminal.plain import converse
+    from gateway.cli.agent import agent_meant
     from gateway.cli.attached import attached
 
-    async with attached(invocation, f"pipe-{secrets.token_hex(6)}") as link:
+    async with attached(invocation, f"pipe-{secrets.token_hex(6)}", agent=agent_meant(hints)) as link:
         return await converse(
             link,
             source=sys.stdin.buffer,
@@ -86,12 +87,13 @@ async def _piped(invocation: Invocation, hints: dict[str, str]) -> int:
 async def _interactive(invocation: Invocation, hints: dict[str, str], greeting: str) -> int:
     from channels.terminal.console import ChatConsole
     from gateway.base.clock import SystemClock
+    from gateway.cli.agent import agent_meant
     from gateway.cli.attached import attached
     from gateway.cli.conversations import Conversations
     from gateway.commands.table import COMMANDS, OTHER_NAMES
 
     clock = SystemClock()
-    async with attached(invocation, lasting=clock) as link:
+    async with attached(invocation, agent=agent_meant(hints), lasting=clock) as link:
         conversation = ChatConsole(
             link,
             clock=clock,

@@ -9,6 +9,8 @@ import click
 
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
+SHOWN = 8
+"""Keys of settings that are named."""
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -43,7 +45,9 @@ def _words(facts: dict[str, Any]) -> str:
     if free := [token["token"] for token in facts["held"] if token["gateway"] is None]:
         lines.append(f"Held by nobody: {', '.join(free)}")
     if facts["settingsDiffer"]:
-        lines.append("The settings of these gateways differ. Give all the same file: homebody config path")
+        keys = ", ".join(facts["differing"][:SHOWN]) + (" …" if len(facts["differing"]) > SHOWN else "")
+        where = f" in {keys}" if keys else ""
+        lines.append(f"The settings of these gateways differ{where}. Give all the same file: homebody config path")
     return "\n".join(lines)
 
 
@@ -59,6 +63,19 @@ def drain(invocation: Invocation, seconds: float, as_json: bool) -> None:
     emptied = "It has handed over everything and ends."
     late = f"Not everything ended within {seconds:.0f} s: it ends now, and another gateway goes on with the rest."
     tell(facts, emptied if facts["empty"] else late, as_json=as_json)
+
+
+@cluster.command()
+@AS_JSON
+@pass_invocation
+def rotate(invocation: Invocation, as_json: bool) -> None:
+    """Give the gateways another secret with which they prove themselves to each other. Nothing has to be started again."""
+    from gateway.cluster.overview import rotate as exchange
+    from gateway.ledger.storage import need_driver
+
+    need_driver()
+    exchange(invocation.loaded.settings.storage)
+    tell({"rotated": True}, "The gateways use another secret from now on.", as_json=as_json)
 
 
 @cluster.command()

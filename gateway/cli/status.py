@@ -12,7 +12,7 @@ from gateway.cli.backup_texts import counted
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.spending import UsageBy
@@ -68,6 +68,7 @@ def _status_text(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     if facts.get("conversation"):
         lines = [f"A conversation in a terminal is open since {local(facts['started'])} (process {facts['pid']})."]
         lines += ["No chat platform is connected: leave it (Ctrl-D), then run: homebody start"]
+    lines += gateway_lines(facts.get("gateways", ()))
     for name, agent in facts["agents"].items():
         lines.append(f"  agent {name}: {agent['sessions']} sessions, workspace {agent['workspace']}")
         lines += confinement_lines(facts["commands"].get(name))
@@ -93,6 +94,14 @@ def _status_text(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     lines += [f"  PAUSED: {cause}" for cause in facts["paused"]]
     lines += [f"  ! {notice}" for notice in facts["notices"]]
     return "\n".join(lines)
+
+
+def gateway_lines(gateways: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each gateway of a cluster, with what it holds."""
+    return [
+        f"  gateway {one['gateway']} of the cluster (process {one['pid']}): {', '.join(one['agents']) or 'no agent'}"
+        for one in gateways
+    ]
 
 
 def _last_backup(invocation: Invocation) -> dict[str, Any]:

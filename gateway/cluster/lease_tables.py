@@ -7,6 +7,7 @@ server needs no extension.
 from __future__ import annotations
 
 import hashlib
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +43,12 @@ ALTER TABLE cluster_gateway ADD COLUMN IF NOT EXISTS trouble text NOT NULL DEFAU
 CREATE TABLE IF NOT EXISTS cluster_made (made_for text NOT NULL, version integer NOT NULL);
 {more}
 CREATE TABLE IF NOT EXISTS cluster_wish (token text PRIMARY KEY, gateway text NOT NULL);
+CREATE TABLE IF NOT EXISTS cluster_secret (purpose text PRIMARY KEY, secret text NOT NULL);
+CREATE TABLE IF NOT EXISTS cluster_settings (
+    gateway text PRIMARY KEY,
+    keys text NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
 CREATE OR REPLACE VIEW cluster_token AS
     SELECT message->>'token' AS token, msg_id, msg_id << 31 | read_ct AS fence, vt FROM pgmq.q_{queue};
 CREATE OR REPLACE VIEW cluster_held AS
@@ -60,6 +67,11 @@ def queue_of(schema: str) -> str:
 def write_lock_of(schema: str) -> str:
     """Return the name of the advisory lock that every transaction holds which writes to the ledger in this schema."""
     return f"homebody writes {schema}"
+
+
+def new_secret() -> str:
+    """Return a secret of a cluster: with one its gateways prove themselves to each other, with another they mark their settings."""
+    return secrets.token_urlsafe(32)
 
 
 async def prepare(connection: Connection, schema: str, home: Home | None = None, where: str = "") -> str | None:
@@ -81,6 +93,9 @@ async def prepare(connection: Connection, schema: str, home: Home | None = None,
                 await connection.execute(PGMQ.read_bytes())
             await connection.execute("SELECT pgmq.create(%s)", (queue,))
             await connection.execute(_TABLES.format(queue=queue, more=_MORE).encode())
+            for purpose in ("proof", "marks"):
+                query = "INSERT INTO cluster_secret VALUES (%s, %s) ON CONFLICT DO NOTHING"
+                await connection.execute(query, (purpose, new_secret()))
             await connection.execute("DELETE FROM cluster_made")
             await connection.execute("INSERT INTO cluster_made VALUES (%s, %s)", (FORM, VERSION))
         return None if home is None else await claim(connection, home, where)

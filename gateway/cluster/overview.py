@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.cluster.cells import AGENT
+from gateway.cluster.lease_tables import new_secret
+from gateway.cluster.settings_marks import differing
 from gateway.settings.storage import StorageSettings
 
 _GATEWAYS: Final = """
@@ -41,8 +44,24 @@ def overview(storage: StorageSettings) -> dict[str, Any]:
             }
             for token, label, since, held, _ in connection.execute(_TOKENS)
         ]
+        marks = _marks(connection)
     working = {one["settings"] for one in gateways if one["state"] == "working"}
-    return {"gateways": gateways, "held": tokens, "settingsDiffer": len(working) > 1}
+    keys = differing(marks)
+    return {"gateways": gateways, "held": tokens, "settingsDiffer": len(working) > 1 or bool(keys), "differing": keys}
+
+
+def rotate(storage: StorageSettings) -> None:
+    """Give the gateways another secret to prove themselves with. Blocking; raises as ``overview``."""
+    with _connected(storage) as connection:
+        connection.execute("UPDATE cluster_secret SET secret = %s WHERE purpose = 'proof'", (new_secret(),))
+
+
+def _marks(connection: Any) -> list[dict[str, str]]:
+    """Return the marks of the settings of the gateways that work."""
+    if connection.execute("SELECT to_regclass('cluster_settings')").fetchone() == (None,):
+        return []
+    query = "SELECT keys FROM cluster_settings JOIN cluster_gateway ON name = gateway WHERE until > clock_timestamp() AND NOT leaving"
+    return [json.loads(keys) for (keys,) in connection.execute(query)]
 
 
 def move(storage: StorageSettings, agent: str, to: str) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Final
 from gateway.doctor.backup_check import BACKUPS
 from gateway.doctor.chat_channels import CHANNELS
 from gateway.doctor.clock_check import CLOCK
+from gateway.doctor.cluster_check import CLUSTER
 from gateway.doctor.confinement_check import SANDBOX
 from gateway.doctor.disk_space import DISK
 from gateway.doctor.file_access import PERMISSIONS
@@ -27,6 +28,7 @@ from gateway.doctor.workspace_check import WORKSPACES
 CHECKS: Final[tuple[Check, ...]] = (
     SETTINGS,
     GATEWAY,
+    CLUSTER,
     PERMISSIONS,
     DISK,
     STATE_FILES,

@@ -26,11 +26,12 @@ class TooManyStreams(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LiveEvent:
-    """One event. ``kind`` says what changed, such as ``approvals``; ``data`` is JSON."""
+    """One event. ``kind`` says what changed, such as ``approvals``; ``data`` is JSON. ``relayed``: another gateway told of it."""
 
     number: int
     kind: str
     data: Any
+    relayed: bool = False
 
 
 @dataclass(eq=False)
@@ -86,10 +87,10 @@ class EventHub:
         """Whether anybody listens."""
         return bool(self._streams)
 
-    def publish(self, kind: str, data: Any = None) -> None:
+    def publish(self, kind: str, data: Any = None, *, relayed: bool = False) -> None:
         """Tell all streams."""
         self._number += 1
-        event = LiveEvent(self._number, kind, data)
+        event = LiveEvent(self._number, kind, data, relayed)
         if data is None:
             self._kept.pop(self._latest.get(kind, 0), None)
             self._latest[kind] = self._number

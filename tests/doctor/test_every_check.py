@@ -92,6 +92,7 @@ FAULTS: dict[str, Fault] = {
     "backups": written(".homebody/backups/homebody-20200101T000000Z.tar.gz", "no backup"),
     "transcripts": torn,
     "memory": written("homebody/memory/2026-02-04.md", "\0\0\0\0 no text"),
+    "cluster": settings(cluster={"enabled": True}),
     "workspaces": settings(agents={"defaults": {"workspaceStore": {"type": "git"}}}),
     "crashes": written(".homebody/state/starts.json", f"[[{time.time() - 90}, false, 0], [{time.time() - 60}, true, 0]]"),
     "keys": settings(agents={"defaults": {"model": "openai/gpt-6.1-terra"}}),

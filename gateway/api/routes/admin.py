@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from starlette.routing import Route
 
 from gateway.api.answers import json_answer
-from gateway.base.errors import HomebodyError, UsageError, as_homebody_error
+from gateway.base.errors import HolderAway, HomebodyError, UsageError, as_homebody_error
 
 if TYPE_CHECKING:
     import structlog
@@ -49,4 +49,6 @@ def admin_routes(calls: Mapping[str, Call], log: structlog.typing.FilteringBound
 
 
 def _failed(error: HomebodyError) -> Response:
+    if isinstance(error, HolderAway):
+        return json_answer(error.as_json(), 503, {"retry-after": "10"})
     return json_answer(error.as_json(), 400 if isinstance(error, UsageError) else 500)

@@ -1,6 +1,7 @@
 """The terminal's conversations, for programs of the owner.
 
-GET  /chat/events?conversation=NAME&connection=ID   attach, and stream live events as server-sent events; ID is the client's choice
+GET  /chat/events?conversation=NAME&connection=ID&agent=AGENT
+       attach, and stream live events as server-sent events; ID is the client's choice, AGENT says where to attach in a cluster
 POST /chat/ID/messages   {"text", "key", "hints", "files"}: say something; it is stored when this is answered. Files are paths here
 POST /chat/ID/stop       stop the running turn
 POST /chat/ID/acks?key=KEY   confirm a reply, which counts as delivered then

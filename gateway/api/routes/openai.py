@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from starlette.requests import ClientDisconnect
 
@@ -60,6 +60,10 @@ _IN_A_THREAD: Final = 16 * 1024
 _SUSPENDED: Final = "I asked my owner about this, in a chat of theirs. What comes of it follows after the decision."
 
 
+Elsewhere: TypeAlias = "Callable[[str, bytes], Response | None]"
+"""Returns the answer to a request (its body) for an agent that another gateway of a cluster holds; None for one that is here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Whose token a request carries. ``only``: the one agent that it may use; empty for all."""
@@ -91,6 +95,7 @@ class OpenAiRoutes:
         self._wrong = RateLimits(clock.monotonic)
         self._open: dict[str, int] = {}
         self._large = 0
+        self.elsewhere: Elsewhere | None = None
 
     async def answer(self, request: Request) -> Response:
         """Answer a request below ``/v1``."""
@@ -147,6 +152,9 @@ class OpenAiRoutes:
             body = await self._body(request)
             wanted = await asyncio.to_thread(read_request, body) if len(body) > _IN_A_THREAD else read_request(body)
             question = self._question(wanted, caller, key)
+            held_elsewhere = self.elsewhere(question.agent, body) if self.elsewhere is not None else None
+            if held_elsewhere is not None:
+                return held_elsewhere
             if not key and request.headers.get("x-stainless-retry-count", "0") not in {"", "0"}:
                 question = await self._repeated(question)
             pending, ended = await self._began(question)

@@ -29,7 +29,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from channels.errors import ChannelError
 from gateway.api.answers import HEADERS, Refusal, json_answer
 from gateway.api.middleware import is_encrypted
-from gateway.base.errors import Conflict, HomebodyError, UsageError, as_homebody_error
+from gateway.base.errors import Conflict, HolderAway, HomebodyError, UsageError, as_homebody_error
 from gateway.page.browsers import COOKIE_LIFETIME, Browser, Browsers, csrf_of
 from gateway.page.calls import AS_VIEWER, allowed, changes
 from gateway.page.events import EventHub, Stream, TooManyStreams
@@ -318,6 +318,8 @@ def _failed(error: HomebodyError, status: int = 0, *, said: Phrases | None = Non
     if said is not None:
         facts |= {"error": said.sentence(facts["error"]), "mend": said.sentence(facts["mend"])}
     told = {"message": facts.pop("error"), "hint": facts.pop("mend"), **facts}
+    if isinstance(error, HolderAway):
+        return json_answer({"error": told}, 503, {**PAGE_HEADERS, "retry-after": "10"})
     kind = 400 if isinstance(error, UsageError) else 409 if isinstance(error, Conflict) else 500
     return json_answer({"error": told}, status or kind, PAGE_HEADERS)
 

@@ -1,0 +1,147 @@
+"""Requests that are passed on to another gateway as they came, and its answer as it comes: nothing is held back on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from gateway.api.answers import Refusal
+from gateway.api.forwarding.calls import AGAIN, ForwardedCalls
+from gateway.api.forwarding.peers import Elsewhere, Peers
+from gateway.api.middleware import PASSED_ON
+from gateway.base.errors import HomebodyError
+
+if TYPE_CHECKING:
+    import httpx
+    from starlette.types import Receive, Scope, Send
+
+    from gateway.cluster.directory import Peer
+
+RETRY_AFTER: Final = "10"
+_OF_ONE_STEP: Final = frozenset(
+    b"connection keep-alive proxy-connection te trailer transfer-encoding upgrade content-length host expect".split()
+)
+"""Headers of a connection, which are not passed on."""
+_BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class PassedOn(Response):
+    """The answer of another gateway to a request. ``body``: the one that was read already; otherwise it is read as it is passed on.
+
+    ``reached`` is told which gateway answers.
+    """
+
+    def __init__(
+        self,
+        forwarding: ForwardedCalls,
+        peers: Peers,
+        token: str,
+        *,
+        body: bytes | None = None,
+        to: Peer | None = None,
+        reached: Callable[[Peer], None] = lambda _: None,
+    ) -> None:
+        super().__init__()
+        self._forwarding = forwarding
+        self._peers = peers
+        self._token = token
+        self._given = body
+        self._to = to
+        self._reached = reached
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass it on; once more, if its holder has changed. Where nobody can answer: 503, so that whoever calls does so again."""
+        if scope.get("passed_on"):
+            await _not_now("what it is about has just gone to another gateway")(scope, receive, send)
+            return
+        why, read = "no gateway holds it at the moment", _Body(receive, self._given, bodiless=scope["method"] in _BODILESS)
+        for fresh in (False, True):
+            try:
+                peer = self._to or await self._forwarding.holder(self._token, fresh=fresh)
+                if peer is None:
+                    continue
+                await self._pass(peer, scope, receive, send, read)
+            except Elsewhere as error:
+                why = str(error)
+            except ClientDisconnect:
+                return
+            except HomebodyError as error:
+                why = str(error)
+                break
+            else:
+                return
+        await _not_now(why)(scope, receive, send)
+
+    async def _pass(self, peer: Peer, scope: Scope, receive: Receive, send: Send, read: _Body) -> None:
+        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        query: bytes = scope.get("query_string", b"")
+        target = (PASSED_ON.encode() + raw + (b"?" + query if query else b"")).decode("latin-1")
+        headers = [(name, value) for name, value in scope["headers"] if name not in _OF_ONE_STEP]
+        body: bytes | AsyncIterator[bytes] = b"" if scope["method"] in _BODILESS else read.chunks()
+        asked = json.dumps(_told(scope, self._token))
+        async with self._peers.request(peer, scope["method"], target, asked=asked, body=body, headers=headers) as answer:
+            self._reached(peer)
+            await _as_it_comes(answer, receive, send, watched=read.ended)
+
+
+class _Body:
+    """A request's body, which is passed on as it comes and kept, so that it can be passed on once more. Its size was limited before."""
+
+    def __init__(self, receive: Receive, given: bytes | None, *, bodiless: bool) -> None:
+        self._receive = receive
+        self._kept = [given] if given else []
+        self.ended = given is not None or bodiless
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield all of it, from the beginning."""
+        for chunk in list(self._kept):
+            yield chunk
+        while not self.ended:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            chunk = message.get("body", b"")
+            self.ended = not message.get("more_body", False)
+            self._kept.append(chunk)
+            yield chunk
+
+
+async def _as_it_comes(answer: httpx.Response, receive: Receive, send: Send, *, watched: bool) -> None:
+    """Send an answer on, until it ends or nobody takes it any more."""
+    headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower() not in _OF_ONE_STEP]
+    if (length := answer.headers.get("content-length")) is not None:
+        headers.append((b"content-length", length.encode()))
+    await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
+    async with anyio.create_task_group() as group:
+
+        async def watch() -> None:
+            while watched and (await receive())["type"] != "http.disconnect":
+                pass
+            if watched:
+                group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        async for chunk in answer.aiter_raw():
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        group.cancel_scope.cancel()
+
+
+def _told(scope: Scope, token: str) -> dict[str, Any]:
+    """Return what the other gateway is told of a request: what it is about, and from where it came."""
+    client = scope.get("client") or ("", 0)
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+    return {
+        "token": token,
+        "client": client[0],
+        "host": host.decode("latin-1"),
+    }
+
+
+def _not_now(why: str) -> Response:
+    return Refusal(503, "holder-away", why, AGAIN, {"retry-after": RETRY_AFTER}).response()

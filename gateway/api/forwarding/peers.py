@@ -1,0 +1,178 @@
+"""Requests to other gateways of a cluster: signed, one connection each, and given up when the gateway is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, Literal, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from gateway.api.middleware import CLUSTER
+from gateway.base import errors
+from gateway.base.errors import Conflict, HolderAway, HomebodyError, NoModel, StorageFailed, UsageError
+from gateway.cluster.directory import Directory, Peer
+from gateway.cluster.peer_proof import PROOF, STREAM, Signer, answer_proof, digest_of
+
+CALLS: Final = f"{CLUSTER}call/"
+PAGE_CALLS: Final = f"{CLUSTER}page/"
+EVENTS: Final = f"{CLUSTER}events"
+"""Paths at which gateways of a cluster ask each other."""
+CONNECT_SECONDS: Final = 3.0
+LOOK_SECONDS: Final = 2.0
+"""How often it is looked, while an answer is awaited, whether the other gateway is still there."""
+NOT_HERE: Final = 421
+"""The status of an answer: what was asked for is not with this process (any more)."""
+UNPROVEN: Final = "x-homebody-unproven"
+"""A header of the answer to a request whose proof does not hold."""
+_REFUSED: Final = 401
+_BUSY: Final = 503
+_ERRORS: Final = {
+    kind.__name__: kind for kind in (UsageError, Conflict, StorageFailed, NoModel, HolderAway, errors.AlreadyRunning)
+}
+Space = Literal["call", "page"]
+Answer = TypeVar("Answer")
+
+
+class Elsewhere(Exception):
+    """The gateway that was asked did nothing, and another one may be the right one; the message says why."""
+
+
+class Peers:
+    """Asks the other gateways. ``close`` ends what is open."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._signer = Signer(directory.own, directory.secret)
+        self._clients: dict[bool, httpx.AsyncClient] = {}
+
+    async def call(self, peer: Peer, space: Space, name: str, arguments: Mapping[str, Any], *, token: str = "") -> Any:
+        """Make a call at another gateway, which has to hold ``token`` if one is given; return its result.
+
+        Raises:
+            Elsewhere: it did nothing.
+            HolderAway: it did not answer, and may have done it.
+            HomebodyError: what the call raised over there.
+        """
+        body = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace")
+        target = f"{PAGE_CALLS if space == 'page' else CALLS}{quote(name)}"
+        asked = json.dumps({"token": token})
+
+        async def answer() -> httpx.Response:
+            async with self.request(peer, "POST", target, body=body, asked=asked) as found:
+                await found.aread()
+                return found
+
+        told = _answered(await self._while_there(peer, answer()))
+        if "result" in told:
+            return told["result"]
+        kind = _ERRORS.get(str(told.get("kind")), HomebodyError)
+        raise kind(
+            str(told.get("error", f"{peer.label} gave no answer")),
+            where=str(told.get("where") or ""),
+            hint=str(told.get("mend") or ""),
+        )
+
+    @asynccontextmanager
+    async def request(
+        self,
+        peer: Peer,
+        method: str,
+        target: str,
+        *,
+        asked: str,
+        body: bytes | AsyncIterator[bytes] = b"",
+        headers: list[tuple[bytes, bytes]] | None = None,
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request, and give its answer as soon as its head is there. A body of bytes is signed, too.
+
+        Raises:
+            Elsewhere: nothing was done.
+            HolderAway: the other gateway did not answer, and may have done it.
+        """
+        digest = digest_of(body) if isinstance(body, bytes) else STREAM
+        proof = await self._signer.headers(peer.name, method, target, body=digest, asked=asked)
+        given = [*(headers or ()), *((name.encode(), value.encode()) for name, value in proof.items())]
+        answer = await self._sent(peer, method, target, given, body)
+        try:
+            await self._check(peer, answer, proof[PROOF])
+            yield answer
+        finally:
+            await answer.aclose()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients.values():
+            await client.aclose()
+
+    async def _sent(
+        self, peer: Peer, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes | AsyncIterator[bytes]
+    ) -> httpx.Response:
+        if not peer.address:
+            raise Elsewhere(f"{peer.label} has not said where it is reached (cluster.address)")
+        client = await self._client(peer)
+        try:
+            url = peer.address.rstrip("/") + target
+            return await client.send(client.build_request(method, url, headers=headers, content=body), stream=True)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+            raise Elsewhere(f"{peer.label} cannot be reached at {peer.address} ({_said(error)})") from error
+        except httpx.TransportError as error:
+            raise HolderAway(
+                f"the gateway {peer.label} broke off before it answered ({_said(error)})",
+                where=peer.address,
+                hint="It may have been done: look before you repeat it.",
+            ) from error
+
+    async def _check(self, peer: Peer, answer: httpx.Response, proof: str) -> None:
+        if answer.status_code == _REFUSED and UNPROVEN in answer.headers:
+            await self._directory.secret(fresh=True)  # it may have been exchanged; whoever asks tries once more
+            raise Elsewhere(f"{peer.label} does not take this gateway for one of its cluster")
+        if answer.headers.get(PROOF) != await answer_proof(self._directory.secret, proof):
+            busy = answer.status_code == _BUSY
+            raise Elsewhere(
+                f"{peer.label} has too many connections" if busy else f"what answers at {peer.address} is not {peer.label}"
+            )
+        if answer.status_code == NOT_HERE:
+            raise Elsewhere(f"{peer.label} does not hold it (any more)")
+
+    async def _client(self, peer: Peer) -> httpx.AsyncClient:
+        encrypted = peer.address.startswith("https:")
+        if encrypted not in self._clients:
+            context: ssl.SSLContext | bool = await asyncio.to_thread(ssl.create_default_context) if encrypted else False
+            timeout = httpx.Timeout(None, connect=CONNECT_SECONDS, write=30.0)
+            limits = httpx.Limits(max_connections=100, max_keepalive_connections=0)  # none is stale
+            self._clients[encrypted] = httpx.AsyncClient(verify=context, timeout=timeout, limits=limits, trust_env=False)
+        return self._clients[encrypted]
+
+    async def _while_there(self, peer: Peer, asking: Coroutine[Any, Any, Answer]) -> Answer:
+        """Wait for an answer for as long as the other gateway keeps its leases: one that stands still never answers."""
+        task = asyncio.ensure_future(asking)
+        try:
+            while not (await asyncio.wait([task], timeout=LOOK_SECONDS))[0]:
+                if peer.name not in (await self._directory.standing(fresh=True)).peers:
+                    raise HolderAway(
+                        f"the gateway {peer.label} stopped before it answered",
+                        where=peer.address,
+                        hint="It may have been done: look before you repeat it.",
+                    )
+            return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+
+def _answered(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        told = answer.json()
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,157 @@
+"""Builds what passes requests on to the gateway of a cluster that holds what they are about. Loaded only where there is a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from inspect import signature as _signature
+from typing import TYPE_CHECKING, Any, Final
+
+from channels.messages import ChatAddress
+from gateway.api.forwarding.calls import EACH_SECONDS, Call, ForwardedCalls
+from gateway.api.forwarding.live_events import PeerEvents, events_of
+from gateway.api.forwarding.passing import PassedOn
+from gateway.api.forwarding.peers import Elsewhere, Peers
+from gateway.api.forwarding.wiring import Entries
+from gateway.base.errors import HomebodyError
+from gateway.cluster.cells import AGENT
+
+if TYPE_CHECKING:
+    from gateway.app.cluster import ClusterMember
+    from gateway.app.page_parts import PageParts
+    from gateway.cluster.directory import Peer
+    from gateway.hooks.receiver import HookReceiver
+    from gateway.routing.router import Router
+    from gateway.settings.root import Settings
+
+HOOKS: Final = "hooks"
+BROWSER: Final = "browser:"
+"""Notices to all gateways of the cluster: webhooks were changed, a browser is let in no more."""
+
+
+class ForwardingParts:
+    """``own_calls`` returns the calls of this gateway alone, ``settings`` those in force."""
+
+    def __init__(
+        self,
+        member: ClusterMember,
+        settings: Callable[[], Settings],
+        *,
+        page: PageParts,
+        hooks: HookReceiver,
+        router: Callable[[], Router],
+        own_calls: Callable[[], Mapping[str, Call]],
+    ) -> None:
+        self._member = member
+        self._settings = settings
+        self._page = page
+        self._hooks = hooks
+        self._router = router
+        self._own_calls = own_calls
+        self._directory = member.directory
+        self._peers = Peers(self._directory)
+        self._calls = ForwardedCalls(self._directory, self._peers, member, settings, member.member.label)
+        self._events = PeerEvents(lambda: page.hub, self._directory, self._peers)
+
+    def calls(self) -> dict[str, Call]:
+        """Return the owner's calls, for all agents of the cluster."""
+        return self._telling(self._calls.around(self._own_calls()))
+
+    def own_calls(self) -> dict[str, Call]:
+        """Return the calls about the cluster itself."""
+        return {"cluster.ping": self._ping, "cluster.reach": self._reach}
+
+    async def _ping(self) -> dict[str, Any]:
+        """Answer another gateway that looks whether it reaches this one."""
+        return {"gateway": self._member.member.label}
+
+    async def _reach(self) -> dict[str, Any]:
+        """Return for each other gateway whether it is reached from here, and why not."""
+
+        async def reached(peer: Peer) -> dict[str, Any]:
+            why = ""
+            try:
+                async with asyncio.timeout(EACH_SECONDS):
+                    await self._peers.call(peer, "call", "cluster.ping", {})
+            except TimeoutError:
+                why = f"{peer.label} did not answer within {EACH_SECONDS:g} seconds"
+            except (Elsewhere, HomebodyError) as error:
+                why = str(error)
+            return {"gateway": peer.label, "address": peer.address, "why": why}
+
+        others = await self._directory.others(fresh=True)
+        return {"gateways": await asyncio.gather(*(reached(peer) for peer in others))}
+
+    def page_calls(self, own: Mapping[str, Call]) -> dict[str, Call]:
+        """Return the calls of the page, likewise."""
+        return self._telling(self._calls.around(own, "page"))
+
+    def page_opened(self) -> None:
+        """Follow what other gateways tell pages."""
+        self._events.begin()
+
+    def request(self, agent: str, body: bytes) -> PassedOn | None:
+        """Return the answer to a request about an agent that another gateway holds; None for one that is here, or is none."""
+        token = f"{AGENT}{agent}"
+        if self._member.holds(token) or not self._member.known(token):
+            return None
+        return PassedOn(self._calls, self._peers, token, body=body)
+
+    def entries(self) -> Entries:
+        """Return what the listeners need."""
+        return Entries(
+            own=self._directory.own,
+            secret=self._directory.secret,
+            forwarding=self._calls,
+            peers=self._peers,
+            member=self._member,
+            calls=self._own_calls,
+            page_calls=lambda: self._page.page_calls(self._own_calls()),
+            events=lambda reader: events_of(self._page.watched_hub(), reader),
+            agent_of_hook=self._agent_of_hook,
+            agent_of_terminal=self._agent_of_terminal,
+        )
+
+    def listening(self, port: int, *, everywhere: bool) -> None:
+        """Tell the others where this gateway is reached, if the settings do not say so."""
+        self._member.reached_at(f"http://{socket.gethostname() if everywhere else '127.0.0.1'}:{port}")
+
+    def heard(self, notice: str) -> None:
+        """Take a notice of another gateway."""
+        if notice == HOOKS:
+            self._hooks.changed()
+        elif notice.startswith(BROWSER):
+            self._page.end_browser(notice.removeprefix(BROWSER))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._events.stop()
+        await self._peers.close()
+
+    def _telling(self, calls: dict[str, Call]) -> dict[str, Call]:
+        """Have the other gateways told after calls that change what they keep in memory."""
+
+        def told(call: Call, notices: Callable[[Any], list[str]]) -> Call:
+            async def telling(**given: Any) -> Any:
+                result = await call(**given)
+                for notice in notices(result):
+                    await self._member.tell(notice)
+                return result
+
+            telling.__signature__ = _signature(call)  # type: ignore[attr-defined]  # the API checks arguments by it
+            return telling
+
+        changing = [f"hooks.{do}" for do in ("add", "change", "rotate", "pause", "resume", "remove")]
+        more = {name: told(calls[name], lambda _: [HOOKS]) for name in changing if name in calls}
+        if "page.revoke" in calls:
+            more["page.revoke"] = told(calls["page.revoke"], lambda gone: [f"{BROWSER}{one['id']}" for one in gone])
+        return {**calls, **more}
+
+    async def _agent_of_hook(self, name: str) -> str | None:
+        found = (await self._hooks.load()).get(name)
+        return None if found is None else found.agent
+
+    def _agent_of_terminal(self, conversation: str) -> str:
+        place = ChatAddress(channel="terminal", kind="direct", id=conversation)
+        return next(iter(self._router().answering(place)), self._settings().default_agent)

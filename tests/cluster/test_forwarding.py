@@ -1,0 +1,224 @@
+"""Any gateway of a cluster takes commands, pages, terminals and webhooks, and the holder answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from gateway.cluster.peer_proof import ASKED, PROOF, Signer, digest_of
+from tests import postgres_server
+from tests.cluster.pair import NAMES, VERIFY, Pair, until
+from tests.peers.whatsapp import APP_SECRET
+from tests.peers.whatsapp_calls import signed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.postgres
+OTHER = {"anna": "cellar", "bob": "kitchen"}
+"""At which gateway an agent is not."""
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    found = Pair(tmp_path_factory.mktemp("pair"), postgres_server.server().url())
+    found.furnish()
+    for name in NAMES:
+        found.start(name)
+    found.settle()
+    yield found
+    found.close_pages()
+    for name in list(found.running):
+        found.end(name)
+    import psycopg
+
+    with psycopg.connect(found.url, autocommit=True) as admin:
+        admin.execute(
+            "DROP SCHEMA IF EXISTS homebody_held CASCADE; DROP SCHEMA IF EXISTS homebody CASCADE; DROP SCHEMA pgmq CASCADE"
+        )
+
+
+def secret_of(pair: Pair) -> tuple[bytes, dict[str, str]]:
+    """Return the secret of the cluster, and the processes by their gateways' names."""
+    import psycopg
+
+    with psycopg.connect(pair.url, options="-c search_path=homebody") as connection:
+        [(secret,)] = connection.execute("SELECT secret FROM cluster_secret WHERE purpose = 'proof'").fetchall()
+        names = connection.execute("SELECT label, name FROM cluster_gateway WHERE until > clock_timestamp()").fetchall()
+    return str(secret).encode(), {str(label): str(name) for label, name in names}
+
+
+def test_commands_at_any_gateway_are_about_all_agents(pair: Pair) -> None:
+    for agent, name in OTHER.items():
+        pair.run(name, "cron", "add", "every day at 9:00", "water the plants", "--agent", agent, "--name", f"plants of {agent}")
+    for name in NAMES:
+        jobs = pair.facts(name, "cron", "list")
+        assert sorted(job["agent"] for job in jobs if "plants" in job["name"]) == ["anna", "bob"]
+    pair.run("kitchen", "cron", "pause", "plants of bob")
+    assert pair.facts("cellar", "cron", "show", "plants of bob")["state"] == "paused"
+    assert "nobody" in pair.run("cellar", "cron", "add", "every day at 9:00", "x", "--agent", "nobody", code=2)
+    assert "there is no job" in pair.run("cellar", "cron", "pause", "never made", code=2)
+
+
+@pytest.mark.parametrize("agent", ["anna", "bob"])
+def test_a_terminal_is_answered_by_the_holder(pair: Pair, agent: str) -> None:
+    facts = pair.facts(OTHER[agent], "agent", "--agent", agent, "-m", f"the key is under stone {agent}")
+    assert f"stone {agent}" in facts["reply"]
+    assert f"agent:{agent}:main" in {one["sessionKey"] for one in pair.page("kitchen").call("sessions.list")["sessions"]}
+
+
+@pytest.mark.parametrize("agent", ["anna", "bob"])
+def test_a_page_talks_with_agents_of_the_other_gateway_and_is_told_as_it_happens(pair: Pair, agent: str) -> None:
+    page, session = pair.page(OTHER[agent]), f"agent:{agent}:main"
+    assert {one["id"] for one in page.me["agents"]} == {"anna", "bob"}
+    heard: list[dict[str, Any]] = []
+    with page.client.stream("GET", "/page/events") as stream:
+
+        def listen() -> None:
+            for line in stream.iter_lines():
+                if line.startswith("data:"):
+                    heard.append(json.loads(line[5:]))
+                if heard and heard[-1]["kind"] == "chat.said" and heard[-1]["data"]["item"]["who"] == "agent":
+                    return
+
+        listening = threading.Thread(target=listen, daemon=True)
+        listening.start()
+        while listening.is_alive():  # the other gateway is followed some time after the page was opened
+            page.call("chat.say", session=session, text=f"remember the lamp of {agent}", key=f"lamp{secrets.token_hex(4)}")
+            listening.join(3)
+    said = [event["data"]["item"] for event in heard if event["kind"] == "chat.said"]
+    assert {one["who"] for one in said} >= {"agent"}
+    assert f"lamp of {agent}" in json.dumps(page.call("chat.history", session=session))
+    assert page.post("chat.stop", session=session).status_code == 200
+
+
+def test_rights_are_those_of_the_gateway_that_the_browser_reached(pair: Pair) -> None:
+    viewer = httpx.Client(base_url=pair.base("kitchen"), headers={"origin": pair.base("kitchen")})
+    code = pair.facts("cellar", "open", "--viewer")["url"].partition("#")[2]
+    assert viewer.post("/enter", json={"code": code}).status_code == 200
+    csrf = {"x-homebody-csrf": viewer.get("/page/me").json()["csrf"]}
+    say = {"session": "agent:bob:main", "text": "hello", "key": "viewer0000"}
+    assert viewer.post("/page/call/chat.say", json=say, headers=csrf).status_code == 403
+    assert viewer.post("/page/call/chat.history", json={"session": "agent:bob:main"}).status_code == 403
+    assert viewer.post("/page/call/chat.history", json={"session": "agent:bob:main"}, headers=csrf).status_code == 200
+    assert viewer.post("/page/call/tools.list", json={"agent": "bob"}, headers=csrf).status_code == 404
+    viewer.close()
+
+
+def test_a_platforms_call_reaches_the_gateway_that_holds_the_account(pair: Pair) -> None:
+    asked = {"hub.mode": "subscribe", "hub.challenge": "12345", "hub.verify_token": VERIFY}
+    for name in NAMES:
+        hook = f"{pair.base(name)}/hooks/whatsapp/default"
+        assert httpx.get(hook, params=asked).text == "12345"
+        body, headers = signed({"object": "whatsapp_business_account", "entry": []}, APP_SECRET)
+        assert httpx.post(hook, content=body, headers=headers).status_code == 200
+        assert httpx.post(hook, content=body + b" ", headers=headers).status_code == 401
+        assert httpx.get(f"{pair.base(name)}/hooks/whatsapp/other", params=asked).status_code == 404
+
+
+def test_webhooks_of_ones_own_reach_the_agent_wherever_they_are_called(pair: Pair) -> None:
+    token = pair.facts("kitchen", "hooks", "add", "bell", "--agent", "bob", "--instruction", "somebody rang")["token"]
+    for number, name in enumerate(NAMES):
+        call = {"url": f"{pair.base(name)}/hooks/in/bell", "json": {"door": number}}
+        assert httpx.post(**call, headers={"authorization": "Bearer wrong"}).status_code == 401
+        key = {"authorization": f"Bearer {token}", "idempotency-key": "once"}
+        assert httpx.post(**call, headers=key).status_code == (200 if number else 202)
+    fresh = pair.facts("cellar", "hooks", "rotate", "bell")["token"]
+    for name in NAMES:
+        for credential, status in ((token, 401), (fresh, 200)):
+            headers = {"authorization": f"Bearer {credential}", "idempotency-key": "once"}
+            until(lambda s=status, h=headers, n=name: httpx.post(f"{pair.base(n)}/hooks/in/bell", headers=h).status_code == s)
+
+
+def test_programs_talk_with_agents_of_the_other_gateway(pair: Pair) -> None:
+    token = (pair.root / "state" / "state" / "gateway.token").read_text().strip()
+    for agent, name in OTHER.items():
+        body = {
+            "model": f"homebody/{agent}",
+            "messages": [{"role": "user", "content": f"a program writes to {agent}"}],
+            "stream": True,
+        }
+        headers = {"authorization": f"Bearer {token}"}
+        with httpx.stream("POST", f"{pair.base(name)}/v1/chat/completions", json=body, headers=headers, timeout=60) as answer:
+            assert answer.status_code == 200, answer.read()
+            text = "".join(
+                (json.loads(line[6:])["choices"] or [{"delta": {}}])[0]["delta"].get("content") or ""
+                for line in answer.iter_lines()
+                if line.startswith("data: {")
+            )
+        assert agent in text
+
+
+def test_nobody_else_is_taken_for_a_gateway_of_the_cluster(pair: Pair) -> None:
+    secret, names = secret_of(pair)
+    base, target, body = pair.base("kitchen"), "/cluster/call/status", b"{}"
+
+    async def current(*, fresh: bool = False) -> bytes:
+        return secret
+
+    async def wrong(*, fresh: bool = False) -> bytes:
+        return b"guessed"
+
+    def proof(key: Any = current, *, method: str = "POST", to: str = "kitchen", path: str = target) -> dict[str, str]:
+        signer = Signer(names["cellar"] + "x", key)
+        return asyncio.run(signer.headers(names[to], method, path, body=digest_of(body), asked="{}"))
+
+    def status(headers: dict[str, str], *, path: str = target, content: bytes = body) -> int:
+        return httpx.post(base + path, content=content, headers=headers).status_code
+
+    good = proof()
+    assert status(good) == 200
+    assert status(good) == 401  # the same once more
+    assert status(proof(wrong)) == 401
+    assert status(proof(method="GET")) == 401
+    assert status(proof(path="/cluster/call/resume")) == 401
+    assert status(proof(to="cellar")) == 421
+    assert status({**proof(), ASKED: '{"token": ""}'}) == 401
+    assert status({}) == 401
+    for path in ("/page/call/status", "/hooks/in/bell", "/healthz"):
+        assert status({PROOF: "v1 a b 1 stream c"}, path=path) == 401
+
+
+def test_the_secret_can_be_exchanged_at_any_time(pair: Pair) -> None:
+    former, _ = secret_of(pair)
+    pair.run("kitchen", "cluster", "rotate")
+    assert secret_of(pair)[0] != former
+    for agent, name in OTHER.items():
+        assert pair.facts(name, "todo", "list", "--agent", agent)["items"] is not None
+
+
+def test_settings_that_differ_are_named(pair: Pair) -> None:
+    import psycopg
+
+    with psycopg.connect(pair.url, autocommit=True, options="-c search_path=homebody") as connection:
+        connection.execute(
+            'UPDATE cluster_settings SET keys = (keys::jsonb || \'{"agents.defaults.userTimezone": "else"}\')::text '
+            "WHERE gateway LIKE 'cellar.%'"
+        )
+    facts = pair.facts("kitchen", "cluster", "status")
+    assert facts["differing"] == ["agents.defaults.userTimezone"]
+
+
+def test_what_a_gateway_that_was_killed_held_is_named_until_another_one_takes_it(pair: Pair) -> None:
+    page = pair.page("kitchen")
+    pair.end("cellar", signal.SIGKILL)
+    told = pair.run("kitchen", "todo", "list", "--agent", "bob", code=1)
+    assert "the agent bob is with another gateway: cellar cannot be reached" in told
+    answer = page.post("chat.history", session="agent:bob:main")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
+    assert "cellar" in answer.json()["error"]["message"]
+    hook = httpx.get(f"{pair.base('kitchen')}/hooks/whatsapp/default", params={"hub.mode": "subscribe"})
+    assert (hook.status_code, hook.headers["retry-after"]) == (503, "10")
+    status = pair.facts("kitchen", "status")
+    assert any("cellar" in notice for notice in status["notices"])
+    until(lambda: pair.holders()["agent:bob"] == "kitchen")
+    until(lambda: page.post("chat.history", session="agent:bob:main").status_code == 200)
+    pair.start("cellar")
+    pair.settle()
