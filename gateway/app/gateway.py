@@ -366,7 +366,7 @@ class Gateway(GatewayParts):
         self.mail_watch.here = self.automation.jobs.here = cluster.here
         self.delivery.may_send = cluster.sends
         self.inbox.share(cluster.here)
-        self.elsewhere, self.unconnected = cluster.accounts, cluster.unconnected
+        self.elsewhere, self.outbound.unconnected = cluster.accounts, cluster.unconnected
         self._share_rules(cluster)
         self.leads = lambda: cluster.here(self.settings.current.default_agent)
         self.settings.subscribe(lambda _former, settings: cluster.adopt_soon(settings))

@@ -10,7 +10,7 @@ from gateway.api.handlers.late_calls import Calls, on_first_use
 from gateway.app.dependencies import Dependencies
 from gateway.app.reload import Reload
 from gateway.jobs.job_service import JobService
-from gateway.ledger.protocol import SpendingLedger
+from gateway.ledger.spending import SpendingLedger
 from gateway.settings.root import SettingsStore
 
 _NOTES = ("files", "read", "write", "remove", "log", "diff", "undo", "blame", "explain")

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from agent.tools.provider import FixedTools, ToolProvider
-from channels.messages import WEB, ChatAddress
-from channels.platform import Policy
-from channels.protocol import Channel
-from channels.silent import NAME as SILENT
-from channels.silent import SilentChannel
-from channels.terminal.channel import TerminalChannel
+from channels.messages import ChatAddress
 from gateway.agents.memory_stores import owner_zone
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.todo_lists import TodoLists
@@ -22,19 +14,17 @@ from gateway.api.handlers.todo_requests import TodoHandlers
 from gateway.api.handlers.tools import ToolHandlers
 from gateway.app.agent_factory import AgentParts
 from gateway.app.agent_supervisor import AgentSupervisor
-from gateway.app.api_parts import ApiParts
 from gateway.app.approvals import ApprovalParts
 from gateway.app.automation_parts import AutomationParts
 from gateway.app.backups import ScheduledBackups
-from gateway.app.chat_readers import TERMINAL
 from gateway.app.commands import CommandParts
 from gateway.app.dependencies import Dependencies
 from gateway.app.group_parts import GroupParts
 from gateway.app.mail_parts import MailParts
 from gateway.app.mail_watch import MailWatchParts
 from gateway.app.mcp_parts import McpParts
-from gateway.app.media_parts import MediaParts
-from gateway.app.page_parts import PageParts
+from gateway.app.outbound_parts import OutboundParts
+from gateway.app.queue_parts import QueueParts
 from gateway.app.reload import Reload
 from gateway.app.skill_parts import SkillParts
 from gateway.app.status_handlers import StatusHandlers
@@ -44,39 +34,24 @@ from gateway.app.turn_parts import TurnParts
 from gateway.app.workspace_parts import WorkspaceParts
 from gateway.approvals.rules import Rules
 from gateway.approvals.stored_rules import StoredRules
-from gateway.base.errors import StorageFailed
 from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.todo_command import TodoCommand
 from gateway.command_handlers.urgent_commands import FurtherCommand, UrgentCommands
-from gateway.commands.table import MENU
 from gateway.config.effective import alike
 from gateway.config.workspace_location import ProtectedInodes
 from gateway.inbound.pipeline import Inbox
 from gateway.jobs.scheduler import Scheduler
-from gateway.ledger.rows import ApprovedSender, Turn
-from gateway.logs.secret_scanner import SecretFilter
-from gateway.media.media_service import MediaService
+from gateway.ledger.rows import ApprovedSender
 from gateway.models.model_registry import ModelRegistry
-from gateway.outbound.delivery import Delivery
-from gateway.outbound.owner_notifications import DeliveryNotices, OwnerNotifications, StartupNotices
-from gateway.outbound.progress import AckReactions
-from gateway.queue.enqueue import Enqueuer, WaitingNotices
-from gateway.queue.lanes import Lanes, Pause, Ticket
-from gateway.queue.message_queue import MessageQueue
+from gateway.outbound.owner_notifications import StartupNotices
+from gateway.queue.enqueue import Enqueuer
 from gateway.queue.steering import RunningTurn
 from gateway.routing.access import Access
-from gateway.routing.routed_message import isolated_kind
 from gateway.routing.router import ChatMigrations, router_of
 from gateway.sandbox.service import CommandSandbox
-from gateway.settings.messages import largest_file
 from gateway.settings.root import Settings, SettingsStore
 from gateway.storage.storage import Storage
-from gateway.supervision.channel_supervisor import ChannelRunner, ChannelSupervisor
 from gateway.tools.message_search_provider import MessageSearchProvider
-from gateway.turns.storage_retry import StorageRetry
-from gateway.turns.worker import Errand, ResetDue, go_on
-
-log = logging.getLogger(__name__)
 
 
 class GatewayParts:
@@ -95,18 +70,44 @@ class GatewayParts:
         self.agents: dict[str, RunningAgent] = {}
         self.elsewhere: Callable[[], Collection[str]] = lambda: ()
         """Accounts that other gateways of a cluster connect."""
-        self.unconnected: Callable[[str], Channel | None] = lambda _: None
-        """What is known here of one of those."""
         self.leads: Callable[[], bool] = lambda: True
         """Whether this gateway does what is done once for all agents: that of the default agent, in a cluster."""
         self.commands = CommandParts(deps, self.settings, self.sandbox, ledger, self.agents, skills=self.skills.of)
         self.notices = StartupNotices()
         self._running: dict[str, RunningTurn] = {}
-        self._loop = asyncio.get_running_loop()
         self._rights = CommandRights(lambda: self.settings.current.messages.group_commands)
-        self._build_outbound()
+        outbound = self.outbound = OutboundParts(
+            deps,
+            self.settings,
+            ledger,
+            model_registry,
+            agents=self.agents,
+            notices=self.notices,
+            sink=lambda name, account: self.inbox.sink(name, account),  # noqa: PLW0108 (it is built later)
+            stop=self._stop_client,
+            owner_keys=self._owner_keys,
+            facts=self.page_facts,
+        )
+        self.terminal, self.channel, self.owner = outbound.terminal, outbound.channel, outbound.owner
+        self.delivery, self.channel_supervisor = outbound.delivery, outbound.channel_supervisor
+        self.media, self.api, self.page = outbound.media, outbound.api, outbound.page
+        self._closed = ProtectedInodes(deps.paths.home)
+        self.mail = MailParts(
+            deps, self.settings, withheld=outbound.secret_filter.file, closed=self._closed, tell=self._tell_owner
+        )
         self._build_routing()
-        self._build_queue()
+        queue = self._queue_parts = QueueParts(
+            deps,
+            self.settings,
+            ledger,
+            agents=self.agents,
+            notices=self.notices,
+            owner=self.owner,
+            channel=self.channel,
+            store_stops=lambda: self.subagents.service.store_stops(),  # noqa: PLW0108 (they are built later)
+        )
+        self.acks = queue.acks
+        self.lanes, self.queue, self.pause, self.storage_retry = queue.lanes, queue.queue, queue.pause, queue.storage_retry
         self.approvals = ApprovalParts(
             ledger,
             deps.clock,
@@ -114,8 +115,8 @@ class GatewayParts:
             agents=self.agents,
             channel=self.channel,
             owner=self.owner.place,
-            wake=self._wake,
-            secret_filter=self._secret_filter,
+            wake=queue.wake,
+            secret_filter=outbound.secret_filter,
             paused=lambda: self.pause.lasts,
             tried=self.sandbox.tried,
         )
@@ -124,103 +125,18 @@ class GatewayParts:
         self._build_operations()
         self.settings.subscribe(self._settings_changed)
 
-    def _build_outbound(self) -> None:
-        deps, ledger = self.deps, self.ledger
-        self.terminal = TerminalChannel(clock=deps.clock, on_stop=self._stop_terminal)
-        self.silent = SilentChannel()
-        self._secret_filter = SecretFilter(deps.outgoing, self._tell_of_secret)
-        self.media_parts = MediaParts(deps, self.settings, self.model_registry, self.agents)
-        self.media = MediaService(
-            deps.paths.state,
-            outbox=ledger.outbox,
-            clock=deps.clock,
-            channel=self.channel,
-            settings=lambda: self.settings.current.messages.attachments,
-            largest=lambda place: largest_file(self.settings.current.channels, place),
-            withheld=self._secret_filter.file,
-            transcriber=self.media_parts.transcription,
-            describer=self.media_parts.descriptions,
-        )
-        listener, jitter = DeliveryNotices(self.notices, lambda: self.owner), deps.random.random
-        self.delivery = Delivery(
-            ledger.outbox,
-            deps.clock,
-            jitter=jitter,
-            delivered=self.media.delivered,
-            listener=listener,
-            secret_filter=self._secret_filter,
-            telemetry=deps.telemetry,
-        )
-        self._closed = ProtectedInodes(deps.paths.home)
-        withheld = self._secret_filter.file
-        self.mail = MailParts(deps, self.settings, withheld=withheld, closed=self._closed, tell=self._tell_owner)
-        self.delivery.attach(self.silent)
-        self.delivery.ready(self.silent.name, self.silent.account)
-        self.channel_supervisor = ChannelSupervisor(self._keeper, self.delivery)
-        health = self.delivery.health
-        self.api = ApiParts(deps, self.settings, ledger, agents=self.agents, keep=self.channel_supervisor.keep)
-        self.page = PageParts(
-            deps,
-            self.settings,
-            agents=self.agents,
-            keep=self.channel_supervisor.keep,
-            approval=ledger.approvals.get,
-            answered=ledger.turns.first_message,
-            stop=self._stop_terminal,
-            outside=self.page_facts,
-        )
-        self.owner = OwnerNotifications(
-            ledger,
-            self.agents,
-            self.channel_supervisor.working,
-            failing=health.failing,
-            attached=lambda place: place.channel == WEB or self.terminal.attached(place),  # the page keeps what it is sent
-            keys=self._owner_keys,
-        )
-
     def _build_routing(self) -> None:
-        deps = self.deps
-        self.migrations = ChatMigrations()
-        self.groups = GroupParts(
-            self.channel_supervisor.policies,
-            self.migrations.formers,
-            self.ledger,
-            rights=self._rights,
-            channel=self.channel,
-            clock=deps.clock,
-        )
+        deps, self.migrations = self.deps, ChatMigrations()
+        policies, formers = self.channel_supervisor.policies, self.migrations.formers
+        self.groups = GroupParts(policies, formers, self.ledger, rights=self._rights, channel=self.channel, clock=deps.clock)
         self.access = Access(
             self.ledger.pairing,
-            self.channel_supervisor.policies,
+            policies,
             lambda: self.settings.current.session.identity_links,
-            formers=self.migrations.formers,
+            formers=formers,
             activation=self.groups.activation,
         )
-        self.router = router_of(deps.settings, self.migrations.formers)
-
-    def _build_queue(self) -> None:
-        deps, ledger = self.deps, self.ledger
-        defaults = deps.settings.agents.defaults
-        self.lanes: Lanes[Any] = Lanes(
-            self._work,
-            limit=defaults.max_concurrent,
-            pools={"sub": defaults.subagents.max_concurrent},
-            pool_of=isolated_kind,
-            broken=self._broken,
-            hold=self._hold,
-        )
-        self.queue = MessageQueue(self.lanes, self.settings, self.agents, deps.clock)
-        self.acks = AckReactions(lambda: self.settings.current.messages, self.channel)
-        self.pause = Pause(self.lanes, self.notices.report)
-        self.storage_retry = StorageRetry(
-            ledger,
-            self.lanes,
-            self.pause,
-            deps.clock,
-            self.owner.tell,
-            store_stops=lambda: self.subagents.service.store_stops(),  # noqa: PLW0108 (they are built later)
-        )
-        self.waiting_notices = WaitingNotices(ledger.outbox, deps.clock, lambda: self.pause)
+        self.router = router_of(deps.settings, formers)
 
     def _build_inbound(self) -> None:
         deps, ledger = self.deps, self.ledger
@@ -258,7 +174,7 @@ class GatewayParts:
         enqueuer = Enqueuer(
             queue=self.queue,
             lanes=self.lanes,
-            waiting_notices=self.waiting_notices,
+            waiting_notices=self._queue_parts.waiting_notices,
             acks=self.acks,
             owner=self.owner,
             running=self._running,
@@ -294,7 +210,7 @@ class GatewayParts:
             lanes=self.lanes,
             owner=self.owner,
             accounts=lambda: {*self.channel_supervisor, *self.elsewhere()},
-            client=self._client,
+            client=self.outbound.client,
             subagents=self.subagents,
         )
         self.mail_watch = MailWatchParts(
@@ -317,11 +233,11 @@ class GatewayParts:
             terminal=self.terminal,
             owner=self.owner,
             media=self.media,
-            spoken=self.media_parts.spoken_replies(self.media.outgoing),
+            spoken=self.outbound.media_parts.spoken_replies(self.media.outgoing),
             acks=self.acks,
-            secret_filter=self._secret_filter,
+            secret_filter=self.outbound.secret_filter,
             results=self.automation.results,
-            wake=self._wake,
+            wake=self._queue_parts.wake,
         )
         self.endings, self.turns = turns.endings, turns.worker
 
@@ -331,8 +247,8 @@ class GatewayParts:
         self.schedule = Scheduler(
             self.agents,
             deps.clock,
-            reset=self._reset_due,
-            keep_cached=self._keep_cached,
+            reset=self._queue_parts.reset_due,
+            keep_cached=self._queue_parts.keep_cached,
             sweep=self._sweep,
             backup=ledger.backup,
             archive=self._archive,
@@ -357,7 +273,7 @@ class GatewayParts:
                 models=self.model_registry,
                 outgoing_files=self.media.outgoing,
                 fetcher=deps.fetcher,
-                withheld=self._secret_filter.call,
+                withheld=self.outbound.secret_filter.call,
                 notices=self.notices,
                 tell_owner=self._tell_owner,
                 policies=self.channel_supervisor.policies,
@@ -375,6 +291,7 @@ class GatewayParts:
             look_again=self.schedule.look_again,
             leaving=self.subagents.service.stop_agent,
         )
+        self._queue_parts.connect(self.turns, self.agent_supervisor)
         self.reload = Reload(
             settings=self.settings,
             paths=deps.paths,
@@ -435,16 +352,11 @@ class GatewayParts:
     def _providers(self, agent: str) -> Sequence[ToolProvider]:
         """Return the providers of an agent's further tools. Called while it is being built; each part adds its own here."""
         own = FixedTools("automation", self.automation.tools(agent))
-        search = self._message_search(agent)
-        return [own, self.automation.calendar.provider(agent), *self.mail.providers(agent), *self.mcp.providers(agent), search]
-
-    def _message_search(self, agent: str) -> ToolProvider:
         settings = self.settings
-        return MessageSearchProvider(
-            lambda: settings.current.channels,
-            self.deps.fetcher,
-            lambda: owner_zone(settings.current.agent(agent)),
+        search = MessageSearchProvider(
+            lambda: settings.current.channels, self.deps.fetcher, lambda: owner_zone(settings.current.agent(agent))
         )
+        return [own, self.automation.calendar.provider(agent), *self.mail.providers(agent), *self.mcp.providers(agent), search]
 
     def _further_command(self, name: str) -> FurtherCommand | None:
         if name == "memory":
@@ -456,10 +368,6 @@ class GatewayParts:
             **self.groups.commands(),
             "todo": TodoCommand(self.todo).reply,
         }.get(name)
-
-    def _tell_of_secret(self, text: str) -> None:
-        """Tell the owner of a secret that was withheld. Files are looked at in threads, so this may be called from any."""
-        self._loop.call_soon_threadsafe(self.owner.say, text)
 
     def _tell_owner(self, text: str) -> None:
         self.owner.say(text)
@@ -474,64 +382,10 @@ class GatewayParts:
         if self.deps.logs is not None:
             self.deps.logs.adopt(settings.logging)
 
-    def channel(self, place: ChatAddress) -> Channel:
-        """Return the channel of a conversation; the terminal's if the channel was removed."""
-        if place.channel == SILENT:
-            return self.silent
-        runner = self.channel_supervisor.get(f"{place.channel}:{place.account}")
-        if runner is None:
-            return self.unconnected(f"{place.channel}:{place.account}") or self.terminal
-        return runner.channel
-
-    def _keeper(self, channel: Channel, policy: Policy) -> ChannelRunner:
-        sink = self.inbox.sink(channel.name, channel.account)
-        make = partial(ChannelRunner, menu=MENU, before=self._learn_tokens, tell_owner=self.owner.say)
-        return make(channel, policy, sink, self.deps.clock, self.deps.random)
-
     def _owner_keys(self, agent: str, place: ChatAddress, approved: Sequence[ApprovedSender]) -> set[str]:
         """Return the sessions in which the owner talks to an agent in a private conversation."""
         owners = self.access.owners_on(place.channel, place.account, approved)
         return {self.router.session_key(agent, place, owner) for owner in owners}
-
-    async def _learn_tokens(self) -> None:
-        """Called before a channel reconnects, because its token file may have changed."""
-        if self.deps.serving:
-            await asyncio.to_thread(self.deps.learn_all, self.settings.current)
-
-    async def _work(self, ticket: Ticket[Any]) -> None:
-        with self.agent_supervisor.working(ticket.session) as may:
-            if may:
-                await self.turns.work(ticket)
-            else:
-                self.lanes.give_back(ticket.session, [ticket.item])
-
-    async def _hold(self, session: str) -> None:
-        await self.queue.hold(session)
-        await self.agent_supervisor.hold(session)
-
-    def _wake(self, turn: Turn) -> None:
-        go_on(self.lanes, turn)
-
-    def _client(self) -> ChatAddress:
-        """Return where what nobody asked for is read without a chat on a platform: in the page or the terminal, whichever is open.
-
-        With both or neither, it is the one that was used last.
-        """
-        used = self.owner.client_place()
-        page, there = self.page.place(used), self.terminal.attached(TERMINAL)
-        if page is None or (there and not self.page.watched):
-            return TERMINAL
-        if self.page.watched and not there:
-            return page
-        return page if used is not None and used.channel == WEB else TERMINAL
-
-    def _reset_due(self, agent: str, key: str) -> None:
-        if not self.lanes.queued(key) and not any(ticket.session == key for ticket in self.lanes.running()):
-            self.lanes.submit(key, ResetDue(agent, key))
-
-    def _keep_cached(self, agent: str, key: str) -> None:
-        if not self.lanes.queued(key) and not self.lanes.busy(key):
-            self.lanes.submit(key, Errand(partial(self.agents[agent].keep_cached, key)))
 
     async def _archive(self) -> None:
         if self.leads():
@@ -541,13 +395,5 @@ class GatewayParts:
         await self.ledger.sweep()
         await self.media.sweep([agent.workspace.sandbox for agent in self.agents.values()])
 
-    def _broken(self, ticket: Ticket[Any], error: Exception) -> None:
-        if isinstance(error, StorageFailed):
-            log.warning("a turn of %s failed: %s", ticket.session, error)
-            self.storage_retry.met(ticket, error)
-        else:
-            log.error("a turn of %s failed: %s", ticket.session, error, exc_info=error)
-        self.turns.report_failure(ticket.item, error, stopped=ticket.ending == "stop")
-
-    async def _stop_terminal(self, place: ChatAddress) -> None:
+    async def _stop_client(self, place: ChatAddress) -> None:
         await self.urgent.stop_at(place)

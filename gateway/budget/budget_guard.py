@@ -17,8 +17,7 @@ from agent.timing import Clock
 from gateway.base.errors import StorageFailed
 from gateway.budget.budget_words import budget_line
 from gateway.budget.report import first_day
-from gateway.ledger.protocol import SpendingLedger
-from gateway.ledger.spending import Limit, NewCall, Reserved, Spent, UsageBy, UsageRow
+from gateway.ledger.spending import Limit, NewCall, Reserved, SpendingLedger, Spent, UsageBy, UsageRow
 from gateway.settings.budgets import BudgetSettings
 from gateway.telemetry.recorder import Telemetry
 

@@ -15,7 +15,7 @@ from gateway.base.errors import HomebodyError, StorageFailed
 from gateway.base.foreign_words import unformatted
 from gateway.command_handlers.session_commands import counted
 from gateway.ledger.forget_requests import ForgetRequest, ForgetRequestLedger
-from gateway.ledger.protocol import OutboxLedger
+from gateway.ledger.outbox_rows import OutboxLedger
 from gateway.ledger.rows import NewOutbound
 from gateway.routing.routed_message import RoutedMessage
 from memory.audience import Audience

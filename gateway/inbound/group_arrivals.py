@@ -18,7 +18,7 @@ from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.foreign_words import unformatted
 from gateway.config.syntax_tree import dotted_key
-from gateway.ledger.protocol import OutboxLedger
+from gateway.ledger.outbox_rows import OutboxLedger
 from gateway.ledger.rows import NewOutbound
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.routing.access import GroupRules

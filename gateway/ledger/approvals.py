@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from gateway.ledger.database import Database
 from gateway.ledger.outbox import enqueue
@@ -31,6 +31,47 @@ _RESUME = f"""
 UPDATE turn SET state = 'running', started_at = started_at + max(0, ? - coalesce(suspended_at, started_at))
 WHERE id = ? AND state = 'suspended' AND NOT {_WAITS}
 """
+
+
+class ApprovalLedger(Protocol):
+    """Questions to owners about tool calls, and their decisions. ``TurnLedger.suspend`` asks."""
+
+    async def get(self, approval: str) -> Approval | None:
+        """Return a question by its id."""
+        ...
+
+    async def of_turn(self, turn: str) -> list[Approval]:
+        """Return all questions of a turn, oldest first."""
+        ...
+
+    async def latest(self, states: Collection[ApprovalState], *, limit: int = 100) -> list[Approval]:
+        """Return the newest questions in these states, oldest first."""
+        ...
+
+    async def overdue(self) -> list[Approval]:
+        """Return the open questions whose time is over."""
+        ...
+
+    async def decide(
+        self,
+        approval: str,
+        number: int,
+        decision: Decision,
+        *,
+        always: bool = False,
+        by: str = "",
+        reply: Sequence[NewOutbound] = (),
+    ) -> Decided | None:
+        """Decide an open question of this round, and let its turn run again once none of its questions is open.
+
+        A yes that comes after the question's time is over is stored as "expired". ``reply`` is queued if the question was open. ``by``
+        says who decided. Returns None for an id that is not known.
+        """
+        ...
+
+    async def withdraw(self, session: str, reason: str) -> list[str]:
+        """Withdraw the open questions of a session; return the turns that run again, whose work is only to end."""
+        ...
 
 
 class ApprovalsPart:

@@ -6,7 +6,7 @@ import hmac
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from channels.messages import ChatAddress
 from gateway.ledger.database import Database
@@ -26,6 +26,51 @@ INVITATIONS: Final = "invitation:"
 
 _REQUEST = "channel, account, sender, name, code, target, requested_at, expires"
 _APPROVED = "channel, account, sender, name, role, target, approved_at"
+
+
+class PairingLedger(Protocol):
+    """Pairing requests and the senders that were approved."""
+
+    async def request(self, conversation: ChatAddress, sender: str, name: str, code: str, text: str) -> PairingRequest | None:
+        """Store a stranger's request and queue ``text`` for them, once; return the request when it is new.
+
+        Returns None, and stores and queues nothing, when they asked within the hour, or when twenty others asked on this account within
+        five minutes. A newcomer to a full list replaces the oldest request.
+        """
+        ...
+
+    async def pending(self) -> list[PairingRequest]:
+        """Return the requests that have not expired, oldest first."""
+        ...
+
+    async def approve(self, channel: str, code: str, role: Role, welcome: str) -> ApprovedSender | None:
+        """Approve the sender with this code and queue ``welcome`` for them; None when no such request is pending."""
+        ...
+
+    async def invite(self, channel: str, account: str, digest: str) -> datetime:
+        """Store the hash of a one-time code for an owner of this account; a former one is void. Returns when it expires."""
+        ...
+
+    async def invitation(self, channel: str, account: str) -> Invitation | None:
+        """Return the invitation of an account that has not expired, used or not."""
+        ...
+
+    async def redeem(
+        self, conversation: ChatAddress, sender: str, name: str, digest: str, welcome: str
+    ) -> ApprovedSender | None:
+        """Make the sender of an invitation's code an owner and queue ``welcome``, once; None for another code, or one that was used.
+
+        The one who used it gets the same result again, and nothing is queued.
+        """
+        ...
+
+    async def revoke(self, channel: str, sender: str) -> list[ApprovedSender]:
+        """Delete a sender's approvals on all accounts of the channel, and return them."""
+        ...
+
+    async def approved(self) -> list[ApprovedSender]:
+        """Return all approved senders, oldest first."""
+        ...
 
 
 class PairingPart:

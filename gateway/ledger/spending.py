@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -14,6 +14,53 @@ from gateway.ledger.values import clean, instant, listed, stamp
 
 _ALLOWED, _NOTED = "allowed:", "noted:"
 """Prefixes of rows in ``meta``: an allowance (its value is the turn that uses it), and something that happened today."""
+
+
+class SpendingLedger(Protocol):
+    """Tokens and cost of model calls."""
+
+    async def reserve(self, call: NewCall, limits: Sequence[Limit], *, force: bool = False) -> Reserved:
+        """Record a call about to be made, unless it could exceed one of the limits. ``force`` records it anyway."""
+        ...
+
+    async def settle_call(self, row: int, spent: Spent) -> None:
+        """Record what a call used."""
+        ...
+
+    async def allow(self, session: str) -> None:
+        """Let the session's next turn exceed every limit."""
+        ...
+
+    async def use_allowance(self, session: str, turn: str) -> bool:
+        """Return whether a turn may exceed the limits. It takes an unused allowance of its session, and keeps it over restarts."""
+        ...
+
+    async def first_time(self, day: str, what: str) -> bool:
+        """Record that something happened on a day; return whether it was the first time. Records of other days are deleted."""
+        ...
+
+    async def spent_on(self, day: str) -> list[SpentOn]:
+        """Return what each session used on a day (``YYYY-MM-DD``), in the background and otherwise, by source."""
+        ...
+
+    async def calls_since(self, day: str, *, limit: int = 50_000) -> list[RecordedCall]:
+        """Return the latest calls from a day on that were booked with the provider's figures, oldest first."""
+        ...
+
+    async def of_sessions(self, sessions: Sequence[str]) -> dict[str, tuple[int, float]]:
+        """Return the tokens and the USD that sessions have used in all, by their keys; without those that used nothing."""
+        ...
+
+    async def cost_since(self, day: str) -> float:
+        """Return what all calls from a day on cost, in USD, reservations included. It is read once, and kept up to date."""
+        ...
+
+    async def usage(self, since: str, by: UsageBy = "model") -> list[UsageRow]:
+        """Return the usage from a day (``YYYY-MM-DD``) on, by day, agent and model, or origin or source of the turns.
+
+        For people the source is their origin; outside of turns both are empty.
+        """
+        ...
 
 
 class NewCall(Struct, frozen=True, kw_only=True):

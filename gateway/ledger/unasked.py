@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
@@ -29,6 +29,37 @@ APPROVAL: Final = "approval:"
 _SHOWN: Final = 200
 _UNSENT = "state = 'ready' AND doubts = 0"
 COLUMNS: Final = "id, agent, source, name, conversation, state, chunks, made_at"
+
+
+class UnaskedLedger(Protocol):
+    """Messages that nobody asked for (``NewOutbound.unasked``) and that are not sent yet.
+
+    Where they are queued, each is sent now, held until the quiet hours end, or kept, as its rule says. By the key of its first chunk a
+    message is taken once.
+    """
+
+    async def release(self, rules: Mapping[str, UnaskedRule]) -> int:
+        """Queue the held messages that may be sent now by the rules of their agents, in their order; return how many chunks.
+
+        Messages that were queued, but could not be sent before quiet hours began, are held again first.
+        """
+        ...
+
+    async def waiting(self, *, limit: int = 1000) -> list[UnaskedRow]:
+        """Return the newest messages that are held or kept, oldest first."""
+        ...
+
+    async def send(self, row: int) -> None:
+        """Queue a message now, whatever the rules say. Raises InvalidTransition when it is neither held nor kept."""
+        ...
+
+    async def untold(self, today: Mapping[str, str]) -> list[KeptMessages]:
+        """Return what was kept and the owner was not told of. ``today`` is the owner's date by agent: that day is told of once."""
+        ...
+
+    async def tell(self, kept: KeptMessages, line: NewOutbound) -> None:
+        """Record that the owner was told, and queue the line that tells, in one transaction."""
+        ...
 
 
 class UnaskedPart:

@@ -17,7 +17,7 @@ from agent.tools.workspace_sandbox import Stamp, WorkspaceSandbox
 from channels.messages import ChatAddress
 from channels.protocol import Channel
 from gateway.base.errors import StorageFailed
-from gateway.ledger.protocol import OutboxLedger
+from gateway.ledger.outbox_rows import OutboxLedger
 from gateway.ledger.rows import NewOutbound
 from gateway.media.incoming import IncomingFiles
 from gateway.media.outgoing import OutgoingFiles, gathered

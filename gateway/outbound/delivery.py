@@ -17,7 +17,7 @@ from channels.messages import ChatAddress, Outbound, Sent
 from channels.protocol import Channel
 from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.base.wait import run_despite_cancel, wait_until_set
-from gateway.ledger.protocol import OutboxLedger
+from gateway.ledger.outbox_rows import OutboxLedger
 from gateway.ledger.rows import HELD_RETRY, OutboxRow
 from gateway.ledger.values import account_of
 from gateway.logs.secret_scanner import SecretFilter

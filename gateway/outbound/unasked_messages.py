@@ -9,8 +9,8 @@ from agent.timing import Clock
 from channels.messages import ChatAddress
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed
-from gateway.ledger.protocol import UnaskedLedger
 from gateway.ledger.rows import KeptMessages, NewOutbound
+from gateway.ledger.unasked import UnaskedLedger
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from channels.live import Note
 from channels.messages import ChatAddress
 from channels.protocol import Channel
 from gateway.base.errors import StorageFailed
-from gateway.ledger.protocol import OutboxLedger
+from gateway.ledger.outbox_rows import OutboxLedger
 from gateway.ledger.rows import NewOutbound
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.outbound.progress import AckReactions, show_frame

@@ -13,7 +13,7 @@ from agent.tool_settings import ToolRules
 from channels.messages import ChatAddress, Sender
 from channels.platform import ANYBODY, GroupChoices, GroupRule, Policy
 from gateway.ledger.activations import ActivationMode
-from gateway.ledger.protocol import PairingLedger
+from gateway.ledger.pairing import PairingLedger
 from gateway.ledger.rows import ApprovedSender, Role
 from gateway.sessions.sessions_file import SessionRecord
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from channels.protocol import Channel, InboundSink
-    from gateway.ledger.protocol import Ledger, OutboxLedger
+    from gateway.ledger.outbox_rows import OutboxLedger
+    from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import OutboxRow
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from agent.models.catalog.prices import Price
     from agent.models.protocol import Model
-    from gateway.ledger.protocol import SpendingLedger
+    from gateway.ledger.spending import SpendingLedger
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LONG = "The plumber comes on Thursday at nine. " * 400

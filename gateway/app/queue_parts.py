@@ -1,0 +1,104 @@
+"""Builds the queue of messages: lanes, what waits in them, the pause, and what becomes of a turn that fails."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any
+
+from channels.messages import ChatAddress
+from channels.protocol import Channel
+from gateway.agents.running_agent import RunningAgent
+from gateway.app.agent_supervisor import AgentSupervisor
+from gateway.app.dependencies import Dependencies
+from gateway.base.errors import StorageFailed
+from gateway.ledger.protocol import Ledger
+from gateway.ledger.rows import Turn
+from gateway.outbound.owner_notifications import OwnerNotifications, StartupNotices
+from gateway.outbound.progress import AckReactions
+from gateway.queue.enqueue import WaitingNotices
+from gateway.queue.lanes import Lanes, Pause, Ticket
+from gateway.queue.message_queue import MessageQueue
+from gateway.routing.routed_message import isolated_kind
+from gateway.settings.root import SettingsStore
+from gateway.turns.storage_retry import StorageRetry
+from gateway.turns.worker import Errand, ResetDue, TurnWorker, go_on
+
+log = logging.getLogger(__name__)
+
+
+class QueueParts:
+    """The lanes and what decides about their items. Nothing runs in them before ``connect``.
+
+    ``store_stops`` stores what was stopped while nothing could be written.
+    """
+
+    worker: TurnWorker
+    supervisor: AgentSupervisor
+
+    def __init__(
+        self,
+        deps: Dependencies,
+        settings: SettingsStore,
+        ledger: Ledger,
+        *,
+        agents: Mapping[str, RunningAgent],
+        notices: StartupNotices,
+        owner: OwnerNotifications,
+        channel: Callable[[ChatAddress], Channel],
+        store_stops: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._agents = agents
+        defaults = deps.settings.agents.defaults
+        self.lanes: Lanes[Any] = Lanes(
+            self._work,
+            limit=defaults.max_concurrent,
+            pools={"sub": defaults.subagents.max_concurrent},
+            pool_of=isolated_kind,
+            broken=self._broken,
+            hold=self._hold,
+        )
+        self.queue = MessageQueue(self.lanes, settings, agents, deps.clock)
+        self.acks = AckReactions(lambda: settings.current.messages, channel)
+        self.pause = Pause(self.lanes, notices.report)
+        self.storage_retry = StorageRetry(ledger, self.lanes, self.pause, deps.clock, owner.tell, store_stops=store_stops)
+        self.waiting_notices = WaitingNotices(ledger.outbox, deps.clock, lambda: self.pause)
+
+    def connect(self, worker: TurnWorker, supervisor: AgentSupervisor) -> None:
+        """Say what works on the items, and what knows whether an agent may work now."""
+        self.worker = worker
+        self.supervisor = supervisor
+
+    def reset_due(self, agent: str, key: str) -> None:
+        """Have a session reset that is due for it, unless something waits or runs in it."""
+        if not self.lanes.queued(key) and not any(ticket.session == key for ticket in self.lanes.running()):
+            self.lanes.submit(key, ResetDue(agent, key))
+
+    def keep_cached(self, agent: str, key: str) -> None:
+        """Have the provider's cache of an idle session kept."""
+        if not self.lanes.queued(key) and not self.lanes.busy(key):
+            self.lanes.submit(key, Errand(partial(self._agents[agent].keep_cached, key)))
+
+    def wake(self, turn: Turn) -> None:
+        """Let a turn go on that had to wait."""
+        go_on(self.lanes, turn)
+
+    async def _work(self, ticket: Ticket[Any]) -> None:
+        with self.supervisor.working(ticket.session) as may:
+            if may:
+                await self.worker.work(ticket)
+            else:
+                self.lanes.give_back(ticket.session, [ticket.item])
+
+    async def _hold(self, session: str) -> None:
+        await self.queue.hold(session)
+        await self.supervisor.hold(session)
+
+    def _broken(self, ticket: Ticket[Any], error: Exception) -> None:
+        if isinstance(error, StorageFailed):
+            log.warning("a turn of %s failed: %s", ticket.session, error)
+            self.storage_retry.met(ticket, error)
+        else:
+            log.error("a turn of %s failed: %s", ticket.session, error, exc_info=error)
+        self.worker.report_failure(ticket.item, error, stopped=ticket.ending == "stop")
