@@ -91,12 +91,12 @@ class ForwardingParts:
         """Follow what other gateways tell pages."""
         self._events.begin()
 
-    def request(self, agent: str, body: bytes) -> PassedOn | None:
+    def request(self, agent: str, body: bytes, caller: Mapping[str, str]) -> PassedOn | None:
         """Return the answer to a request about an agent that another gateway holds; None for one that is here, or is none."""
         token = f"{AGENT}{agent}"
         if self._member.holds(token) or not self._member.known(token):
             return None
-        return PassedOn(self._calls, self._peers, token, body=body)
+        return PassedOn(self._calls, self._peers, token, body=body, caller=caller)
 
     def entries(self) -> Entries:
         """Return what the listeners need."""

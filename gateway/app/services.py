@@ -101,8 +101,8 @@ async def tcp_api(
 
     log = structlog.get_logger("gateway.http")
     webhooks = [*HookRoutes(hooks, log).routes(), *Webhooks(hook, log).routes()]
+    openai = on_demand("/v1/{path:path}", "gateway.openai.enabled", enabled=lambda: api.enabled, make=api.routes)
     switched_on = [
-        on_demand("/v1/{path:path}", "gateway.openai.enabled", enabled=lambda: api.enabled, make=api.routes),
         on_demand("/metrics", "gateway.metrics.enabled", enabled=lambda: metrics.enabled, make=metrics.routes),
         *on_demand_all(
             ("/", "/enter", "/static/{path:path}", "/page/{path:path}"),
@@ -111,7 +111,7 @@ async def tcp_api(
             make=lambda: page.routes(calls),
         ),
     ]
-    routes = [*_health(status), *webhooks, *switched_on]
+    routes = [*_health(status), *webhooks, openai, *switched_on]
     if forwarding is None:
         await serve_tcp(routes, settings(), token=token, log=log, started=started, ending=page.close)
         return
@@ -121,7 +121,7 @@ async def tcp_api(
         page.close()
         chat.close()
 
-    first = [entries.door([*webhooks, *switched_on, *chat.routes()], token, log)]
+    first = [entries.door([*webhooks, openai, *chat.routes()], log)]
     last = [entries.webhooks()]
     await serve_tcp(routes, settings(), token=token, log=log, started=started, ending=ending, first=first, last=last)
 

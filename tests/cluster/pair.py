@@ -169,4 +169,4 @@ def until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, "it never came"
-        time.sleep(0.2)
+        time.sleep(0.4)

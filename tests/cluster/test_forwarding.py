@@ -7,19 +7,31 @@ import json
 import secrets
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
+from gateway.approvals.stored_rules import StoredRule, StoredRules
+from gateway.base.clock import SystemClock
+from gateway.base.errors import StorageFailed
+from gateway.cluster.database_lock import database_lock
 from gateway.cluster.peer_proof import ASKED, PROOF, Signer, digest_of
+from gateway.settings.root import Settings
+from gateway.supervision.connected_elsewhere import ConnectedElsewhere
+from gateway.supervision.platforms import platforms
 from tests import postgres_server
 from tests.cluster.pair import NAMES, VERIFY, Pair, until
-from tests.peers.whatsapp import APP_SECRET
+from tests.peers.whatsapp import APP_SECRET, NUMBER_ID
 from tests.peers.whatsapp_calls import signed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.postgres
 OTHER = {"anna": "cellar", "bob": "kitchen"}
@@ -222,3 +234,85 @@ def test_what_a_gateway_that_was_killed_held_is_named_until_another_one_takes_it
     until(lambda: page.post("chat.history", session="agent:bob:main").status_code == 200)
     pair.start("cellar")
     pair.settle()
+
+
+async def test_rows_of_the_ledger_are_looked_up_by_whom_they_belong_to(pair: Pair) -> None:
+    import psycopg
+
+    from gateway.cluster.directory import Directory
+
+    async def connect() -> Any:
+        return await psycopg.AsyncConnection.connect(pair.url, autocommit=True, options="-c search_path=homebody")
+
+    await asyncio.to_thread(
+        pair.run, "kitchen", "cron", "add", "every day at 7:00", "x", "--agent", "bob", "--name", "Early tea"
+    )
+    directory = Directory(connect, "nobody")
+    try:
+        assert await directory.tokens_of("job", " early TEA ") == ["agent:bob"]
+        for kind in ("approval", "hook", "inbox", "job", "outbox", "session", "unasked"):
+            for unknown in ("never", "7000000000", "²", "9" * 40, "' OR '1'='1"):
+                assert await directory.tokens_of(kind, unknown) == []
+        standing = await directory.standing()
+        assert {standing.peers[name].label for name in standing.holders.values()} <= set(NAMES)
+        assert all(peer.address.startswith("http://127.0.0.1:") for peer in standing.peers.values())
+    finally:
+        await directory.close()
+
+
+def test_lasting_rules_that_two_gateways_make_at_once_are_all_kept(pair: Pair, tmp_path: Path) -> None:
+    storage = Settings.model_validate({"storage": {"url": pair.url}}).storage
+    told: list[int] = []
+
+    def make(gateway: int) -> None:
+        stored = StoredRules(tmp_path)
+        stored.guard = partial(database_lock, storage, "rules")
+        stored.changed = lambda: told.append(gateway)
+        for number in range(5):
+            argv = ("echo", f"{gateway}.{number}")
+            stored.add(StoredRule(agent="anna", program="/bin/echo", argv=argv, cwd="/", made=datetime.now(UTC)))
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(make, range(2)))
+    assert len(StoredRules(tmp_path).all()) == len(told) == 10
+
+
+def test_whoever_lost_the_lock_of_lasting_rules_writes_nothing(pair: Pair, tmp_path: Path) -> None:
+    import psycopg
+
+    storage = Settings.model_validate({"storage": {"url": pair.url}}).storage
+    stored = StoredRules(tmp_path)
+
+    @contextmanager
+    def lost() -> Iterator[Callable[[], None]]:
+        with database_lock(storage, "rules of a test") as still:
+            with psycopg.connect(pair.url, autocommit=True) as admin:
+                admin.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid IN (SELECT pid FROM "
+                    "pg_stat_activity WHERE query LIKE '%pg_advisory_xact_lock%' AND state = 'idle in transaction')"
+                )
+            yield still
+
+    stored.guard = lost
+    with pytest.raises(StorageFailed):
+        stored.switch("ls", on=False)
+    assert not stored.path.exists()
+
+
+def test_texts_for_an_account_of_another_gateway_are_cut_as_the_platform_needs_it() -> None:
+    [whatsapp] = [
+        channel
+        for channel, _ in platforms(
+            Settings.model_validate(
+                {"channels": {"whatsapp": {"phoneNumberId": NUMBER_ID, "accessToken": "EAA", "appSecret": "s"}}}
+            ),
+            SystemClock(),
+            {},
+        )
+        if channel.name == "whatsapp"
+    ]
+    there = ConnectedElsewhere(whatsapp)
+    text = "word " * 3000
+    assert len(there.chunks(text)) > 1
+    assert there.chunks(text) == whatsapp.chunks(text)
+    assert not hasattr(there, "draft")

@@ -160,7 +160,7 @@ def _target(scope: Scope) -> str:
 
 
 def _as_it_came(scope: Scope, told: Mapping[str, Any]) -> Scope:
-    """Return the scope of a request as the first gateway received it: its path, host and client."""
+    """Return the scope of a request as the first gateway received it: its path, host and client, and who asks."""
     path: str = scope["path"].removeprefix(PASSED_ON)
     raw: bytes = (scope.get("raw_path") or scope["path"].encode()).removeprefix(PASSED_ON.encode())
     host = str(told.get("host", "")).encode("latin-1", "replace")
@@ -171,5 +171,7 @@ def _as_it_came(scope: Scope, told: Mapping[str, Any]) -> Scope:
         "raw_path": raw,
         "headers": [(b"host", host), *headers],
         "client": (str(told.get("client", "")), 0),
+        "owner": False,
+        "caller": told.get("caller"),
         "passed_on": True,
     }

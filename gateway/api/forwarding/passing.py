@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -33,7 +33,7 @@ _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 class PassedOn(Response):
     """The answer of another gateway to a request. ``body``: the one that was read already; otherwise it is read as it is passed on.
 
-    ``reached`` is told which gateway answers.
+    ``reached`` is told which gateway answers. ``caller``: who asks, as this gateway found by a token.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class PassedOn(Response):
         body: bytes | None = None,
         to: Peer | None = None,
         reached: Callable[[Peer], None] = lambda _: None,
+        caller: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
         self._forwarding = forwarding
@@ -53,6 +54,7 @@ class PassedOn(Response):
         self._given = body
         self._to = to
         self._reached = reached
+        self._caller = caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass it on; once more, if its holder has changed. Where nobody can answer: 503, so that whoever calls does so again."""
@@ -83,7 +85,7 @@ class PassedOn(Response):
         target = (PASSED_ON.encode() + raw + (b"?" + query if query else b"")).decode("latin-1")
         headers = [(name, value) for name, value in scope["headers"] if name not in _OF_ONE_STEP]
         body: bytes | AsyncIterator[bytes] = b"" if scope["method"] in _BODILESS else read.chunks()
-        asked = json.dumps(_told(scope, self._token))
+        asked = json.dumps({**_told(scope, self._token), "caller": self._caller})
         async with self._peers.request(peer, scope["method"], target, asked=asked, body=body, headers=headers) as answer:
             self._reached(peer)
             await _as_it_comes(answer, receive, send, watched=read.ended)

@@ -12,7 +12,6 @@ from gateway.api.forwarding.calls import Call, ForwardedCalls, Member
 from gateway.api.forwarding.door import Door
 from gateway.api.forwarding.entries import ForwardedTerminals, ForwardedWebhooks
 from gateway.api.forwarding.peers import Peers
-from gateway.api.middleware import BearerToken, Token
 from gateway.api.server import app_of
 from gateway.cluster.peer_proof import Secret
 
@@ -37,7 +36,7 @@ class Entries:
     agent_of_hook: Callable[[str], Awaitable[str | None]]
     agent_of_terminal: Callable[[str], str]
 
-    def door(self, routes: Sequence[BaseRoute], token: Token, log: structlog.typing.FilteringBoundLogger) -> Middleware:
+    def door(self, routes: Sequence[BaseRoute], log: structlog.typing.FilteringBoundLogger) -> Middleware:
         """Return what answers other gateways. ``routes`` are those that take what is passed on."""
         return Middleware(
             Door,
@@ -48,7 +47,7 @@ class Entries:
             calls=self.calls,
             page_calls=self.page_calls,
             events=self.events,
-            inner=app_of(routes, [Middleware(BearerToken, token)]),
+            inner=app_of(routes, []),
         )
 
     def webhooks(self) -> Middleware:

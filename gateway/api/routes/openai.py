@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -60,8 +60,8 @@ _IN_A_THREAD: Final = 16 * 1024
 _SUSPENDED: Final = "I asked my owner about this, in a chat of theirs. What comes of it follows after the decision."
 
 
-Elsewhere: TypeAlias = "Callable[[str, bytes], Response | None]"
-"""Returns the answer to a request (its body) for an agent that another gateway of a cluster holds; None for one that is here."""
+Elsewhere: TypeAlias = "Callable[[str, bytes, Mapping[str, str]], Response | None]"
+"""Returns the answer to a caller's request (its body) for an agent that another gateway of a cluster holds; None for one that is here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,8 @@ class OpenAiRoutes:
         raise ApiRefusal(404, "unknown_url", message)
 
     def _caller(self, request: Request) -> Caller:
+        if (vouched := request.scope.get("caller")) is not None:  # another gateway of the cluster looked at the token
+            return Caller(**vouched)
         if request.scope.get("owner"):
             return Caller(GATEWAY, OWNER, "")
         bearer: bytes = request.scope.get("bearer", b"")
@@ -152,7 +154,7 @@ class OpenAiRoutes:
             body = await self._body(request)
             wanted = await asyncio.to_thread(read_request, body) if len(body) > _IN_A_THREAD else read_request(body)
             question = self._question(wanted, caller, key)
-            held_elsewhere = self.elsewhere(question.agent, body) if self.elsewhere is not None else None
+            held_elsewhere = self.elsewhere(question.agent, body, asdict(caller)) if self.elsewhere is not None else None
             if held_elsewhere is not None:
                 return held_elsewhere
             if not key and request.headers.get("x-stainless-retry-count", "0") not in {"", "0"}:
