@@ -1,7 +1,5 @@
 """Settings sections of an agent: ``agents.defaults`` (which every entry of ``agents.list`` may override) and ``models``."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal

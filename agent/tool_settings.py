@@ -1,7 +1,5 @@
 """Settings section ``tools``: which tools there are, and how commands run."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field

@@ -1,7 +1,5 @@
 """The ``memorySearch`` settings: embedder, sources, chunking, sync and ranking."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr

@@ -1,7 +1,5 @@
 """Settings that the sections of all chat platforms have, and the reading of their tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
@@ -132,7 +130,7 @@ def laid_over(section: BaseModel, kind: type[A], accounts: Mapping[str, A], name
     return kind.model_construct(**{**shared, **alone, **said})
 
 
-def read_token(token: SecretStr | None, file: Path | None, *, key: str, file_key: str, hint: str) -> str:
+def read_token(token: "SecretStr | None", file: Path | None, *, key: str, file_key: str, hint: str) -> str:
     """Return a token, from the settings or else from its file. ``key`` and ``file_key`` are where the settings name them.
 
     Raises:

@@ -1,7 +1,5 @@
 """The section ``channels.email`` of the configuration."""
 
-from __future__ import annotations
-
 from email.utils import parseaddr
 from typing import Annotated, ClassVar, Literal
 

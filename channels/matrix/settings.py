@@ -1,7 +1,5 @@
 """The section ``channels.matrix`` of the configuration."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal

@@ -1,7 +1,5 @@
 """The section ``channels.slack`` of the configuration."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """The section ``channels.telegram`` of the configuration."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -158,7 +156,7 @@ class TelegramGroupRule(GroupSection):
     topics: dict[Topic, TelegramTopicRule] = Field(default_factory=dict)
     """Topics by number that differ from the group."""
 
-    def at(self, topic: str | None) -> TelegramGroupRule:
+    def at(self, topic: str | None) -> "TelegramGroupRule":
         """Return the rule for one topic."""
         own = self.topics.get(topic or "")
         said = {} if own is None else {key: value for key, value in own if value is not None}

@@ -1,7 +1,5 @@
 """The section ``channels.whatsapp`` of the configuration."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

@@ -1,7 +1,5 @@
 """The section ``approvals``: the owner's own rules on what an agent may do without being asked."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase

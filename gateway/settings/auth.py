@@ -1,7 +1,5 @@
 """The section ``auth``: names and order of saved keys, and cooldowns. The keys themselves are in other files."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

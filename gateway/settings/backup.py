@@ -1,7 +1,5 @@
 """The section ``backup``: when copies of everything are made, where they go, and how long they are kept."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Final
 

@@ -1,7 +1,5 @@
 """Settings of block streaming, and the effective values for one conversation."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Struct, field
@@ -99,14 +97,16 @@ class Manner(Struct, frozen=True):
     pause: tuple[float, float] = (0.0, 0.0)
 
 
-def manner_of(messages: BlockSettings, channels: ChannelsSettings, agent: BlockStreaming, channel: str, account: str) -> Manner:
+def manner_of(
+    messages: BlockSettings, channels: "ChannelsSettings", agent: BlockStreaming, channel: str, account: str
+) -> Manner:
     """Return how one agent's text is sent by an account of a channel. The most specific setting applies."""
     manner = _manner_of(messages, channels, agent, channel, account)
     return manner if channel in CLIENT_CHANNELS else replace(manner, pause=agent.human_delay.bounds())
 
 
 def _manner_of(
-    messages: BlockSettings, channels: ChannelsSettings, agent: BlockStreaming, channel: str, account: str
+    messages: BlockSettings, channels: "ChannelsSettings", agent: BlockStreaming, channel: str, account: str
 ) -> Manner:
     section = channels.account(channel, account)
     said: bool | None = getattr(section, "block_streaming", None)
@@ -123,7 +123,7 @@ def _manner_of(
     return _written(messages.min_chars, agent, coalescing, section)
 
 
-def _written(least: int, agent: BlockStreaming, coalescing: BlockCoalescing, section: BaseModel | None) -> Manner:
+def _written(least: int, agent: BlockStreaming, coalescing: BlockCoalescing, section: "BaseModel | None") -> Manner:
     chunk = agent.block_streaming_chunk
     room: int | None = getattr(section, "text_chunk_limit", None)
     usual: int = chunk.min_chars

@@ -1,7 +1,5 @@
 """The section ``budgets``."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from agent.section import Section

@@ -1,7 +1,5 @@
 """The section ``calendar``: calendars and address books that an agent reads and changes."""
 
-from __future__ import annotations
-
 import re
 from datetime import time
 from typing import Annotated, Final, Self

@@ -1,7 +1,5 @@
 """The section ``cluster``: several gateways that share a database."""
 
-from __future__ import annotations
-
 from typing import Annotated
 from urllib.parse import urlsplit
 

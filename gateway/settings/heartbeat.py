@@ -1,7 +1,5 @@
 """The section ``agents.defaults.heartbeat``: checks at regular intervals by the list in HEARTBEAT.md."""
 
-from __future__ import annotations
-
 from typing import Annotated
 from zoneinfo import ZoneInfo
 

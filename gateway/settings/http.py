@@ -1,7 +1,5 @@
 """The section ``gateway``: the HTTP API's addresses and token, and what is served beside it."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -137,7 +135,7 @@ class GatewaySettings(Section):
         """Whether the page in the browser is served."""
         return self.page.enabled if self.page.enabled is not None else self.bind == "loopback"
 
-    def under(self, environment: Mapping[str, str]) -> GatewaySettings:
+    def under(self, environment: Mapping[str, str]) -> "GatewaySettings":
         """Return these settings with overrides from the environment, for containers, where the file may not exist yet.
 
         Reads `HOMEBODY_GATEWAY_BIND` and `HOMEBODY_GATEWAY_PORT`. Raises HomebodyError that names the variable.
@@ -149,7 +147,7 @@ class GatewaySettings(Section):
                 settings = settings._overridden(key, variable, value)
         return settings
 
-    def _overridden(self, key: str, variable: str, value: str) -> GatewaySettings:
+    def _overridden(self, key: str, variable: str, value: str) -> "GatewaySettings":
         try:
             return GatewaySettings.model_validate({**dict(self), key: value})
         except ValidationError as error:

@@ -1,7 +1,5 @@
 """The section ``mail``: mailboxes that an agent reads and sends from."""
 
-from __future__ import annotations
-
 from email.utils import parseaddr
 from typing import Annotated, Final, Literal, Self
 

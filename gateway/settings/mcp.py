@@ -1,7 +1,5 @@
 """The section ``mcp``: servers of the Model Context Protocol whose tools agents may use."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Final, Literal, Self
 

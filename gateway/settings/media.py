@@ -1,7 +1,5 @@
 """The sections ``tools.media`` (what people send besides text) and ``messages.tts`` (answers as voice messages)."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal
 

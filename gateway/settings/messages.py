@@ -1,7 +1,5 @@
 """The section ``messages``: queue, files, mentions and reactions on all channels."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field
@@ -55,7 +53,7 @@ def prefix_of(response_prefix: str | None, name: str, *, several: bool) -> str:
     return prefix if not prefix or prefix[-1].isspace() else f"{prefix} "
 
 
-def largest_file(channels: ChannelsSettings, place: ChatAddress) -> int | None:
+def largest_file(channels: "ChannelsSettings", place: ChatAddress) -> int | None:
     """Return ``mediaMaxMb`` of the conversation's account, or of its channel, in bytes."""
     said: float | None = getattr(channels.account(place.channel, place.account), "media_max_mb", None)
     return None if said is None else int(said * MB)

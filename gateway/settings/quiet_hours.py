@@ -1,7 +1,5 @@
 """The settings ``quietHours`` and ``unaskedPerDay``, and the decision when a message is sent that nobody asked for. Pure."""
 
-from __future__ import annotations
-
 import re
 from datetime import date, datetime, time, timedelta
 from typing import Annotated, Literal
@@ -36,7 +34,7 @@ class DailyHours(Section):
     """Time of day at which they end, such as `07:00`, on the next day if that is earlier than `start`; `24:00` is midnight."""
 
     @model_validator(mode="after")
-    def _has_length(self) -> DailyHours:
+    def _has_length(self) -> "DailyHours":
         if self.start == self.end:
             raise ValueError(f"start and end are both {self.start}; leave the setting out for no such hours")
         return self
@@ -77,7 +75,7 @@ class UnaskedSettings(Section):
     """How many such messages an agent sends in a day; further ones are kept, and `homebody outbox held` lists them."""
 
     @model_validator(mode="after")
-    def _quiet_hours_end(self) -> UnaskedSettings:
+    def _quiet_hours_end(self) -> "UnaskedSettings":
         if self.quiet_hours is not None and (self.quiet_hours.start, self.quiet_hours.end) == ("00:00", _DAY_END):
             raise ValueError("quietHours of the whole day would hold messages for ever; unaskedPerDay: 0 keeps all of them")
         return self

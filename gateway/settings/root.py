@@ -1,7 +1,5 @@
 """The root of the settings, and the store that holds the current ones and notifies subscribers of changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -178,7 +176,7 @@ class PluginChannel(Section):
         """Return the names of the enabled accounts: one or none."""
         return ["default"] if self.enabled else []
 
-    def account(self, name: str) -> PluginChannel:  # noqa: ARG002 - the sections of all platforms answer alike
+    def account(self, name: str) -> "PluginChannel":  # noqa: ARG002 - the sections of all platforms answer alike
         """Return the effective settings of an account."""
         return self
 
@@ -265,7 +263,7 @@ class Settings(Section):
         """The name of the profile; "" for the default one."""
         return self._profile
 
-    def of_profile(self, name: str) -> Settings:
+    def of_profile(self, name: str) -> "Settings":
         """Return these settings for a profile, which has its own default workspaces and default port."""
         if name == self._profile:
             return self

@@ -1,7 +1,5 @@
 """The sections ``bindings`` and ``broadcast``: which agents answer which conversations."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, model_validator

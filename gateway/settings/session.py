@@ -1,7 +1,5 @@
 """The sections ``session`` and ``hooks``: session scope, reset rules and retention."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

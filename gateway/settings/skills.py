@@ -1,7 +1,5 @@
 """The section ``skills``: which skills agents are given, and what commands of a skill get."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The section ``storage``: where messages and conversations are kept."""
 
-from __future__ import annotations
-
 from typing import Annotated
 from urllib.parse import urlsplit
 

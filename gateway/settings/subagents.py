@@ -1,7 +1,5 @@
 """The section ``subagents``: limits of the sessions that an agent starts for parts of its work."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

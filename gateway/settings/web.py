@@ -1,7 +1,5 @@
 """The section ``tools.web``: reading web pages and searching the web."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal
 

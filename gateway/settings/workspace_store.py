@@ -1,7 +1,5 @@
 """The section ``agents.defaults.workspaceStore``: whether an agent's folder is kept in a git repository, too."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self

@@ -1,7 +1,5 @@
 """Settings of a mail server and of a mailbox's folders, which several sections have."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from email.utils import parseaddr
