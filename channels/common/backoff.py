@@ -1,8 +1,8 @@
-"""Exponential backoff with jitter."""
+"""Exponential backoff with jitter, and what is tried until it works."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from channels.common.log import Log
 from channels.protocol import Clock
@@ -10,6 +10,7 @@ from channels.protocol import Clock
 FIRST = 1.0
 LONGEST = 60.0
 MOST = 10
+NOT_STORED = "messages could not be stored, and are offered again"
 
 
 class Backoff:
@@ -33,3 +34,14 @@ class Backoff:
         self._failures = min(self._failures + 1, MOST)
         self._log.warning(event, error=error, pause=round(pause, 1), account=self._account)
         await self._clock.sleep(pause)
+
+    async def until_stored(self, store: Callable[[], Awaitable[None]]) -> None:
+        """Call ``store`` until it raises nothing: whatever hinders the gateway, messages of a platform must not be lost."""
+        while True:
+            try:
+                await store()
+            except Exception as error:  # noqa: BLE001  (see above; it is logged)
+                await self.wait(NOT_STORED, str(error) or type(error).__name__)
+            else:
+                self.over()
+                return

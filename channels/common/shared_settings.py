@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 DEFAULT = "default"
 """The account that a platform's section itself describes."""
 A = TypeVar("A", bound="BaseModel")
+R = TypeVar("R", bound="GroupSection")
 
 DmPolicy = Literal["pairing", "allowlist", "open", "disabled"]
 GroupPolicy = Literal["allowlist", "open", "disabled"]
@@ -85,6 +86,31 @@ class AccountSection(Section):
     history_limit: Annotated[int, Field(ge=0, le=200)] | None = None
     """How many messages of a group that were not for the agent are kept to be told with the next one that is; as
     `messages.groupChat.historyLimit` says when not set."""
+
+
+class RoomAccount(AccountSection):
+    """One account on a platform of rooms (Matrix), servers (Discord) or channels (Slack).
+
+    Each platform names its places and what a rule of one holds; which rule holds for a place is the same on all.
+    """
+
+    group_policy: GroupPolicy = "allowlist"
+    """Which groups the agent reads: those that are listed, all that it was added to, or none."""
+    reply_to_mode: ReplyToMode = "off"
+    """Whether answers are shown as replies to the message that they answer: none, the first part of each, or all parts."""
+    reaction_notifications: Reactions = "own"
+    """Which emoji under messages the agent is told of: none, those under its own messages, or all."""
+
+    def rule_among(self, rules: Mapping[str, R], place: str, usual: type[R]) -> R | None:
+        """Return the rule for a place: its own, that of all others (`*`), or the usual one where all are read; None when it is not read."""
+        if self.group_policy == "disabled":
+            return None
+        found = rules.get(place) or rules.get("*")
+        return usual() if found is None and self.group_policy == "open" else found
+
+    def reactions_by(self, own: Reactions | None) -> Reactions:
+        """Return which reactions are told in a place whose rule says ``own``."""
+        return self.reaction_notifications if own is None else own
 
 
 class SeveralAccounts(Generic[A]):

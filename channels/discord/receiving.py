@@ -274,14 +274,9 @@ class Receiver:
 
     async def _accepted(self, messages: list[Inbound], cursor: Cursor | None) -> None:
         """Deliver messages and a cursor until they are stored; the default cursor is the current read position."""
-        while True:
-            try:
-                await self._sink.accept(messages, cursor or Cursor(name=CURSOR, value=self._places.marks.written()))
-            except Exception as error:  # noqa: BLE001 - what could not be stored must be delivered again
-                await self._backoff.wait("messages could not be stored, and are offered again", str(error))
-            else:
-                self._backoff.over()
-                return
+        await self._backoff.until_stored(
+            lambda: self._sink.accept(messages, cursor or Cursor(name=CURSOR, value=self._places.marks.written()))
+        )
 
     async def _place(self, content: dict[str, Any]) -> Place | None:
         """Return the channel of an event; an unknown channel or thread is requested from Discord."""

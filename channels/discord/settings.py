@@ -7,13 +7,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
 
 from channels.common.shared_settings import (
-    AccountSection,
     DirectMessages,
     GroupPolicy,
     GroupSection,
     GroupTools,
     Reactions,
-    ReplyToMode,
+    RoomAccount,
     Section,
     SeveralAccounts,
     read_token,
@@ -115,7 +114,7 @@ class DiscordPresence(Section):
     """How Discord introduces them: not at all, or as “Playing …” and so on."""
 
 
-class DiscordAccount(AccountSection):
+class DiscordAccount(RoomAccount):
     """One bot."""
 
     usual_block_chars: ClassVar[int] = 1500
@@ -141,12 +140,8 @@ class DiscordAccount(AccountSection):
     """The longest message that is sent, in letters; longer replies become several messages."""
     max_lines_per_message: int = Field(default=17, ge=16, le=2000)
     """The most lines in one message, so that a list does not fill the screen."""
-    reply_to_mode: ReplyToMode = "off"
-    """Whether answers are shown as replies to the message that they answer: none, the first part of each, or all parts."""
     allow_bots: bool = False
     """Whether other bots and webhooks are heard, by the same rules as people; the bot never hears itself."""
-    reaction_notifications: Reactions = "own"
-    """Which emoji under messages the agent is told of: none, those under its own messages, or all."""
     media_max_mb: Annotated[float, Field(gt=0, le=500)] | None = None
     """The largest file that is taken or sent, in MB (1,048,576 bytes). When it is not set, files are taken as
     `messages.attachments.maxBytes` says, and sent up to 10 MB, which is what Discord takes from a bot; on a boosted server it is more."""
@@ -183,10 +178,7 @@ class DiscordAccount(AccountSection):
 
     def guild(self, guild: str) -> DiscordGuildRule | None:
         """Return the rule for a server, or None when it is not read."""
-        if self.group_policy == "disabled":
-            return None
-        rule = self.guilds.get(guild) or self.guilds.get("*")
-        return DiscordGuildRule() if rule is None and self.group_policy == "open" else rule
+        return self.rule_among(self.guilds, guild, DiscordGuildRule)
 
     def threaded(self, guild: str, channel: str) -> bool:
         """Return whether an answer in a channel opens a thread."""
@@ -209,9 +201,7 @@ class DiscordAccount(AccountSection):
     def reactions_told(self, guild: str) -> Reactions:
         """Return which reactions on a server, or in private (no server), are told."""
         rule = self.guild(guild) if guild else None
-        return (
-            self.reaction_notifications if rule is None or rule.reaction_notifications is None else rule.reaction_notifications
-        )
+        return self.reactions_by(None if rule is None else rule.reaction_notifications)
 
     def reads(self, guild: str, channel: str) -> bool:
         """Return whether a channel of a server is read."""

@@ -299,18 +299,15 @@ class Receiver:
 
     async def _store(self, messages: list[Inbound], since: str) -> None:
         """Have the messages stored with the position behind them, however often that takes."""
-        backoff = self._backoff()
-        while True:
-            try:
-                if self._encryption is not None:
-                    await self._encryption.keep()
-                await self._sink.accept(messages, Cursor(name=CURSOR, value=since))
-            except Exception as error:  # noqa: BLE001 - whatever hinders the gateway, the messages are offered again
-                await backoff.wait("messages could not be stored", str(error) or type(error).__name__)
-            else:
-                if self._encryption is not None:
-                    await self._encryption.stored()
-                return
+
+        async def store() -> None:
+            if self._encryption is not None:
+                await self._encryption.keep()
+            await self._sink.accept(messages, Cursor(name=CURSOR, value=since))
+
+        await self._backoff().until_stored(store)
+        if self._encryption is not None:
+            await self._encryption.stored()
 
     async def _mark(self, latest: Mapping[str, str]) -> None:
         for room, event in latest.items():

@@ -7,12 +7,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
 
 from channels.common.shared_settings import (
-    AccountSection,
     DirectMessages,
     GroupPolicy,
     GroupSection,
     Reactions,
-    ReplyToMode,
+    RoomAccount,
     SeveralAccounts,
     read_token,
 )
@@ -75,7 +74,7 @@ class MatrixRoomRule(GroupSection):
     """Which reactions in this room the agent is told of; as the account says when not set."""
 
 
-class MatrixAccount(AccountSection):
+class MatrixAccount(RoomAccount):
     """One account on a homeserver."""
 
     enabled: bool = True
@@ -105,10 +104,6 @@ class MatrixAccount(AccountSection):
     private chats of anybody, so that they can get a code), or all."""
     text_chunk_limit: int = Field(default=4000, ge=200, le=16_000)
     """The longest message that is sent, in letters; longer replies become several messages."""
-    reply_to_mode: ReplyToMode = "off"
-    """Whether answers are shown as replies to the message that they answer: none, the first part of each, or all parts."""
-    reaction_notifications: Reactions = "own"
-    """Which emoji under messages the agent is told of: none, those under its own messages, or all."""
     allow_bots: bool = False
     """Whether notices, which programs write, are heard, by the same rules as people; the agent never hears itself."""
     read_receipts: bool = True
@@ -143,19 +138,12 @@ class MatrixAccount(AccountSection):
 
     def rule(self, room: str) -> MatrixRoomRule | None:
         """Return the rule for a room of several people, or None when it is not read."""
-        if self.group_policy == "disabled":
-            return None
-        found = self.groups.get(room) or self.groups.get("*")
-        return MatrixRoomRule() if found is None and self.group_policy == "open" else found
+        return self.rule_among(self.groups, room, MatrixRoomRule)
 
     def reactions_told(self, room: str) -> Reactions:
         """Return which reactions in a room are told."""
         found = self.groups.get(room) or self.groups.get("*")
-        return (
-            self.reaction_notifications
-            if found is None or found.reaction_notifications is None
-            else found.reaction_notifications
-        )
+        return self.reactions_by(None if found is None else found.reaction_notifications)
 
 
 class MatrixSettings(MatrixAccount, SeveralAccounts[MatrixAccount]):

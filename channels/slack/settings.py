@@ -6,12 +6,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
 
 from channels.common.shared_settings import (
-    AccountSection,
     DirectMessages,
     GroupPolicy,
     GroupSection,
     Reactions,
     ReplyToMode,
+    RoomAccount,
     Section,
     SeveralAccounts,
 )
@@ -116,7 +116,7 @@ class SlackAssistant(Section):
     """Whether a thread is named after the first words that are written in it."""
 
 
-class SlackAccount(AccountSection):
+class SlackAccount(RoomAccount):
     """One app in one workspace."""
 
     usual_block_chars: ClassVar[int] = 1500
@@ -203,10 +203,8 @@ class SlackAccount(AccountSection):
 
     def reads(self, channel: str) -> bool:
         """Return whether a channel is read."""
-        if self.group_policy == "disabled":
-            return False
-        rule = self.rule(channel)
-        return rule.allow if rule is not None else self.group_policy == "open"
+        rule = self.rule_among(self.channels, channel, SlackChannelRule)
+        return rule is not None and rule.allow
 
     def rule(self, channel: str) -> SlackChannelRule | None:
         """Return the rule for a channel: its own, or the one for all others."""

@@ -20,11 +20,4 @@ class StoreQueue(BatchedStore):
         self._backoff = backoff
 
     async def _store(self, messages: Sequence[Inbound], mark: str) -> None:
-        while True:
-            try:
-                await self._sink.accept(messages, Cursor(name=CURSOR, value=mark))
-            except Exception as error:  # noqa: BLE001 - what could not be stored must be offered again
-                await self._backoff.wait("messages could not be stored, and are offered again", str(error))
-            else:
-                self._backoff.over()
-                return
+        await self._backoff.until_stored(lambda: self._sink.accept(messages, Cursor(name=CURSOR, value=mark)))
