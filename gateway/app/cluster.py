@@ -338,7 +338,10 @@ class ClusterMember:
         while True:
             self._changed.clear()
             for cell in [cell for cell in self._active if self._leaving.intersection(cell)]:
-                await self._give_up(cell)
+                try:
+                    await self._give_up(cell)
+                except StorageFailed as error:  # what it has in memory is not known to be stored
+                    self._lost_lease(f"{', '.join(cell)} could not be given up in order: {error}")
             for token in list(self._leaving):
                 self._leaving.discard(token)
                 self.keeper.left(token)

@@ -317,12 +317,13 @@ class Gateway(GatewayParts):
     async def _take_up(self) -> None:
         """Queue what the last process left: interrupted turns before waiting messages. Suspended ones wait on, but not too long."""
         self.commands.begin()
-        await self.groups.load()
-        if self.deps.serving and (restored := await self.ledger.begin_restored()) is not None:
+        once = self.deps.once_storage_answers  # it may be restarted at this very moment
+        await once(self.groups.load)
+        if self.deps.serving and (restored := await once(self.ledger.begin_restored)) is not None:
             self.notices.report(restored_notice(restored))
         if self.cluster is None:
             await self._take_up_turns(list(self.agents))
-        await self.automation.begin()
+        await once(self.automation.begin)
         self.mail.begin()
         if self.deps.serving:
             self.mail_watch.begin()

@@ -90,7 +90,7 @@ class WordRemoval:
         for key, (owner, some) in transcripts.items():
             change = _emptied if key in theirs else partial(take_out, words=words, lines=lines)
             gone += await self._in_lane(owner, key, some, change)
-        for one in self._agents.values():
+        for one in list(self._agents.values()):
             await asyncio.to_thread(one.workspace.untrusted.rename_sources, words.without_names)
         erasure = Erasure(
             request=request.id,
@@ -105,7 +105,7 @@ class WordRemoval:
 
     async def clean_indexes(self) -> None:
         """Leave nothing of removed words in the files of the search indexes. What fails is logged."""
-        for agent in self._agents.values():
+        for agent in list(self._agents.values()):
             if not isinstance(agent.memory, WorkspaceMemory):
                 continue
             try:
@@ -147,7 +147,7 @@ class WordRemoval:
     ) -> dict[str, tuple[RunningAgent, list[StoredTranscript]]]:
         """Return the transcripts of an audience by the key of their session, with archived ones and those of sub-agents. Blocking."""
         found: dict[str, tuple[RunningAgent, list[StoredTranscript]]] = {}
-        for agent in self._agents.values():
+        for agent in list(self._agents.values()):
             for stored, _ in sorted(agent.store.transcripts.all(), key=lambda one: one[0].session):
                 opened = _opening_of(stored)
                 if opened is not None and (opened.key in subagents or self._readers(agent, opened) == audience):

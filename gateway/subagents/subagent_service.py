@@ -176,7 +176,7 @@ class SubAgents:
                 await self._ledger.subagents.stop(LOST, only=[one.id])
 
     async def _archive(self) -> None:
-        for agent in self._agents.values():
+        for agent in list(self._agents.values()):
             kept = timedelta(minutes=agent.profile.subagents.archive_after_minutes)
             for one in await self._ledger.subagents.archive(agent.id, self._clock.now() - kept):
                 record = agent.store.get(one.session)

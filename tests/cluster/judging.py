@@ -89,7 +89,7 @@ class Watch:
             late = time.monotonic() - expected
             self._found.late = max(self._found.late, late)
             self._excused = late if late > _LATE else self._excused * 0.98
-            expected = time.monotonic() + 0.15
+            expected = time.monotonic() + 0.2
             try:
                 if connection is None:
                     connection = await psycopg.AsyncConnection.connect(

@@ -59,19 +59,22 @@ def tell(text: str) -> None:
     sys.stdout.flush()
 
 
-async def play(kinds: list[str], *, seed: int, gateways: int, lease: float, folder: Path) -> Found:
+async def play(kinds: list[str], *, seed: int, gateways: int, lease: float, folder: Path, forked: bool) -> Found:
     """Play one cluster from its beginning to its end."""
     found = Found()
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # so that its gateways end, too
-    cluster = Cluster(folder, f"cluster{seed}", gateways=gateways, lease=lease, dice=random.Random(seed))
+    cluster = Cluster(folder, f"cluster{seed}", gateways=gateways, lease=lease, dice=random.Random(seed), forked=forked)
     async with cluster:
         watch = Watch(cluster, found)
         troubles = Troubles(cluster, watch, found, tell)
+        for name in cluster.spoken:  # a bot may not begin a conversation
+            await cluster.say(name, deed=False)
         cluster.start()
         talking = asyncio.ensure_future(cluster.talk())
         watching = asyncio.ensure_future(watch.run())
+        attending = asyncio.ensure_future(troubles.attend())
         try:
             if not await cluster.until(lambda: all(answered(cluster, name) for name in cluster.spoken), SETTLE_SECONDS):
                 raise SystemExit("no gateway answers: " + (folder / "g0.log").read_text()[-3000:])
@@ -83,9 +86,9 @@ async def play(kinds: list[str], *, seed: int, gateways: int, lease: float, fold
             await cluster.until(lambda: all_answered(cluster) and jobs_are_done(cluster, until), SETTLE_SECONDS)
             await asyncio.sleep(1.0)  # what would come twice comes now
         finally:
-            for task in (talking, watching):
+            for task in (tasks := (talking, watching, attending)):
                 task.cancel()
-            for result in await asyncio.gather(talking, watching, return_exceptions=True):
+            for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
                     raise result
         await judge(cluster, found, until)
@@ -100,7 +103,9 @@ def drawn(seed: int, count: int) -> list[str]:
 def one_cluster(given: argparse.Namespace, kinds: list[str], seed: int) -> Found:
     """Play a cluster in a folder, which stays where something is wrong."""
     folder = Path(tempfile.mkdtemp(prefix="homebody-cluster-", dir="/tmp"))
-    found = asyncio.run(play(kinds, seed=seed, gateways=given.gateways[0], lease=given.lease, folder=folder))
+    found = asyncio.run(
+        play(kinds, seed=seed, gateways=given.gateways[0], lease=given.lease, folder=folder, forked=given.forked)
+    )
     if found.wrong():
         tell(f"seed {seed} is wrong, logs in {folder}: {json.dumps(found.wrong(), indent=1)}")
     if given.keep or found.wrong():
@@ -124,8 +129,9 @@ def in_lanes(given: argparse.Namespace) -> list[Found]:
             gateways = given.gateways[seed % len(given.gateways)]
             command = [sys.executable, __file__, "--one", "--seed", str(seed), "--strikes", str(given.each)]
             command += ["--gateways", str(gateways), "--lease", str(given.lease), *(["--keep"] if given.keep else [])]
+            command += [] if seed % 10 == 0 else ["--forked"]
             with (logs / str(seed)).open("wb") as log:
-                running[seed] = subprocess.Popen(command, stdout=log, stderr=log)
+                running[seed] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         if not running:
             return results
         for seed in [seed for seed, process in running.items() if process.poll() is not None]:
@@ -189,6 +195,9 @@ def main() -> int:
     parser.add_argument("--lease", type=float, default=6.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", action="store_true", help="keep the folders with the logs")
+    parser.add_argument(
+        "--forked", action="store_true", help="have gateways that begin anew be forked, which saves most of the CPU time"
+    )
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one or not given.strikes or given.kind:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import random
 
 ROOT = Path(__file__).resolve().parents[2]
+FORKED = Path(__file__).with_name("forked_gateway.py")
 OWNER, GUEST = 4711, 5001
 AGENTS = ("anna", "bob", "carl", "dora")
 BOTS = {"a": "123456789", "b": "223456789", "c": "323456789"}
@@ -44,8 +45,9 @@ JOBS_SECONDS = 900.0
 class Process:
     """One gateway, which is started again when it ends."""
 
-    def __init__(self, name: str, root: Path, line: DatabaseLine) -> None:
+    def __init__(self, name: str, root: Path, line: DatabaseLine, *, forked: bool) -> None:
         self.name, self.root, self.line = name, root, line
+        self.program = [str(FORKED)] if forked else ["-m", "gateway"]
         self.process: programs.Program | None = None
 
     def env(self) -> dict[str, str]:
@@ -63,7 +65,7 @@ class Process:
         (self.root / "state" / "gateways" / self.name / "starts.json").unlink(missing_ok=True)  # so many kills would pause it
         with (self.root / f"{self.name}.log").open("ab") as log:
             self.process = programs.start(
-                [sys.executable, "-m", "gateway", "gateway"],
+                [sys.executable, *self.program, "gateway"],
                 env=self.env(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -120,13 +122,13 @@ class Spoken:
 class Cluster:
     """The peers, the database and the gateways. Start it with ``async with``."""
 
-    def __init__(self, root: Path, database: str, *, gateways: int, lease: float, dice: random.Random) -> None:
+    def __init__(self, root: Path, database: str, *, gateways: int, lease: float, dice: random.Random, forked: bool) -> None:
         self.root, self.server, self.lease, self.dice = root, postgres_server.server(), lease, dice
         self.database = database
         self.model = PredictableModel()
         self.bots = {name: TelegramPeer(token=number + _TOKEN, checked=False) for name, number in BOTS.items()}
         self.lines = [DatabaseLine(root / "lines" / f"g{number}", self.server.folder) for number in range(gateways)]
-        self.gateways = [Process(f"g{number}", root, line) for number, line in enumerate(self.lines)]
+        self.gateways = [Process(f"g{number}", root, line, forked=forked) for number, line in enumerate(self.lines)]
         self.spoken = {name: Spoken() for name in PEOPLE}
         self.reminders: dict[str, tuple[str, float]] = {}
         self.tasks: dict[str, tuple[str, float]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -106,3 +106,32 @@ async def test_what_is_due_beside_jobs_runs_at_its_instant() -> None:
         assert ran[1] >= due, "not before its instant, and long before the next tick"
     finally:
         scheduler.stop()
+
+
+async def test_an_agent_that_goes_while_others_are_tidied_up_ends_nothing(bench: Bench) -> None:
+    """Where a cluster's gateway gives one up, say."""
+    agents: dict[str, Any] = {}
+
+    class Agent:
+        def __init__(self, name: str) -> None:
+            self.id = name
+            self.store = self
+            self.changed = None
+
+        def all(self) -> list[Any]:
+            return []
+
+        def soon_forgotten(self, _now: object) -> list[str]:
+            return []
+
+        async def maintain(self) -> None:
+            agents.pop("last", None)
+
+        async def fold(self) -> None:
+            folded.append(self.id)
+
+    folded: list[str] = []
+    agents |= {name: Agent(name) for name in ("first", "last")}
+    scheduler = Scheduler(agents, bench.clock, reset=lambda *_: None, sweep=bench.ledger.tally, jobs=bench.jobs)
+    await scheduler.tick()
+    assert folded == ["first", "last"]

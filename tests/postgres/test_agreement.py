@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.base.clock import SystemClock
-from gateway.base.errors import StorageFailed
+from gateway.base.errors import StorageAway, StorageFailed
 from gateway.cluster import agreement, lease_tables
 from gateway.cluster.agreement import Home, clock_trouble, home_of, refuse_other_time
 from gateway.cluster.lease_tables import prepare, write_lock_of
@@ -172,3 +172,24 @@ async def test_tables_whose_making_ends_at_any_message_are_made_by_the_next_one(
     assert line.broken > 20
     line.close()
     await opened(url)
+
+
+@pytest.mark.parametrize(
+    ("told", "away"),
+    [
+        (
+            "connection failed: FATAL:  the database system is not yet accepting connections\nDETAIL:  Consistent recovery state",
+            True,
+        ),
+        ("connection failed: FATAL:  the database system is in recovery mode", True),
+        ("connection failed: FATAL:  the database system is shutting down", True),
+        ("server closed the connection unexpectedly", True),
+        ('connection failed: FATAL:  role "me" does not exist', False),
+    ],
+)
+def test_a_server_that_is_not_ready_yet_is_waited_for(told: str, away: bool) -> None:
+    import psycopg
+
+    from gateway.ledger.postgres.failures import storage_error
+
+    assert isinstance(storage_error(psycopg.OperationalError(told), "here"), StorageAway) == away

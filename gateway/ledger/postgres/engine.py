@@ -18,7 +18,7 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.pq import TransactionStatus
 
-from gateway.base.errors import StorageFailed
+from gateway.base.errors import StorageAway, StorageFailed
 from gateway.ledger.postgres.database import PostgresDatabase, connected, place
 from gateway.ledger.postgres.failures import storage_error
 from gateway.ledger.postgres.schema import COMMIT, HOLDER, STEPS, migrate, version_of
@@ -209,7 +209,7 @@ class PostgresEngine:
         )
 
     def _gone(self, why: str) -> StorageFailed:
-        return StorageFailed(
+        return StorageAway(
             f"the ledger could not be used: {why}",
             where=self._where,
             hint="Start PostgreSQL; nothing that was confirmed is lost.",

@@ -22,6 +22,7 @@ _HINTS: Final[dict[type[psycopg.Error], str]] = {
     errors.DataCorrupted: "Restore the database from a backup.",
     errors.IndexCorrupted: "Restore the database from a backup, or try REINDEX.",
 }
+_NOT_YET: Final = ("is starting up", "is shutting down", "is not yet accepting connections", "is in recovery mode")
 _AWAY: Final = (
     "Start PostgreSQL, or check host, user, password and database in storage.url (createdb makes one). "
     "Nothing that was confirmed is lost."
@@ -40,7 +41,7 @@ def storage_error(error: Exception, where: str) -> StorageFailed | None:
 def _is_away(error: Exception) -> bool:
     """Whether no server answered, or one that is only starting. What a server refuses is told with "FATAL" (libpq gives no code then)."""
     return isinstance(error, psycopg.OperationalError) and (
-        "FATAL" not in str(error) or "is starting up" in str(error) or "is shutting down" in str(error)
+        "FATAL" not in str(error) or any(words in str(error) for words in _NOT_YET)
     )
 
 
