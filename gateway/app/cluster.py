@@ -52,6 +52,8 @@ RULES: Final = "rules"
 """The notices that settings, or the lasting rules, were changed."""
 TOLD: Final = "told:"
 """Begins a notice about something else than rows of the ledger."""
+RETIRE_TRIES: Final = 10
+"""How often, a lease apart, it is seen whether agents that the settings no longer name have been given up."""
 GIVE_UP_SECONDS: Final = 8.0
 """How long running turns may take when everything is given up in order."""
 
@@ -182,6 +184,7 @@ class ClusterMember:
         self._marks: dict[str, str] | None = None
         self._elsewhere: dict[str, ConnectedElsewhere] = {}
         self.directory = Directory(joined.connect, joined.leases.member.name)
+        self._retiring: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -239,6 +242,7 @@ class ClusterMember:
                 log.warning("%s", error)
                 await asyncio.sleep(DATABASE_PAUSE)
         self.keeper.want(self._cells)
+        self._retire_soon([token for cell in self._cells for token in cell])
         await self._tell_of_settings(settings)
 
     def reached_at(self, address: str) -> None:
@@ -275,6 +279,20 @@ class ClusterMember:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _retire_soon(self, wanted: list[str]) -> None:
+        """Forget what the settings no longer name, once whoever holds it has ended its work."""
+
+        async def retire() -> None:
+            for _ in range(RETIRE_TRIES):
+                await asyncio.sleep(self._seconds)
+                with contextlib.suppress(StorageFailed):
+                    if not await self._joined.leases.retire(wanted):
+                        return
+
+        if self._retiring is not None:
+            self._retiring.cancel()
+        self._retiring = asyncio.create_task(retire())
+
     def adopt_soon(self, settings: Settings) -> None:
         """The same, in the background."""
         task = asyncio.ensure_future(self.adopt(settings))
@@ -304,6 +322,8 @@ class ClusterMember:
 
     async def close(self) -> None:
         """Close the connections."""
+        if self._retiring is not None:
+            self._retiring.cancel()
         await self.directory.close()
         await self._joined.leases.close()
 

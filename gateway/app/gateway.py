@@ -8,13 +8,16 @@ Gateway.close   close everything in the opposite order
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
+import secrets
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from channels.messages import Outbound
 from channels.platform import Policy
 from gateway.api.handlers.approvals import ApprovalHandlers
 from gateway.api.handlers.memory_requests import MemoryHandlers
@@ -28,7 +31,7 @@ from gateway.app.owner_calls import owner_calls
 from gateway.app.parts import GatewayParts
 from gateway.app.view_calls import view_calls
 from gateway.backup.versions import refuse_later
-from gateway.base.errors import HomebodyError
+from gateway.base.errors import HomebodyError, StorageFailed
 from gateway.base.state_lock import StateLock
 from gateway.budget.report import facts as usage_facts
 from gateway.ledger.spending import UsageBy
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from gateway.api.routes.admin import Call
     from gateway.app.cluster import ClusterMember, Joined
     from gateway.app.forwarding import ForwardingParts
+    from gateway.supervision.database_outage import DatabaseOutage
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +69,7 @@ class Gateway(GatewayParts):
         self.lock = lock
         self.cluster: ClusterMember | None = None
         self.forwarding: ForwardingParts | None = None
+        self.outage: DatabaseOutage | None = None
         self._starts = CrashLoopBreaker(deps.paths.local, deps.clock)
         self._closing = asyncio.Event()
 
@@ -203,6 +208,46 @@ class Gateway(GatewayParts):
             for concern in concerns(f"{channel.name}:{channel.account}", policy):
                 self.notices.tell(concern)
 
+    async def _watch_database(self) -> None:
+        """Tell the owner of a database that takes nothing; not in a cluster, where another gateway may have their chat by then."""
+        from gateway.ledger.postgres.ledger import PostgresLedger
+        from gateway.supervision.database_outage import DatabaseOutage
+
+        ledger = self.ledger
+        if not isinstance(ledger, PostgresLedger) or self.cluster is not None:
+            return
+        self.outage = DatabaseOutage(
+            ledger,
+            self.deps.clock,
+            tell=self.notices.tell,
+            end=self.notices.withdraw,
+            send=self._send_at_once,
+            say=partial(self.owner.say, waits=True),
+        )
+        with contextlib.suppress(StorageFailed):
+            await self.owner.place()  # it is remembered for when it cannot be looked up
+        await self.outage.run()
+
+    async def _send_at_once(self, text: str) -> bool:
+        """Send a line to the owner's chat without storing it; return whether it was sent."""
+
+        async def record(_text: str) -> None:
+            """Nothing is kept of it."""
+
+        place = self.owner.known_place()
+        if place is None:
+            return False
+        line = Outbound(key=f"outage{secrets.token_hex(6)}", conversation=place, text=self.deps.outgoing.text(text), turn="")
+        try:
+            await self.channel(place).send(line, record)
+        except Exception as error:  # noqa: BLE001 - a channel that fails, too, leaves the log
+            log.warning("the owner could not be told: %s", error)
+            return False
+        return True
+
+    async def _outage(self) -> dict[str, Any]:
+        return {"outage": None} if self.outage is None else await self.outage.facts()
+
     def _services(self) -> list[Coroutine[Any, Any, None]]:
         if not self.deps.serving:
             return [self._unix_api()] if self.deps.shared else []
@@ -231,6 +276,7 @@ class Gateway(GatewayParts):
             watch(state, self.deps.clock, pause=self.pause, owner=self.owner, env=env, restart=self.deps.restart_on_stall),
             self.reload.watch(),
             self._try_sandbox(),
+            *([self._watch_database()] if self.deps.settings.storage.url is not None else []),
         ]
 
     async def _unix_api(self) -> None:
@@ -290,6 +336,7 @@ class Gateway(GatewayParts):
             **self.page.calls(),
             **self._cluster_calls(),
             "usage": self._usage,
+            "ledger.outage": self._outage,
         }
 
     def _cluster_calls(self) -> dict[str, Call]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.base.errors import UsageError
-from gateway.cli.gateway_calls import outcome, taken_over
+from gateway.base.state_lock import describe
+from gateway.cli.gateway_calls import ask, outcome, taken_over
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
@@ -119,7 +121,7 @@ def tree(invocation: Invocation, *, as_json: bool) -> None:
 @_JSON
 @pass_invocation
 def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
-    """Remove the agent ID and its routing rules from the settings file. Its files are not deleted."""
+    """Remove the agent ID and its routing rules from the settings file. Its files and conversations are not deleted."""
     settings = invocation.loaded.settings
     place = next((place for place, entry in enumerate(settings.agents.list) if entry.id == agent_id), None)
     if place is None:
@@ -142,6 +144,8 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
             text = without(read_document(text, document.file), ("bindings", rule))
         return text
 
+    if settings.storage.url is not None:
+        files.append("its conversations in PostgreSQL")
     changed = _change(invocation, edit)
     came = taken_over(invocation)
     facts = {"id": agent_id, "removed": True, "bindings": len(rules), "kept": files, "file": str(changed.file), "gateway": came}
@@ -149,9 +153,36 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
     gone = f" and {count}" if rules else ""
     _tell(
         facts,
-        f"Removed agent {agent_id}{gone} from {changed.file}. Kept: {', '.join(files)}. {outcome(came)}",
+        f"Removed agent {agent_id}{gone} from {changed.file}. Kept: {', '.join(files)}. {outcome(came)}\n"
+        f"To delete its conversations, too: homebody agents forget {agent_id}",
         as_json=as_json,
     )
+
+
+@agents.command()
+@click.argument("agent_id", metavar="ID")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_JSON
+@pass_invocation
+def forget(invocation: Invocation, agent_id: str, *, yes: bool, as_json: bool) -> None:
+    """Delete the conversations of the agent ID, which was removed. Its notes and other files are not deleted."""
+    from gateway.storage import forgetting
+
+    settings = invocation.loaded.settings
+    if agent_id in settings.agent_ids:
+        raise UsageError(f"{agent_id!r} is in the settings", hint=f"Remove it first: homebody agents remove {agent_id}")
+    if describe(invocation.paths.lock) is not None:
+        working = asyncio.run(ask(invocation.paths.local, "status"))["agents"]
+        if agent_id in working:
+            raise UsageError(f"{agent_id!r} still ends what it does", hint="Try again in a minute.")
+    kept = forgetting.kept_of(invocation.paths, settings.storage, agent_id)
+    if kept.sessions or kept.transcripts:
+        if not yes:
+            click.confirm(f"Delete {kept.transcripts} conversations of {agent_id} ({kept.where})?", abort=True, err=True)
+        kept = forgetting.forget(invocation.paths, settings.storage, agent_id)
+    facts = {"id": agent_id, "sessions": kept.sessions, "transcripts": kept.transcripts, "where": kept.where}
+    told = f"Deleted {kept.transcripts} conversations of {agent_id} ({kept.where})."
+    tell(facts, told if kept.sessions or kept.transcripts else f"There are no conversations of {agent_id}.", as_json=as_json)
 
 
 def _row(invocation: Invocation, settings: Settings, agent: str) -> dict[str, Any]:

@@ -54,6 +54,17 @@ def _status_words(facts: dict[str, Any], file: Path) -> str:
     lines = [f"The ledger is in PostgreSQL {facts['server']}, {facts['where']} {size}."]
     lines.append("One gateway uses it at a time, unless they are a cluster, and copies of it are the server's business.")
     lines.append(f"Sessions in it: {facts['sessions']}. Transcripts: {facts['transcripts']}.")
+    if facts["replica"]:
+        lines.append("! This server is a replica, and takes no changes: name the primary in storage.url.")
+    elif facts["readOnly"]:
+        lines.append(
+            "! The database or this user is set to read-only (default_transaction_read_only): the gateway cannot start."
+        )
+    if facts["missing"]:
+        names = ", ".join(facts["missing"])
+        lines.append(
+            f"! Tables are missing: {names}. Restore the database from a backup; the gateway cannot go on without them."
+        )
     if not facts["version"]:
         lines.append("It is not made yet: the first start of the gateway makes it.")
     if file.exists():

@@ -134,6 +134,29 @@ class PostgresLeases:
 
         await self._with(work)
 
+    async def retire(self, wanted: Collection[str]) -> int:
+        """Forget tokens that no settings name any more and nobody holds; return how many are left that are not wanted.
+
+        Only where all gateways that work have the settings of this one: the others may know agents that are new.
+        """
+
+        async def work(connection: Connection) -> int:
+            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._lock,))
+            rows = await rows_of(connection, "SELECT token, msg_id, vt <= clock_timestamp() FROM cluster_token")
+            stale = {str(token): (int(number), free) for token, number, free in rows if token not in wanted}
+            settings = await rows_of(
+                connection, "SELECT settings FROM cluster_gateway WHERE until > clock_timestamp() AND NOT leaving"
+            )
+            if any(one != self.member.settings for (one,) in settings):
+                return len(stale)
+            gone = {token: number for token, (number, free) in stale.items() if free}
+            await connection.execute("SELECT pgmq.delete(%s, %s::bigint[])", (self._queue, list(gone.values())))
+            await connection.execute("DELETE FROM cluster_holder WHERE token = ANY(%s)", (list(gone),))
+            await connection.execute("DELETE FROM cluster_wish WHERE token = ANY(%s)", (list(gone),))
+            return len(stale) - len(gone)
+
+        return await self._with(work)
+
     async def close(self) -> None:
         """Close the connection."""
         if self._connection is not None:

@@ -108,6 +108,18 @@ async def _of_ledger(ledger: Ledger, installation: Installation) -> LedgerFacts:
 
 async def _examine(installation: Installation) -> list[Finding]:
     path = installation.paths.state / LEDGER
+    if installation.settings.storage.url is not None and installation.gateway_runs:
+        lasts = (await installation.ask("ledger.outage"))["outage"]
+        if lasts is not None:
+            return [
+                Finding(
+                    level="error",
+                    what=f"the gateway can store nothing since {lasts['since'][:16]}: {lasts['text']}",
+                    where="storage.url",
+                    why="It takes no messages meanwhile, and goes on by itself.",
+                    mend=lasts["mend"] or "homebody storage status",
+                )
+            ]
     facts = await ledger_facts(installation)
     if installation.settings.storage.url is not None:
         return _in_database(facts, running=installation.gateway_runs)

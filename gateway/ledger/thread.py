@@ -140,6 +140,8 @@ class LedgerThread:
         self._closed = False
         self._closing = threading.Lock()
         self._doubtful: list[Call] = []
+        self.trouble: StorageFailed | None = None
+        """Why something could not be stored last. Who looks at it sets it back."""
 
     async def start(self) -> None:
         """Open the connection. Raises what opening it raised."""
@@ -275,6 +277,7 @@ class LedgerThread:
         synced = any(call.synced for call in calls)
         for _ in range(ATTEMPTS):
             if (away := engine.away()) is not None:
+                self.trouble = away
                 _fail(calls, away)
                 return
             began = time.perf_counter()
@@ -294,6 +297,8 @@ class LedgerThread:
             call.error = error or call.error
             if isinstance(call.error, engine.failures):
                 call.error = engine.storage_error(call.error) or call.error
+            if isinstance(call.error, StorageFailed):
+                self.trouble = call.error
 
     def _wait_to_know(self, calls: Sequence[Call]) -> None:
         for call in calls:

@@ -49,6 +49,7 @@ class OwnerNotifications:
         self._attached = attached
         self._keys = keys
         self._heard: dict[str, ChatAddress] = {}
+        self._found: ChatAddress | None = None
         self._agents = agents
         self._connected = connected
         self._tasks: set[asyncio.Task[None]] = set()
@@ -159,8 +160,15 @@ class OwnerNotifications:
         """
         heard = [place for place in reversed(self._heard.values()) if self._reachable(place)]
         if places := [*await self._places(), *heard]:
-            return min(places, key=lambda place: self._failing(account_of(place)))
-        return next(iter(await self._let_in()), None)
+            self._found = min(places, key=lambda place: self._failing(account_of(place)))
+        else:
+            self._found = next(iter(await self._let_in()), None)
+        return self._found
+
+    def known_place(self) -> ChatAddress | None:
+        """Return what ``place`` would as far as it is known without the ledger."""
+        heard = [place for place in reversed(self._heard.values()) if self._reachable(place)]
+        return next(iter(heard), self._found)
 
     def client_place(self) -> ChatAddress | None:
         """Return where somebody last wrote in a terminal or in the page; None if never."""
@@ -219,6 +227,11 @@ class StartupNotices:
         log.warning(notice)
         if notice not in self.told:
             self.told.append(notice)
+
+    def withdraw(self, notice: str) -> None:
+        """Take a notice away that does not hold any more."""
+        if notice in self.told:
+            self.told.remove(notice)
 
     def report(self, notice: str) -> None:
         """Add a notice for the log, the status and the owner's chat."""

@@ -246,9 +246,24 @@ def server_facts(storage: StorageSettings) -> dict[str, object]:
                 "bytes": int((there.execute(size, (storage.schema_name,)).fetchone() or (0,))[0]),
                 "sessions": _count(there, "session"),
                 "transcripts": _count(there, "transcript"),
+                "readOnly": (there.execute("SHOW transaction_read_only").fetchone() or ("",))[0] == "on",
+                "replica": bool((there.execute("SELECT pg_is_in_recovery()").fetchone() or (False,))[0]),
+                "missing": _missing(there, storage.schema_name),
             }
     except psycopg.Error as error:
         raise storage_error(error, where) or StorageFailed(str(error), where=where) from error
+
+
+def _missing(there: Connection, schema: str) -> list[str]:
+    """Return the tables that the schema should have and has not, of one that was made."""
+    from gateway.ledger.postgres.schema import version_of
+    from gateway.ledger.raw_tables import SHAPES
+
+    if not version_of(there, schema, schema):
+        return []
+    query = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s"
+    found = {row[0] for row in there.execute(query, (schema,)).fetchall()}
+    return sorted({*SHAPES, "session", "transcript", "transcript_line"} - found)
 
 
 def _count(there: Connection, table: str) -> int:

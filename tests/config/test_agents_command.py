@@ -139,3 +139,19 @@ def test_the_default_and_the_rules_are_told_in_words(run, file):
     out = run("list")[1].splitlines()
     assert out[1].startswith("work (Wanda): /tmp/wanda, 2 routing rules")
     assert "the default" in out[2]
+
+
+def test_conversations_of_a_removed_agent_are_deleted_when_they_are_to_be_forgotten(run, file, tmp_path):
+    file.write_text(THREE)
+    folder = tmp_path / "agents" / "work" / "sessions"
+    folder.mkdir(parents=True)
+    (folder / "a.jsonl").write_text("{}\n")
+    (folder.parent / "untrusted.jsonl").write_text("")
+    code, _, told = run("forget", "work", "--yes")
+    assert (code, "homebody agents remove work" in told) == (2, True)
+    _, shown, _ = run("remove", "work")
+    assert "homebody agents forget work" in shown
+    code, shown, _ = run("forget", "work", "--yes", "--json")
+    assert (code, json.loads(shown)["transcripts"]) == (0, 1)
+    assert (folder.exists(), (folder.parent / "untrusted.jsonl").exists()) == (False, True)
+    assert "There are no conversations" in run("forget", "work")[1]

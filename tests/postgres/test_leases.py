@@ -175,3 +175,24 @@ async def test_preparing_again_locks_nothing_that_others_use(url: str, members: 
         await asyncio.wait_for(prepare(other, "public"), 20)
     for used in (connection, other):
         await used.close()
+
+
+async def test_tokens_that_no_settings_name_are_forgotten_once_nobody_holds_them(
+    members: tuple[Member, Member], url: str
+) -> None:
+    one, other = members
+    one.table.cells = (("agent:0",), ("agent:1",))
+    await settled(one)
+    assert one.held == {"agent:0", "agent:1"}
+    other.store.member = postgres_leases.Member("other", "other", settings="others")
+    await other.round()
+    kept = await one.store.retire(["agent:0"])
+    assert kept == 5, "the other gateway has other settings"
+    other.store.member = postgres_leases.Member("other", "other")
+    await other.round()
+    assert await one.store.retire(["agent:0", "agent:1"]) >= 0
+    connection = await connected(url)
+    rows = await (await connection.execute("SELECT token FROM cluster_token ORDER BY token")).fetchall()
+    await connection.close()
+    held = {lease for member in members for lease in member.held}
+    assert {row[0] for row in rows} == {"agent:0", "agent:1", *held}

@@ -11,7 +11,7 @@ from gateway.base.errors import StorageAway, StorageFailed
 
 _DOCS: Final = "docs/postgresql.md says what it needs."
 _HINTS: Final[dict[type[psycopg.Error], str]] = {
-    errors.TooManyConnections: "Raise max_connections of PostgreSQL, or end other programs that use it.",
+    errors.TooManyConnections: "Raise max_connections of PostgreSQL (or the user's CONNECTION LIMIT), or end other programs that use it.",
     errors.InsufficientPrivilege: f"Give the user the right to make a schema in this database, or make it the schema's owner. {_DOCS}",
     errors.ReadOnlySqlTransaction: "Name the primary server in storage.url: a replica takes no changes.",
     errors.DiskFull: "Free some space on the disk of PostgreSQL; nothing that was confirmed is lost.",
@@ -23,6 +23,12 @@ _HINTS: Final[dict[type[psycopg.Error], str]] = {
     errors.IndexCorrupted: "Restore the database from a backup, or try REINDEX.",
 }
 _NOT_YET: Final = ("is starting up", "is shutting down", "is not yet accepting connections", "is in recovery mode")
+_SAID: Final[dict[str, type[psycopg.Error]]] = {
+    "too many clients": errors.TooManyConnections,
+    "remaining connection slots": errors.TooManyConnections,
+    "too many connections": errors.TooManyConnections,
+    "No space left on device": errors.DiskFull,
+}
 _AWAY: Final = (
     "Start PostgreSQL, or check host, user, password and database in storage.url (createdb makes one). "
     "Nothing that was confirmed is lost."
@@ -32,6 +38,8 @@ _AWAY: Final = (
 def storage_error(error: Exception, where: str) -> StorageFailed | None:
     """Translate an error of the server, its disk or the connection; return None for any other."""
     hint = next((hint for kind, hint in _HINTS.items() if isinstance(error, kind)), None)
+    if hint is None:  # what refuses a connection has no code
+        hint = next((_HINTS[kind] for words, kind in _SAID.items() if words in str(error)), None)
     if hint is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.InternalError):
         return None
     kind = StorageAway if hint is None and _is_away(error) else StorageFailed

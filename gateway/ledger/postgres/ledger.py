@@ -17,7 +17,7 @@ from gateway.ledger.open_rows import unreadable_row
 from gateway.ledger.postgres.database import PostgresDatabase, place
 from gateway.ledger.postgres.engine import PostgresEngine
 from gateway.ledger.postgres.failures import storage_error
-from gateway.ledger.postgres.schema import HOME
+from gateway.ledger.postgres.schema import HOME, PROBE
 from gateway.ledger.postgres.sharing import Sharing
 from gateway.ledger.postgres.transfer import to_file
 from gateway.ledger.thread import LedgerConnection, LedgerThread
@@ -29,8 +29,9 @@ Result = TypeVar("Result")
 class PostgresLedger(LedgerStore):
     """Implements ``Ledger``. One gateway at a time: a second one is refused while the first runs."""
 
-    def __init__(self, connection: LedgerConnection, url: str, schema: str, where: str) -> None:
+    def __init__(self, connection: LedgerConnection, url: str, schema: str, where: str, thread: LedgerThread) -> None:
         super().__init__(connection, where)
+        self._thread = thread
         self._shared = False
         self._url = url
         self._schema = schema
@@ -66,12 +67,23 @@ class PostgresLedger(LedgerStore):
 
         thread = LedgerThread(opened, where, committed)
         await thread.start()
-        ledger = cls(LedgerConnection(thread, clock, new_id), url, schema, where)
+        ledger = cls(LedgerConnection(thread, clock, new_id), url, schema, where, thread)
         if sharing is not None:
             ledger._shared = True
             for cache in (ledger.context_events.known, ledger.spending.allowances):
                 cache.closed = True  # others change what would be known here
         return ledger
+
+    @property
+    def trouble(self) -> StorageFailed | None:
+        """Why something could not be stored, since the last ``probe`` that succeeded."""
+        return self._thread.trouble
+
+    async def probe(self) -> None:
+        """Store something. Raises StorageFailed."""
+        put = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        await self._connection.run(lambda db: db.execute(put, (PROBE, self._connection.new_id())))
+        self._thread.trouble = None
 
     def run_blocking(self, work: Callable[[Database], Result]) -> Result:
         """Run ``work`` in a transaction of the ledger and return its result once it is stored. For other threads than the event loop's.

@@ -346,8 +346,9 @@ _VERSION: Final = "version"
 HOLDER: Final = "holder"
 COMMIT: Final = "commit"
 HOME: Final = "home"
-OWN_ROWS: Final = (_VERSION, HOLDER, COMMIT, HOME)
-"""Rows of ``meta`` that only PostgreSQL has: the version of the tables, which process opened it last, its last commit, and its home."""
+PROBE: Final = "probe"
+OWN_ROWS: Final = (_VERSION, HOLDER, COMMIT, HOME, PROBE)
+"""Rows of ``meta`` that only PostgreSQL has: version of the tables, who opened it last, its last commit, its home, and a trial."""
 _FIND: Final = "SELECT count(*), count(*) FILTER (WHERE tablename = 'meta') FROM pg_tables WHERE schemaname = current_schema()"
 
 
