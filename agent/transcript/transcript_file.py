@@ -99,23 +99,7 @@ class TranscriptFile:
 
     def append(self, data: bytes) -> int:
         """See the protocol."""
-        created = not self.path.exists()
-        if created:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            before = os.fstat(fd).st_size
-            try:
-                _write_all(fd, data)
-                _sync(fd)
-            except OSError:
-                os.ftruncate(fd, before)
-                raise
-        finally:
-            os.close(fd)
-        if created:
-            _sync_folder(self.path.parent)
-        return before + len(data)
+        return append_synced(self.path, data)
 
     def replace(self, data: bytes, *, aside: str = "") -> str:
         """See the protocol."""
@@ -166,6 +150,31 @@ class TranscriptFile:
         _write_all(fd, b"\n")
         os.fsync(fd)
         return Contents(data + b"\n")
+
+
+def append_synced(path: Path, data: bytes) -> int:
+    """Append to a file that this process alone writes, and sync it; return its size.
+
+    Raises:
+        OSError: what was written is taken back, so that no later line stands behind a torn one.
+    """
+    created = not path.exists()
+    if created:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        before = os.fstat(fd).st_size
+        try:
+            _write_all(fd, data)
+            _sync(fd)
+        except OSError:
+            os.ftruncate(fd, before)
+            raise
+    finally:
+        os.close(fd)
+    if created:
+        _sync_folder(path.parent)
+    return before + len(data)
 
 
 def _line_at(file: IO[bytes], place: int) -> bytes:

@@ -153,7 +153,9 @@ class Sender:
 
         try:
             return await asyncio.to_thread(working)
-        except Exception as error:
+        except (
+            Exception
+        ) as error:  # ``is_of_mail`` names the classes, of libraries that are loaded only here; a defect is raised
             if isinstance(error, ChannelError) and not isinstance(error, MailProblem):
                 raise
             if not is_of_mail(error):

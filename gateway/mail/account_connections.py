@@ -109,7 +109,7 @@ class AccountConnections:
             return work(self._connection(account, opened))
         except (MailRefused, MailProblem):
             raise
-        except Exception as error:
+        except Exception as error:  # raised again: it only decides whether the connection can be used any longer
             broken = is_broken(error)
             if broken:
                 opened.close()
@@ -118,7 +118,7 @@ class AccountConnections:
             log.debug("the connection of the mail account %s was gone; it is opened anew", name)
             try:
                 return work(self._connection(account, opened))
-            except Exception:
+            except Exception:  # raised again: after whatever failed, nobody knows in which state the connection is
                 opened.close()
                 raise
 

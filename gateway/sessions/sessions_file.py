@@ -21,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from agent import fault_injection
+from agent.transcript.transcript_file import append_synced
 from gateway.base.atomic_file import sync, write_synced
 
 log = logging.getLogger(__name__)
@@ -291,25 +292,8 @@ class SessionFile:
         line = b"".join(map(_line, lines))
         if not self._whole_tail:
             line = b"\n" + line
-        created = not self._changes.exists()
-        if created:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(self._changes, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fault_injection.point("before", "sessions")
-            before = os.fstat(fd).st_size
-            try:
-                written = os.write(fd, line)
-                if written < len(line):
-                    os.write(fd, line[written:])
-                os.fsync(fd)
-            except OSError:
-                os.ftruncate(fd, before)
-                raise
-        finally:
-            os.close(fd)
-        if created:
-            sync(self._folder)
+        fault_injection.point("before", "sessions")
+        append_synced(self._changes, line)
         fault_injection.point("after", "sessions")
         self._lines += len(lines)
         self._whole_tail = True
