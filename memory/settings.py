@@ -186,10 +186,13 @@ class FusedSettings(_Section):
     text_weight: _Share = 0.6
     """Weight of the keyword score, scaled over its candidates."""
 
-    line_weight: _Share = 0.3
+    line_vector_weight: _Share = 0.8
+    """Weight of the vectors of lines, beside half of ``vectorWeight``; 0 makes none: half of the texts to embed, a smaller index."""
+
+    line_weight: _Share = 0.45
     """Weight of the share of the question's words that stand together in one line, or in the lines beside it."""
 
-    phrase_weight: _Share = 0.6
+    phrase_weight: _Share = 0.45
     """Weight of words that follow one another as in the question."""
 
     time_weight: _Share = 0.4

@@ -23,7 +23,7 @@ from memory.text.chunks import Chunk, chunk, split_lines
 log = logging.getLogger(__name__)
 
 SyncProgress = Callable[[str, int, int], None]
-"""Takes the phase ("files" or "vectors"), how many are done, and the total."""
+"""Takes the phase ("files", "vectors" or "lines"), how many are done, and the total."""
 Changed = Callable[[Sequence[str]], Awaitable[None]]
 """Takes the paths of notes that were changed or deleted."""
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memory.embedding.batch.backfill import Backfill
 
 _AT_ONCE = 256
+_PASSAGES_AT_ONCE = 64
 _LARGE_AT_ONCE = 4
 """Texts handed over together when batch jobs are used, as a multiple of the batch threshold: one backfill makes few jobs."""
 
@@ -85,7 +86,9 @@ class Vectorizer:
         try:
             if measure:
                 await self._measure(index, generation)
-            return await self._fill_at_any_length(index, generation, total, progress)
+            if not await self._fill_at_any_length(index, generation, total, progress):
+                return False
+            return await self._fill_lines(index, generation, progress)
         except EmbeddingFailed as failure:
             if identity_of(self.embedder) == before:
                 self._pause(failure)
@@ -122,19 +125,8 @@ class Vectorizer:
         await self._thread.run(partial(index.forget_vectors, generation, identity_of(who)), urgent=False)
 
     async def _fill(self, index: Index, generation: Generation, total: int, progress: SyncProgress | None) -> bool:
-        from memory.embedding.batch.backfill import Backfill
-
         who = identity_of(self.embedder)
-        book = BatchJobTable(self._thread, index)
-        backfill = Backfill(
-            self.embedder,
-            batch=self._batch,
-            book=book,
-            settings=self._settings,
-            clock=self._clock,
-            tell=self._tell,
-            large=self._large,
-        )
+        backfill = self._backfill(index, self._batch)
         at_once = _LARGE_AT_ONCE * self._large if self._batch is not None and total >= self._large else _AT_ONCE
         done = 0
         while missing := await self._thread.run(partial(index.missing, generation, at_once), urgent=False):
@@ -149,6 +141,42 @@ class Vectorizer:
                 progress("vectors", min(done, total), max(done, total))
         self._failures, self.trouble = 0, ""
         return True
+
+    async def _fill_lines(self, index: Index, generation: Generation, progress: SyncProgress | None) -> bool:
+        """Embed the lines of passages, by direct calls; passages that come up meanwhile go first."""
+        done = 0
+        while missing := await self._thread.run(partial(index.lines_missing, generation, _PASSAGES_AT_ONCE), urgent=False):
+            who = identity_of(self.embedder)
+            texts = {text: text for one in missing for text in one.texts}
+            vectors: dict[str, Sequence[float] | None] = {}
+            async for portion in self._backfill(index, batch=None).run(texts):
+                vectors |= {
+                    text: vector if not isinstance(vector, EmbeddingFailed) and is_unit_vector(vector) else None
+                    for text, vector in portion
+                }
+            if identity_of(self.embedder) != who:
+                return False
+            told = [(one, [vectors.get(text) for text in one.texts]) for one in missing]
+            await self._thread.run(partial(index.put_lines, generation, told), urgent=False)
+            done += len(texts)
+            if progress is not None:
+                progress("lines", done, done)
+            if not await self._fill_at_any_length(index, generation, 0, None):
+                return False
+        return True
+
+    def _backfill(self, index: Index, batch: BatchService | None) -> Backfill:
+        from memory.embedding.batch.backfill import Backfill
+
+        return Backfill(
+            self.embedder,
+            batch=batch,
+            book=BatchJobTable(self._thread, index),
+            settings=self._settings,
+            clock=self._clock,
+            tell=self._tell,
+            large=self._large,
+        )
 
     async def _embed(self, index: Index, generation: Generation, backfill: Backfill, asked: Sequence[Missing]) -> int:
         """Embed texts, each once, and return how many of them were dealt with."""

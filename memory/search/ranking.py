@@ -14,6 +14,10 @@ REFERENCE_SNIPPET_CHARS = 700
 REFERENCE_MOST_CANDIDATES = 200
 
 _DAY_AFTER = 0.5
+_PASSAGE = 0.5
+"""What is left of the weight of a passage's vector where its lines have vectors."""
+_LINE, _PAIR = 0.4, 0.6
+"""Shares of the nearest line and of the nearest two in a row."""
 _LEAST_SPREAD = 0.2
 """Smallest range of cosines that is scaled to 0..1, so that of two almost equal cosines neither becomes 0."""
 
@@ -32,17 +36,25 @@ def fused_ranking(candidates: Sequence[Candidate], settings: FusedSettings, days
     """Rank by the weighted sum of both scores, each scaled to 0..1, and of how well lines match, plus a bonus for days in the query.
 
     The sum is scaled so that the best one is at most 1. Unlike ranks, scaled scores keep the distances between candidates. If one
-    side has no candidates, the other has all the weight; a chunk without a vector is ranked by its keyword score. Scores are
-    comparable within one search only.
+    side has no candidates, the other has all the weight; a chunk without a vector is ranked by its keyword score. Where lines have
+    vectors, half of the vector weight goes to their cosines; a chunk whose lines have none counts as near as its own vector
+    is. Scores are comparable within one search only.
     """
     assign_ranks(candidates)
     words, vectors = _words_scaled(candidates, settings.candidates), _vectors_scaled(candidates)
+    lines, pairs = _lines_scaled(candidates)
     word_weight, vector_weight = _shares(settings.text_weight if words else 0.0, settings.vector_weight if vectors else 0.0)
+    if lines:
+        vector_weight *= _PASSAGE
     for candidate in candidates:
         word = words.get(candidate.id, 0.0)
         vector = vectors.get(candidate.id, 0.0 if candidate.embedded else word)
         line = candidate.line
         near = settings.line_weight * line.share + settings.phrase_weight * line.phrases + settings.time_weight * line.timed
+        if lines:
+            near += settings.line_vector_weight * (
+                _LINE * lines.get(candidate.id, vector) + _PAIR * pairs.get(candidate.id, vector)
+            )
         candidate.score = word_weight * word + vector_weight * vector + near
     best = max((1.0, *(candidate.score for candidate in candidates)))
     for candidate in candidates:
@@ -91,7 +103,16 @@ def _words_scaled(candidates: Sequence[Candidate], most: int) -> dict[int, float
 
 def _vectors_scaled(candidates: Sequence[Candidate]) -> dict[int, float]:
     """Scale cosines from the worst candidate to the best, over a range of at least ``_LEAST_SPREAD``."""
-    values = {c.id: c.vector for c in candidates if c.vector is not None}
+    return _cosines_scaled({c.id: c.vector for c in candidates if c.vector is not None})
+
+
+def _lines_scaled(candidates: Sequence[Candidate]) -> tuple[dict[int, float], dict[int, float]]:
+    """Scale the cosines of the nearest lines, and those of the nearest two in a row, like those of passages."""
+    known = [(c.id, c.lines) for c in candidates if c.lines is not None]
+    return _cosines_scaled({id_: one.line for id_, one in known}), _cosines_scaled({id_: one.pair for id_, one in known})
+
+
+def _cosines_scaled(values: dict[int, float]) -> dict[int, float]:
     return _scaled(values, min(min(values.values(), default=0.0), max(values.values(), default=0.0) - _LEAST_SPREAD))
 
 

@@ -28,12 +28,19 @@ class LineMatch(NamedTuple):
 NO_MATCH = LineMatch(0.0, 0.0, 0.0)
 
 
+class LineCosines(NamedTuple):
+    """The cosine of the nearest line of a passage (short lines count as one), and that of the nearest two in a row, by their mean."""
+
+    line: float
+    pair: float
+
+
 class Candidate(Struct, kw_only=True):
     """A chunk found by the keyword index, the vector index or both.
 
-    ``keyword`` is BM25 (higher is better), ``vector`` the cosine; None if that index did not find it. ``embedded`` is
-    False for a chunk that has no vector yet. ``line`` is measured by ``memory.search.line_matches``; ``score`` and ``bonus`` are
-    set by the ranking.
+    ``keyword`` is BM25 (higher is better), ``vector`` the cosine; None if that index did not find it. ``embedded`` is False for
+    a chunk that has no vector yet; ``lines`` is None where lines have none. ``line`` is measured by
+    ``memory.search.line_matches``; ``score`` and ``bonus`` are set by the ranking.
     """
 
     id: int
@@ -48,6 +55,7 @@ class Candidate(Struct, kw_only=True):
     embedded: bool = True
     keyword: float | None = None
     vector: float | None = None
+    lines: LineCosines | None = None
     keyword_rank: int | None = None
     vector_rank: int | None = None
     line: LineMatch = NO_MATCH

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from memory.notes.sources import Stamp
@@ -69,6 +71,13 @@ class Missing(Struct, frozen=True, kw_only=True):
     id: int
     digest: bytes
     text: str
+
+
+class LinesMissing(Struct, frozen=True, kw_only=True):
+    """A passage whose lines have no vectors: the texts to embed. ``key`` is known to the index alone."""
+
+    key: int
+    texts: Sequence[str]
 
 
 def allowed_missing(total: int) -> int:

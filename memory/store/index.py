@@ -11,7 +11,7 @@ from memory.embedding.batch.protocol import BatchJob
 from memory.embedding.identity import Identity
 from memory.notes.sources import Source
 from memory.store.candidates import AnswerCosines, Candidate, Lookup
-from memory.store.generations import Generation, IndexedFile, Missing
+from memory.store.generations import Generation, IndexedFile, LinesMissing, Missing
 from memory.text.chunks import Chunk
 from memory.text.dates import Span
 from memory.text.terms import Terms
@@ -144,6 +144,14 @@ class Index(Protocol):
         self, generation: Generation, embedder: Identity, vectors: Sequence[tuple[bytes, Sequence[float]]], *, now: int
     ) -> None:
         """Store vectors of an earlier batch job, by the hash of their texts."""
+        ...
+
+    def lines_missing(self, generation: Generation, limit: int) -> list[LinesMissing]:
+        """Return passages that have a vector, and whose lines have none. An index that keeps none of lines returns none."""
+        ...
+
+    def put_lines(self, generation: Generation, lines: Sequence[tuple[LinesMissing, Sequence[Sequence[float] | None]]]) -> None:
+        """Store the vectors of the lines of passages; None for what the embedder refused."""
         ...
 
     def forget_vectors(self, generation: Generation, embedder: Identity) -> None:

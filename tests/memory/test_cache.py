@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.embedding.engines.bag_of_words import BagOfWords
-from memory.settings import CacheSettings, MemorySettings, VectorStoreSettings
+from memory.settings import CacheSettings, FusedSettings, MemorySettings, QuerySettings, VectorStoreSettings
 from memory.store.sqlite.database import AllowedFeatures, Database
 from memory.store.sqlite.vector_matrix import Matrix, packed
 from memory.store.sqlite.vector_store import VectorStore
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
 WHO = ("fake", "m", "1")
+PASSAGES_ALONE = MemorySettings(query=QuerySettings(fused=FusedSettings(line_vector_weight=0)))
 
 
 @pytest.fixture
@@ -138,13 +139,13 @@ async def test_a_text_that_comes_back_is_not_embedded_again(tmp_path: Path) -> N
 async def test_an_index_of_format_1_is_converted_and_nothing_is_embedded_again(tmp_path: Path, kept_in: str) -> None:
     noted(tmp_path)
     embedder = BagOfWords()
-    memory = memory_of(tmp_path, embedder)
+    memory = memory_of(tmp_path, embedder, settings=PASSAGES_ALONE)
     await memory.sync()
     before = (await memory.search("boiler of house 12", audience=OWNER)).hits
     await memory.close()
     as_format_1(tmp_path / "i.sqlite", embedder, kept_in)
     again, told = BagOfWords(), list[str]()
-    memory = memory_of(tmp_path, again, tell=told.append)
+    memory = memory_of(tmp_path, again, tell=told.append, settings=PASSAGES_ALONE)
     answer = await memory.search("boiler of house 12", audience=OWNER)
     assert (answer.provider, answer.hits, told) == ("fake", before, [])
     await memory.sync()
@@ -180,7 +181,7 @@ def as_format_1(path: Path, embedder: BagOfWords, kept_in: str) -> None:
     table = "chunks_vec" if kept_in == "the cache alone" else kept_in
     write("UPDATE meta SET value = ? WHERE key = 'live'", (json.dumps(live | {"table": table}),))
     write("UPDATE meta SET value = '1' WHERE key = 'format'")
-    write("DROP TABLE vectors; DROP TABLE embedders; DROP INDEX chunks_by_hash")
+    write("DROP TABLE vectors; DROP TABLE line_vectors; DROP TABLE embedders; DROP INDEX chunks_by_hash")
     database.close()
 
 

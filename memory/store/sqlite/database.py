@@ -116,6 +116,10 @@ CREATE TABLE IF NOT EXISTS vectors (
     id INTEGER PRIMARY KEY, embedder INTEGER NOT NULL, hash BLOB NOT NULL, used INTEGER NOT NULL, vector BLOB NOT NULL,
     UNIQUE (embedder, hash)
 );
+CREATE TABLE IF NOT EXISTS line_vectors (id INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TRIGGER IF NOT EXISTS lines_go_too AFTER DELETE ON vectors BEGIN
+    DELETE FROM line_vectors WHERE id >= old.id << 8 AND id < (old.id + 1) << 8;
+END;
 CREATE TABLE IF NOT EXISTS batch_jobs (
     token TEXT PRIMARY KEY, job TEXT, provider TEXT NOT NULL, model TEXT NOT NULL, fingerprint TEXT NOT NULL,
     texts TEXT NOT NULL, at TEXT NOT NULL

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from memory.embedding.identity import Identity
 from memory.settings import MemorySettings
-from memory.store.generations import REFUSED_FOR, Generation, Missing
+from memory.store.generations import REFUSED_FOR, Generation, LinesMissing, Missing
 from memory.store.sqlite.chunk_store import ChunkStore
 from memory.store.sqlite.database import Database
+from memory.store.sqlite.line_vectors import LineVectors
 from memory.store.sqlite.vector_matrix import packed
 from memory.store.sqlite.vector_store import VectorStore
 
@@ -22,6 +23,8 @@ class EmbeddedChunks:
         self.database = database
         self.notes = ChunkStore(database)
         self.vectors = VectorStore(database, most_unused=settings.cache.max_entries if settings.cache.enabled else 0)
+        self.lines = LineVectors(database)
+        self._lines_count = settings.query.fused.line_vector_weight > 0
         self.notes.on_drop = self.vectors.removed
 
     @property
@@ -77,6 +80,17 @@ class EmbeddedChunks:
             self.vectors.keep(embedder, data.items(), now=now)
             waiting = list(self.database.rows(sql, (generation.first_id, generation.last_id, *data)))
             self._put(generation, embedder, [(id_, data[digest]) for id_, digest in waiting])
+
+    def lines_missing(self, generation: Generation, limit: int) -> list[LinesMissing]:
+        """See the protocol."""
+        current = self._kept(generation)
+        return self.lines.missing(current, limit) if current is not None and self._lines_count else []
+
+    def put_lines(self, generation: Generation, lines: Sequence[tuple[LinesMissing, Sequence[Sequence[float] | None]]]) -> None:
+        """See the protocol."""
+        current = self._kept(generation)
+        if current is not None:
+            self.lines.put(current, lines)
 
     def evict(self) -> None:
         """See the protocol."""
@@ -143,6 +157,7 @@ class EmbeddedChunks:
         still = [row for row in rows if self.database.one("SELECT 1 FROM chunks WHERE id = ? AND embedded = 0", (row[0],))]
         fitting = [row for row in still if len(row[1]) == current.dims]
         self.vectors.put(current, fitting)
+        self.lines.changed(current, [id_ for id_, _ in fitting])
         self.database.connection.executemany("UPDATE chunks SET embedded = 1 WHERE id = ?", [(row[0],) for row in fitting])
 
     def _kept(self, generation: Generation) -> Generation | None:

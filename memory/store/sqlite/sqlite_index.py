@@ -160,11 +160,13 @@ class SqliteIndex(EmbeddedChunks):
         cosines = self.vectors.search(vector, live, audience=audience, limit=limit) if vector is not None else {}
         ids = {*words.scores, *cosines, *self._dated(live, days, audience)}
         candidates = self.fetch(sorted(ids))
+        lines = self.lines.cosines(vector, live, sorted(ids)) if cosines and vector is not None and self._lines_count else {}
         for candidate in candidates:
             candidate.keyword = words.scores.get(candidate.id)
             if candidate.keyword is not None and is_only_headings(candidate.text):
                 candidate.keyword *= _BARE
             candidate.vector = cosines.get(candidate.id)
+            candidate.lines = lines.get(candidate.id)
         scan = self.vectors.scan_of(live) if vector is not None else "none"
         return Lookup(
             candidates=candidates,

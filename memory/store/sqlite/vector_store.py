@@ -60,7 +60,8 @@ class VectorStore:
         self._changed = True
         who = self._embedder(embedder) or self._new_embedder(embedder)
         self._db.connection.executemany(
-            "INSERT OR REPLACE INTO vectors (embedder, hash, used, vector) VALUES (?, ?, ?, ?)",
+            """INSERT INTO vectors (embedder, hash, used, vector) VALUES (?, ?, ?, ?)
+               ON CONFLICT (embedder, hash) DO UPDATE SET used = excluded.used, vector = excluded.vector""",
             ((who, digest, now, vector) for digest, vector in vectors),
         )
 

@@ -1,0 +1,93 @@
+"""Vectors of the lines of passages, which decide between the candidates of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memory.store.candidates import LineCosines
+from memory.store.generations import Generation, LinesMissing
+from memory.store.sqlite.database import Database
+from memory.store.sqlite.vector_matrix import packed
+from memory.text.line_groups import MOST_GROUPS, group_texts
+
+_SHIFT = 8
+"""The id of a line's vector is that of its passage's vector, shifted left by this, plus its number from 1. Number 0, which is empty,
+says that the lines of a passage are done."""
+_SLICE = 500
+_TINY = 1e-6
+assert MOST_GROUPS < 1 << _SHIFT
+
+
+class LineVectors:
+    """Stores the vectors of lines beside those of their passages, which they leave with. Only notes have them, not transcripts."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._looked_at: dict[int, int] = {}
+
+    def changed(self, generation: Generation, ids: Sequence[int]) -> None:
+        """Look again at chunks that have a vector now."""
+        if ids:
+            self._looked_at[generation.number] = min(min(ids) - 1, self._looked_at.get(generation.number, min(ids)))
+
+    def missing(self, generation: Generation, limit: int) -> list[LinesMissing]:
+        """Return passages with a vector whose lines have none. What was looked at and needs nothing is not looked at again."""
+        sql = """SELECT c.id, v.id, c.text FROM chunks c LEFT JOIN vectors v ON v.hash = c.hash AND c.embedded = 1
+                     AND c.source = 'memory' AND v.embedder =
+                     (SELECT id FROM embedders WHERE provider = ? AND model = ? AND fingerprint = ?)
+                     AND NOT EXISTS (SELECT 1 FROM line_vectors l WHERE l.id = v.id << ?)
+                 WHERE c.id > ? AND c.id <= ? ORDER BY c.id LIMIT ?"""
+        found: dict[int, LinesMissing] = {}
+        while generation.dims and not found:
+            after = self._looked_at.get(generation.number, generation.first_id - 1)
+            rows = list(self._db.rows(sql, (*generation.embedder, _SHIFT, after, generation.last_id, _SLICE)))
+            for id_, key, text in rows:
+                if key and key not in found and (texts := group_texts(text)):
+                    found[key] = LinesMissing(key=key, texts=texts)
+                if not found:
+                    self._looked_at[generation.number] = id_
+                elif len(found) == limit:
+                    break
+            if len(rows) < _SLICE:
+                break
+        return list(found.values())
+
+    def put(self, generation: Generation, lines: Sequence[tuple[LinesMissing, Sequence[Sequence[float] | None]]]) -> None:
+        """Store the vectors of the lines of some passages; one that the embedder refused is None."""
+        rows: list[tuple[int, bytes]] = []
+        for one, vectors in lines:
+            if not self._db.one("SELECT 1 FROM vectors WHERE id = ?", (one.key,)):
+                continue
+            base = one.key << _SHIFT
+            rows.append((base, b""))
+            rows += [
+                (base + number, packed(vector))
+                for number, vector in enumerate(vectors, 1)
+                if vector is not None and len(vector) == generation.dims
+            ]
+        with self._db.writing():
+            self._db.connection.executemany("INSERT OR REPLACE INTO line_vectors VALUES (?, ?)", rows)
+
+    def cosines(self, query: Sequence[float], generation: Generation, ids: Sequence[int]) -> dict[int, LineCosines]:
+        """Return how near the lines of these chunks are, of those that have vectors of lines."""
+        sql = f"""SELECT c.id, l.vector FROM chunks c JOIN vectors v ON v.hash = c.hash AND v.embedder =
+                      (SELECT id FROM embedders WHERE provider = ? AND model = ? AND fingerprint = ?)
+                  JOIN line_vectors l ON l.id > (v.id << ?) AND l.id < ((v.id + 1) << ?) AND length(l.vector) = ?
+                  WHERE c.id IN ({",".join("?" * len(ids))}) ORDER BY c.id, l.id"""  # noqa: S608 - placeholders only
+        bindings = (*generation.embedder, _SHIFT, _SHIFT, generation.dims, *ids)
+        rows = list(self._db.rows(sql, bindings)) if generation.dims and len(query) == generation.dims else []
+        if not rows:
+            return {}
+        import numpy as np
+
+        of = np.array([id_ for id_, _ in rows])
+        lines = np.frombuffer(b"".join(vector for _, vector in rows), dtype=np.int8).reshape(len(rows), -1).astype(np.float32)
+        lines /= np.maximum(np.linalg.norm(lines, axis=1, keepdims=True), 1.0)
+        alone = lines @ np.asarray(query, dtype=np.float32)
+        both = np.zeros_like(alone)
+        if len(rows) > 1:
+            both[1:] = (alone[1:] + alone[:-1]) / np.maximum(np.linalg.norm(lines[1:] + lines[:-1], axis=1), _TINY)
+        starts = np.flatnonzero(np.concatenate(([True], of[1:] != of[:-1])))
+        both[starts] = alone[starts]
+        best, beside = np.maximum.reduceat(alone, starts).tolist(), np.maximum.reduceat(both, starts).tolist()
+        return {id_: LineCosines(*two) for id_, *two in zip(of[starts].tolist(), best, beside, strict=True)}
