@@ -40,7 +40,7 @@ _TOLD_BESIDE: Final = re.compile(r"(?<=\S) {3,}[^#].*$")
 """Words behind a command, in columns."""
 NOT_RUN: Final = {
     r"storage (migrate|status)|config set storage|config unset storage": "needs a PostgreSQL: tests/postgres",
-    r"cluster (status|move|drain)": "needs a cluster on a PostgreSQL: tests/cluster",
+    r"cluster (status|move|drain|rotate)": "needs a cluster on a PostgreSQL: tests/cluster",
     r"workspace sync": "needs a repository: tests/workspaces",
     r"createuser|createdb|pg_dump": "programs of PostgreSQL",
     r"^homebody setup( [a-z]+)?$": "asks in a terminal: tests/setup",

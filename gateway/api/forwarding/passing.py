@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,13 +15,15 @@ from gateway.api.answers import Refusal
 from gateway.api.forwarding.calls import AGAIN, ForwardedCalls
 from gateway.api.forwarding.peers import Elsewhere, Peers
 from gateway.api.middleware import PASSED_ON
-from gateway.base.errors import HomebodyError
+from gateway.base.errors import HolderAway, HomebodyError
 
 if TYPE_CHECKING:
     import httpx
     from starlette.types import Receive, Scope, Send
 
     from gateway.cluster.directory import Peer
+
+log = logging.getLogger(__name__)
 
 RETRY_AFTER: Final = "10"
 _OF_ONE_STEP: Final = frozenset(
@@ -88,7 +91,7 @@ class PassedOn(Response):
         asked = json.dumps({**_told(scope, self._token), "caller": self._caller})
         async with self._peers.request(peer, scope["method"], target, asked=asked, body=body, headers=headers) as answer:
             self._reached(peer)
-            await _as_it_comes(answer, receive, send, watched=read.ended)
+            await _as_it_comes(answer, self._peers.chunks(peer, answer), receive, send, watched=read.ended)
 
 
 class _Body:
@@ -113,7 +116,9 @@ class _Body:
             yield chunk
 
 
-async def _as_it_comes(answer: httpx.Response, receive: Receive, send: Send, *, watched: bool) -> None:
+async def _as_it_comes(
+    answer: httpx.Response, chunks: AsyncIterator[bytes], receive: Receive, send: Send, *, watched: bool
+) -> None:
     """Send an answer on, until it ends or nobody takes it any more."""
     headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower() not in _OF_ONE_STEP]
     if (length := answer.headers.get("content-length")) is not None:
@@ -128,9 +133,12 @@ async def _as_it_comes(answer: httpx.Response, receive: Receive, send: Send, *, 
                 group.cancel_scope.cancel()
 
         group.start_soon(watch)
-        async for chunk in answer.aiter_raw():
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        try:
+            async for chunk in chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except HolderAway as error:  # the answer ends in the middle, and the connection with it
+            log.warning("an answer that is passed on ended: %s", error)
         group.cancel_scope.cancel()
 
 

@@ -62,12 +62,8 @@ class Peers:
         target = f"{PAGE_CALLS if space == 'page' else CALLS}{quote(name)}"
         asked = json.dumps({"token": token})
 
-        async def answer() -> httpx.Response:
-            async with self.request(peer, "POST", target, body=body, asked=asked) as found:
-                await found.aread()
-                return found
-
-        told = _answered(await self._while_there(peer, answer()))
+        async with self.request(peer, "POST", target, body=body, asked=asked) as answer:
+            told = _answered(b"".join([chunk async for chunk in self.chunks(peer, answer)]))
         if "result" in told:
             return told["result"]
         kind = _ERRORS.get(str(told.get("kind")), HomebodyError)
@@ -97,12 +93,31 @@ class Peers:
         digest = digest_of(body) if isinstance(body, bytes) else STREAM
         proof = await self._signer.headers(peer.name, method, target, body=digest, asked=asked)
         given = [*(headers or ()), *((name.encode(), value.encode()) for name, value in proof.items())]
-        answer = await self._sent(peer, method, target, given, body)
+        answer = await self._while_there(peer, self._sent(peer, method, target, given, body))
         try:
             await self._check(peer, answer, proof[PROOF])
             yield answer
         finally:
             await answer.aclose()
+
+    async def chunks(self, peer: Peer, answer: httpx.Response) -> AsyncIterator[bytes]:
+        """Yield the body of an answer as it comes.
+
+        Raises:
+            HolderAway: it ended before it was whole, or the other gateway is gone.
+        """
+        coming = answer.aiter_raw()
+
+        async def following() -> bytes | None:
+            return await anext(coming, None)
+
+        try:
+            while (chunk := await self._while_there(peer, following())) is not None:
+                yield chunk
+        except httpx.TransportError as error:
+            raise HolderAway(
+                f"the gateway {peer.label} broke off in the middle ({_said(error)})", where=peer.address
+            ) from error
 
     async def close(self) -> None:
         """Close all connections."""
@@ -145,7 +160,9 @@ class Peers:
             context: ssl.SSLContext | bool = await asyncio.to_thread(ssl.create_default_context) if encrypted else False
             timeout = httpx.Timeout(None, connect=CONNECT_SECONDS, write=30.0)
             limits = httpx.Limits(max_connections=100, max_keepalive_connections=0)  # none is stale
-            self._clients[encrypted] = httpx.AsyncClient(verify=context, timeout=timeout, limits=limits, trust_env=False)
+            self._clients[encrypted] = httpx.AsyncClient(
+                verify=context, timeout=timeout, limits=limits, trust_env=False, headers={"accept-encoding": "identity"}
+            )
         return self._clients[encrypted]
 
     async def _while_there(self, peer: Peer, asking: Coroutine[Any, Any, Answer]) -> Answer:
@@ -166,9 +183,9 @@ class Peers:
                 await asyncio.gather(task, return_exceptions=True)
 
 
-def _answered(answer: httpx.Response) -> dict[str, Any]:
+def _answered(body: bytes) -> dict[str, Any]:
     try:
-        told = answer.json()
+        told = json.loads(body)
     except ValueError:
         return {}
     return told if isinstance(told, dict) else {}
