@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeGuard
 
-from pydantic import Discriminator, Field, TypeAdapter
+from pydantic import ConfigDict, Discriminator, Field, TypeAdapter
 
 Stop = Literal["end", "tools", "length", "refusal", "overflow", "error", "cancelled", "cut", "repeated"]
 Taint = Annotated[tuple[str, ...], Field(exclude_if=lambda taint: not taint)]
@@ -152,7 +152,7 @@ class ToolMessage:
 
 
 Message = Annotated[UserMessage | AssistantMessage | ToolMessage, Discriminator("role")]
-MESSAGE: TypeAdapter[UserMessage | AssistantMessage | ToolMessage] = TypeAdapter(Message)
+MESSAGE: TypeAdapter[UserMessage | AssistantMessage | ToolMessage] = TypeAdapter(Message, config=ConfigDict(defer_build=True))
 
 
 def is_of_a_person(message: UserMessage | AssistantMessage | ToolMessage) -> TypeGuard[UserMessage]:

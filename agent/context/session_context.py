@@ -28,7 +28,7 @@ from agent.taint import merged
 from agent.timing import Clock
 from agent.tools.protocol import Origin, ToolContext
 from agent.tools.toolbox import OTHER_PROGRAMS, Toolbox
-from agent.transcript.entries import Body, Entry, FilesChanged, Opened, Said
+from agent.transcript.entries import Body, Entry, FilesChanged, Opened, Said, make_ready
 from agent.transcript.history_view import RunningView, repaired, view
 from agent.transcript.seen_urls import seen_urls
 from agent.transcript.transcript import Transcript
@@ -279,9 +279,10 @@ class SessionContext:
 
         Blocks.
         """
+        make_ready()  # both take a while at the first turn, and must not hold up the event loop
         files = self.workspace.bootstrap_files(self.audience)
         closed = self.settings.sandbox.workspace_access == "none" or self.settings.prompt_mode != "full"
-        readable = any(spec.name == "read" for spec in self.toolbox.specs)
+        readable = {spec.name: spec.parameters for spec in self.toolbox.specs}.get("read") is not None
         given = self.audience.kind == "owner" and readable and not (self.task or closed)
         return files, self.skills(self.readable) if given else "", self._start_notes() if begins else ("", ())
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -16,13 +15,42 @@ Part: TypeAlias = TextDelta | ThinkingDelta | Progress | Restarted | ReplyNote |
 """One thing that a model's stream yields."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool as it is described to a model. ``parameters`` is a JSON Schema object."""
+    """A tool as it is described to a model. ``parameters`` is a JSON Schema object, or makes it when it is asked for first.
 
-    name: str
-    description: str
-    parameters: dict[str, Any] = field(hash=False)
+    To make those of all tools takes as long as a quarter of opening a gateway, which may have nobody to talk to for hours.
+    """
+
+    __slots__ = ("_make", "_parameters", "description", "name")
+
+    def __init__(self, *, name: str, description: str, parameters: dict[str, Any] | Callable[[], dict[str, Any]]) -> None:
+        self.name = name
+        self.description = description
+        self._parameters = parameters if isinstance(parameters, dict) else None
+        self._make = None if isinstance(parameters, dict) else parameters
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The JSON Schema object of the arguments."""
+        if self._parameters is None:
+            assert self._make is not None
+            self._parameters = self._make()
+        return self._parameters
+
+    def __eq__(self, other: object) -> bool:
+        """Whether a model is told the same."""
+        if not isinstance(other, ToolSpec):
+            return NotImplemented
+        mine, theirs = (self.name, self.description), (other.name, other.description)
+        return self is other or (mine == theirs and self.parameters == other.parameters)
+
+    def __hash__(self) -> int:
+        """Return the same for what is equal."""
+        return hash((self.name, self.description))
+
+    def __repr__(self) -> str:
+        """Return name and description."""
+        return f"ToolSpec({self.name!r}, {self.description!r})"
 
 
 class Segment(Struct, frozen=True, kw_only=True):

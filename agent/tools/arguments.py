@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -72,7 +73,7 @@ class CheckedTool(ABC, Generic[A]):
     ) -> None:
         self._arguments = arguments
         self.output, self.needs, self.private = output, needs, private
-        self.spec = ToolSpec(name=name, description=description, parameters=parameters(arguments))
+        self.spec = ToolSpec(name=name, description=description, parameters=partial(parameters, arguments))
         self.effect = effect
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> Outcome:

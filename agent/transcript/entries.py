@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Discriminator, TypeAdapter, ValidationError
 
 from agent.messages import Message, Taint, ToolMessage, Usage, UserMessage
 
@@ -214,7 +214,12 @@ Body = Annotated[
     | TurnEnded,
     Discriminator("kind"),
 ]
-_BODY: TypeAdapter[Any] = TypeAdapter(Body)
+_BODY: TypeAdapter[Any] = TypeAdapter(Body, config=ConfigDict(defer_build=True))
+
+
+def make_ready() -> None:
+    """Make what reads and writes entries, which is not made before it is needed. Blocks for some tens of milliseconds, once."""
+    _BODY.rebuild()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
