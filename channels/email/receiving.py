@@ -169,9 +169,7 @@ class Receiver:
         """Do blocking work in the thread. Raises MailProblem, or ChannelBroken for a refused login."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except (
-            Exception
-        ) as error:  # ``is_of_mail`` names the classes, of libraries that are loaded only here; a defect is raised
+        except Exception as error:  # ``is_of_mail`` names the classes; a defect is raised again
             if not is_of_mail(error):
                 raise
             raise problem_of(error, self._names, self._mailbox) from error

@@ -13,7 +13,7 @@ from channels.common.chat_channel import Previews
 from channels.common.log import Log
 from channels.common.markdown import styled
 from channels.errors import NotSent
-from channels.messages import ChatAddress, Outbound, Sent
+from channels.messages import ChatAddress
 from channels.protocol import Clock
 from channels.telegram.bot import make_bot, send_error, wait_of
 from channels.telegram.pacing import Pacer
@@ -91,7 +91,7 @@ class BotActions:
         bot = self.connection.bot
         self._bot = bot
         self._pacer = Pacer(clock, on=settings.pacing)
-        self._sender = Sender(bot, settings, pacer=self._pacer, seen=seen, moved=moved)
+        self.sender = Sender(bot, settings, pacer=self._pacer, seen=seen, moved=moved)
 
         def first(text: str) -> str:
             pieces = chunks(text)
@@ -99,11 +99,7 @@ class BotActions:
                 raise NotSent("there is nothing to show yet")
             return pieces[0]
 
-        self.showing = LivePreview(bot, self._sender, settings=settings, pacer=self._pacer, clock=clock, log=log, first=first)
-
-    async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
-        """Deliver one chunk or file."""
-        return await self._sender.send(outbound, record, self.showing.end)
+        self.showing = LivePreview(bot, self.sender, settings=settings, pacer=self._pacer, clock=clock, log=log, first=first)
 
     async def typing(self, conversation: ChatAddress) -> None:
         """Show "typing", and a draft that would fade. Raises ``TelegramError``, ``ChannelError`` or ValueError."""

@@ -108,7 +108,8 @@ class TelegramChannel(ChatChannel):
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
         """Deliver one chunk or file; see ``channels.telegram.sending``."""
-        return await (await self._ready_actions()).send(outbound, record)
+        actions = await self._ready_actions()
+        return await actions.sender.send(outbound, record, actions.showing.end)
 
     async def _show_typing(self, conversation: ChatAddress) -> None:
         await (await self._made_actions()).typing(conversation)

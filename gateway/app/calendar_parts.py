@@ -55,7 +55,7 @@ class CalendarParts:
     """The calendars of all agents. ``tick`` is called twice a minute."""
 
     def __init__(self, settings: SettingsStore, fetcher: Fetcher, clock: SystemClock, jobs: JobService) -> None:
-        self._settings = settings
+        self.store = settings
         self._fetcher = fetcher
         self._clock = clock
         self._jobs = jobs
@@ -85,7 +85,7 @@ class CalendarParts:
 
     def settings(self) -> Settings:
         """Return the settings in force."""
-        return self._settings.current
+        return self.store.current
 
     def look_soon(self) -> None:
         """Look at the alarms with the next tick: an agent has changed an event."""
@@ -93,14 +93,14 @@ class CalendarParts:
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """Return the accounts by name, for ``homebody status``: how many alarms wait, when that was looked at, and what was wrong then."""
-        accounts = self._settings.current.calendar.accounts
+        accounts = self.store.current.calendar.accounts
         return {
             name: {"alarms": one.alarms, **(self._facts.get(name, {}) if one.alarms else {})} for name, one in accounts.items()
         }
 
     async def tick(self) -> None:
         """Begin to keep reminders in step where that is due. It is done in the background, because servers may be slow."""
-        accounts = self._settings.current.calendar.accounts
+        accounts = self.store.current.calendar.accounts
         if not any(one.alarms for one in accounts.values()):
             return
         from gateway.calendar.alarms import EVERY
@@ -144,7 +144,7 @@ class CalendarParts:
         from gateway.calendar.alarms import keep_in_step
         from gateway.calendar.ical_process import CalendarProcess
 
-        settings = self._settings.current
+        settings = self.store.current
         account = settings.calendar.accounts.get(name)
         if account is None:
             return 0
@@ -170,12 +170,16 @@ class CalendarProvider:
         self._agent = agent
         self._parts = parts
         self._made: tuple[object, Sequence[Tool]] | None = None
+        self._version: tuple[Settings | None, object] = (None, ())
+        """The settings that were read last, and the version by them."""
 
     @property
     def version(self) -> object:
         """The settings of calendars, and which agent is the default one."""
-        settings = self._parts.settings()
-        return settings.calendar, settings.default_agent, self._agent in settings.agent_ids
+        settings = self._parts.store.current
+        if settings is not self._version[0]:
+            self._version = settings, (settings.calendar, settings.default_agent, self._agent in settings.agent_ids)
+        return self._version[1]
 
     def tools(self) -> Sequence[Tool]:
         """Return the tool, where the agent has an account."""

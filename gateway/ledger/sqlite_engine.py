@@ -272,7 +272,8 @@ class SqliteEngine:
 
     def begin(self, *, synced: bool) -> None:
         """See the protocol."""
-        self.set_synced(synced=synced)
+        if synced != self._synced:
+            self.set_synced(synced=synced)
         self.db.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:

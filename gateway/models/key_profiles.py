@@ -48,7 +48,7 @@ class ProfileFile:
 
     def profiles(self) -> Mapping[str, Profile]:
         """Return the keys by id, in the order in which they were added. An unreadable file is logged and counts as empty."""
-        stamp = self.stamp()
+        stamp = stamp_of(self.path)
         if stamp != self._stamp:
             self._stamp, self._read = stamp, self._load() if stamp else {}
             self._learn(one.secret for one in self._read.values())

@@ -20,6 +20,7 @@ from pydantic.alias_generators import to_snake
 
 from agent.errors import InvalidSkill
 from agent.skills.header import Header, read_header
+from gateway.base.atomic_file import stamp_of
 from gateway.base.paths import Paths
 from gateway.sandbox.command import PATH
 from gateway.settings.root import AgentProfile, Settings
@@ -142,7 +143,7 @@ class SkillCatalog:
 
     def _state_of(self, there: Surroundings) -> _State:
         """Return what changes when a file of a skill, an approval or a required program does, without reading or judging anything."""
-        found: list[object] = [self.trust.stamp(), programs_of((one.header for one in self._found if one.header), there)]
+        found: list[object] = [stamp_of(self.trust.path), programs_of((one.header for one in self._found if one.header), there)]
         for place, folder in self.places(there.profile, there.settings):
             if place == "bundled":
                 found.append(folder.stat().st_mtime_ns)

@@ -163,7 +163,7 @@ class TurnEndings:
         greeting = await self.chunks(context.message, blocks.greeting) if blocks.greeting and text and not blocks.begun else []
         buttons = after_turn(result.failure if result else None, text, context.message.actor) if asked else ()
         left, continued = blocks.left_of(text)
-        if left:
+        if left and blocks.begun:
             await blocks.pause()
         said = with_asides(left, context.record, result, continued=continued)
         if self._spoken is not None and not buttons and self._spoken.replaces_text(context.message.row.uid):
