@@ -15,8 +15,11 @@ FILE: Final = "100644"
 PROGRAM: Final = "100755"
 
 
-class Entry(Struct, frozen=True):
-    """What a tree says of one path: its mode, the name of its content, and the bytes of that."""
+class Entry(Struct, frozen=True, gc=False):
+    """What a tree says of one path: its mode, the name of its content, and the bytes of that.
+
+    There are as many as files, and a collection that looks through all of them stops every thread.
+    """
 
     mode: str
     blob: str
@@ -32,7 +35,7 @@ Tree: TypeAlias = "dict[str, Entry]"
 """The paths of a commit. Names that are not UTF-8 are as ``os.fsdecode`` gives them."""
 
 
-class Written(Struct, frozen=True):
+class Written(Struct, frozen=True, gc=False):
     """A path as a commit changes it: ``entry`` with its content named, or ``data`` with it; neither removes the path."""
 
     path: str

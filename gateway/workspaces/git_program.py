@@ -210,7 +210,7 @@ class GitProgram:
             settings[f"http.{parts.scheme}://{parts.netloc.rpartition('@')[2]}/.extraHeader"] = f"Authorization: Basic {word}"
         ssh = "ssh -oBatchMode=yes -oConnectTimeout=15 -oServerAliveInterval=15 -oServerAliveCountMax=2"
         if access.ssh_key is not None:
-            ssh += f" -oIdentitiesOnly=yes -i {shlex.quote(str(access.ssh_key.expanduser()))}"
+            ssh += f" -oIdentitiesOnly=yes -i {shlex.quote(str(Path.home() / access.ssh_key.expanduser()))}"
         numbered = {"GIT_CONFIG_COUNT": str(len(settings))}
         for number, (key, value) in enumerate(settings.items()):
             numbered |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
@@ -264,14 +264,22 @@ def remote_failure(said: str, url: str) -> GitFailed:
             text = f"{refusal[0]} ({text})"
         hint = "Look at workspaceStore.remote, token and sshKey"
         if "Host key" in text:
-            host = urlsplit(url).netloc if "://" in url else url.partition(":")[0]
-            hint = f"Make the host known to the gateway's user: ssh {host}"
+            hint = f"Make the host known to the gateway's user: ssh {_host_of(url)}"
         elif "dubious ownership" in text:
             hint = "The repository must belong to the user that runs the gateway: chown -R"
         return GitFailed(text, kind="refused", where=url, hint=hint)
     if "does not appear to be a git repository" in text and url.startswith(("/", "file://")):
         text = "there is no repository; is its disk mounted?"
     return GitFailed(text, kind="away", where=url, hint="It is tried again by itself. By hand: homebody workspace sync")
+
+
+def _host_of(url: str) -> str:
+    """Return what the program ssh is given to reach the host of an address."""
+    if "://" not in url:
+        return url.partition(":")[0]
+    parts = urlsplit(url)
+    host = parts.netloc.removesuffix(f":{parts.port}").replace("[", "").replace("]", "")
+    return f"-p {parts.port} {host}" if parts.port else host
 
 
 def _verb(words: Iterable[str]) -> str:

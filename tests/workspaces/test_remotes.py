@@ -151,6 +151,14 @@ def test_what_the_other_side_says_is_told_apart(said: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "command"),
+    [("git@nas:notes.git", "ssh git@nas"), ("ssh://git@nas:2222/x.git", "ssh -p 2222 git@nas"), ("ssh://[::1]/x", "ssh ::1")],
+)
+def test_a_host_that_is_not_known_is_made_known_by_a_command_that_works(url: str, command: str) -> None:
+    assert remote_failure("Host key verification failed.", url).hint.endswith(f"user: {command}")
+
+
+@pytest.mark.parametrize(
     "remote",
     [
         "https://git.example/me/notes.git",
