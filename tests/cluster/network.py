@@ -56,6 +56,9 @@ class World:
         self.last_fence = dict.fromkeys(self.names, 0)
         self.free_since = dict.fromkeys(self.names, 0.0)
         self.longest_free = 0.0
+        self.takers: Counter[str] = Counter()
+        """How many gateways have taken a token in the store since somebody last knew that it holds it."""
+        self.longest_by_takers: dict[int, float] = {}
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         for _ in range(gateways):
@@ -112,6 +115,7 @@ class World:
             for token, fence in answer.taken.items():
                 assert fence > self.last_fence[token], "fences only grow"
                 self.last_fence[token] = fence
+                self.takers[token] += 1
             if not self.lost_on_the_way(gateway):
                 self.later(self.delay(), lambda: come_back(answer))
 
@@ -142,6 +146,7 @@ class World:
         for other, ends in self.believed[lease.token].items():
             assert other == id(gateway) or ends <= self.now, f"two hold {lease.token} at {self.now}"
         self.note_free(lease.token)
+        self.takers[lease.token] = 0
         self.believed[lease.token] = {id(gateway): until}
         self.free_since[lease.token] = until
 
@@ -151,7 +156,9 @@ class World:
                 self.free_since[token] = min(self.free_since[token], self.now)
 
     def note_free(self, token: str) -> None:
-        self.longest_free = max(self.longest_free, self.now - self.free_since[token])
+        free, takers = self.now - self.free_since[token], self.takers[token]
+        self.longest_free = max(self.longest_free, free)
+        self.longest_by_takers[takers] = max(self.longest_by_takers.get(takers, 0.0), free)
 
     def write(self, gateway: Gateway) -> None:
         """Write for something held. One time in two nobody looks whether it is still held, as after waking up in the middle of a write."""
