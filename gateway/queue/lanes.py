@@ -174,9 +174,16 @@ class Lanes(Generic[Item]):
             await asyncio.wait(tasks)
 
     async def forget(self, of: Callable[[str], bool]) -> None:
-        """Wait as ``quiet`` does, and drop what waits in a pause: the inbox has it, and another process goes on with it."""
-        await self.quiet(of)
-        for session in [session for session in self._lanes if of(session)]:
+        """Drop what waits in these sessions, and wait for what runs: the inbox has the rest, and another process goes on with it."""
+        while True:
+            mine = {session: lane for session, lane in self._lanes.items() if of(session)}
+            for lane in mine.values():
+                lane.waiting.clear()
+            tasks = [lane.task for lane in mine.values() if lane.task is not None]
+            if not tasks:
+                break
+            await asyncio.wait(tasks)
+        for session in mine:
             del self._lanes[session]
 
     async def drain(self, seconds: float, *, grace: float = 2.0) -> int:

@@ -282,13 +282,22 @@ async def test_sessions_with_a_pool_of_their_own_take_no_places_from_the_others(
     assert len(work.ended) == 21
 
 
-async def test_what_waits_during_a_pause_is_forgotten_where_another_process_goes_on_with_it() -> None:
+async def test_what_waits_is_forgotten_where_another_process_goes_on_with_it() -> None:
+    """What runs ends first; nothing of what waits behind it begins, whether there is a pause or not."""
     work = Work()
+    work.gate = asyncio.Event()
     lanes = work.lanes()
+    for number in (1, 2, 3):
+        lanes.submit("left", (number, 0))
+    await work.entered.wait()
+    forgetting = asyncio.ensure_future(lanes.forget(lambda session: session == "left"))
+    await asyncio.sleep(0)
+    lanes.submit("kept", (1, 0))
     lanes.pause()
-    for session in ("left", "kept"):
-        lanes.submit(session, (1, 0))
-    await lanes.forget(lambda session: session == "left")
+    lanes.submit("left", (4, 0))  # too late
+    work.gate.set()
+    await forgetting
     lanes.resume()
     await lanes.quiet()
-    assert work.begun == {"kept": [1]}
+    assert work.begun == {"left": [1], "kept": [1]}
+    assert lanes.sessions() == []
