@@ -471,6 +471,7 @@ class Gateway(GatewayParts):
         await asyncio.gather(*(self.channel_supervisor.let_go(name) for name in accounts if name in self.channel_supervisor))
         self.mail_watch.look_again()
         await asyncio.gather(*(self.agent_supervisor.give_up(agent) for agent in agents))
+        self.inbox.left(agents)
 
     async def _take_in(self) -> None:
         await self.inbox.take_in()

@@ -102,6 +102,11 @@ class Inbox:
         """Handle messages of those agents alone that are ``here``, because other gateways handle the others."""
         self.dispatcher.sharing = SharedMessages(here, lambda: self.settings.current.agent_ids)
 
+    def left(self, agents: Collection[str]) -> None:
+        """Take note that these agents were given up, and what waited for them was dropped here."""
+        assert self.dispatcher.sharing is not None
+        self.dispatcher.sharing.left(agents)
+
     async def take_in(self, agents: Collection[str] | None = None, after: int = 0) -> int:
         """Enqueue what other gateways stored and nobody has yet; of these ``agents``, which are being taken, or of those that are here.
 
@@ -383,14 +388,19 @@ class SharedMessages:
     def __init__(self, here: Callable[[str], bool], agents: Callable[[], Collection[str]]) -> None:
         self._here = here
         self._agents = agents
-        self._begun: OrderedDict[int, None] = OrderedDict()
+        self._begun: OrderedDict[int, str] = OrderedDict()
+
+    def left(self, agents: Collection[str]) -> None:
+        """Take note that these agents were given up. What still waits then begins anew where they are taken, here or elsewhere."""
+        for row in [row for row, agent in self._begun.items() if agent in agents]:
+            del self._begun[row]
 
     def begins(self, row: InboxRow, message: ReceivedMessage, *, taken: bool) -> bool:
         """Return whether to handle a message now. The others wait in the ledger for whoever holds their agent."""
         agent = agent_of(row.session) if row.session else message.route.agent if message.route else ""
         if row.id in self._begun or (not taken and agent in self._agents() and not self._here(agent)):
             return False
-        self._begun[row.id] = None
+        self._begun[row.id] = agent
         while len(self._begun) > DISPATCHED:
             self._begun.popitem(last=False)
         return True
