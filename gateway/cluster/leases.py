@@ -71,6 +71,8 @@ class Answer:
     """How many gateways share them, this one included unless it is leaving."""
     moved: frozenset[str] = frozenset()
     """Tokens held here that an owner wants to have elsewhere."""
+    placed: frozenset[str] = frozenset()
+    """Tokens held here that an owner wanted to have here."""
 
 
 def share_of(tokens: int, gateways: int) -> int:
@@ -121,6 +123,7 @@ class LeaseTable:
     seconds: float
     _held: dict[str, Lease] = field(default_factory=dict)
     _leaving: set[str] = field(default_factory=set)
+    _placed: set[str] = field(default_factory=set)
     _released: dict[str, int] = field(default_factory=dict)
     _share: int = 0
     emptying: bool = False
@@ -181,6 +184,7 @@ class LeaseTable:
             else:
                 self._held[token] = Lease(token, fence, until)
                 taken.append(self._held[token])
+        self._placed |= answer.placed.intersection(self._held)
         self._share = 0 if self.emptying else share_of(answer.tokens, answer.gateways)
         return Changes(tuple(taken), tuple(lost), self._too_many(answer.moved))
 
@@ -201,15 +205,16 @@ class LeaseTable:
     def _drop(self, token: str) -> None:
         self._held.pop(token, None)
         self._leaving.discard(token)
+        self._placed.discard(token)
 
     def _too_many(self, moved: frozenset[str]) -> tuple[str, ...]:
-        """Choose what is given up: what is wanted elsewhere, and the oldest beyond the share (the newest may just have been moved here)."""
+        """Choose what is given up: what is wanted elsewhere, and the oldest beyond the share; what an owner has put here stays."""
         cells = self._held_cells()
         leave = [cell for cell, whole in cells if not whole or any(token in moved for token in cell)]
         staying = [cell for cell, _ in cells if cell not in leave]
         count = sum(map(len, staying))
         for cell in staying if self.emptying or self._share else ():
-            if self.emptying or count - len(cell) >= self._share:
+            if self.emptying or (count - len(cell) >= self._share and self._placed.isdisjoint(cell)):
                 count -= len(cell)
                 leave.append(cell)
         tokens = tuple(token for cell in leave for token in cell)

@@ -39,10 +39,9 @@ class MemoryLeases:
             if self._is(token, fence):
                 self._tokens[token].until = now
         kept = frozenset(token for token, fence in asked.renew.items() if self._is(token, fence))
+        placed = {token for token in kept if self._wishes.get(token) == asked.gateway}
         for token in kept:
             self._tokens[token].until = now + asked.seconds
-            if self._wishes.get(token) == asked.gateway:
-                del self._wishes[token]
         alive = {gateway for gateway, until in self._seen.items() if now < until}
         free = sorted(
             (self._wishes.get(token, "") != asked.gateway, known.until, token)
@@ -60,9 +59,12 @@ class MemoryLeases:
             self._tokens[token].fence += 1
             self._tokens[token].until = now + asked.seconds
             taken[token] = self._tokens[token].fence
+            if self._wishes.pop(token, None) == asked.gateway:
+                placed.add(token)
+        for token in placed:
             self._wishes.pop(token, None)
         moved = frozenset(t for t in kept if self._wishes.get(t, asked.gateway) in alive - {asked.gateway})
-        return Answer(kept, taken, len(self._tokens), len(alive), moved)
+        return Answer(kept, taken, len(self._tokens), len(alive), moved, frozenset(placed))
 
     async def add(self, tokens: Iterable[str]) -> None:
         """Make tokens that do not exist yet."""

@@ -226,7 +226,7 @@ class PostgresLeases:
         if had:
             await connection.execute("DELETE FROM cluster_wish WHERE token = ANY(%s)", (had,))
         moved = frozenset(kept if self._trouble else kept & elsewhere)
-        return Answer(frozenset(kept), taken, tokens, len(alive), moved)
+        return Answer(frozenset(kept), taken, tokens, len(alive), moved, frozenset(had))
 
     def _compare_time(self, trouble: str) -> None:
         """Tell where the clock begins or ceases to be another one than the database's."""

@@ -82,6 +82,23 @@ def answer(**more: object) -> Answer:
     return Answer(**{"kept": frozenset(), "taken": {}, "tokens": 1, "gateways": 1, **more})  # type: ignore[arg-type]
 
 
+def test_what_an_owner_moved_here_stays_though_it_is_beyond_the_share() -> None:
+    table = LeaseTable("g", 10, cells=(("account:bot", "agent:main"), ("agent:work",)))
+    asked, _ = table.begin(0)
+    table.end(asked, answer(taken={"account:bot": 1, "agent:main": 1}, tokens=3, gateways=2), sent=0, now=0)
+    asked, _ = table.begin(3)
+    moved_here = answer(
+        kept=frozenset(asked.renew), taken={"agent:work": 2}, tokens=3, gateways=2, placed=frozenset({"agent:work"})
+    )
+    assert table.end(asked, moved_here, sent=3, now=3).leave == ()
+    asked, _ = table.begin(6)
+    kept = frozenset(asked.renew)
+    assert table.end(asked, answer(kept=kept, tokens=3, gateways=2), sent=6, now=6).leave == ()
+    asked, _ = table.begin(9)
+    away = answer(kept=kept, tokens=3, gateways=2, moved=frozenset({"agent:work"}))
+    assert table.end(asked, away, sent=9, now=9).leave == ("agent:work",)
+
+
 def test_a_lease_counts_from_when_the_round_was_sent_and_ends_early() -> None:
     table = LeaseTable("g", 10)
     asked, _ = table.begin(100)
