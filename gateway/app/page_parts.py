@@ -155,8 +155,17 @@ class PageParts:
             told=self._told,
             changed=self.publish,
             log=structlog.get_logger("gateway.page"),
+            cookie=self._shared_cookie(),
         )
         return routes.answer
+
+    def _shared_cookie(self) -> str:
+        """Return the name of the cookie that all gateways of a cluster take, whatever their ports; empty for a gateway by itself."""
+        if not self._settings.current.cluster.enabled:
+            return ""
+        from gateway.cluster.agreement import home_of
+
+        return f"homebody-{home_of(self._deps.paths.state, '').id}"
 
     def page_calls(self, calls: Mapping[str, Call]) -> dict[str, Call]:
         """Return what the page calls, for the agents of this gateway. ``calls`` are those of the command line."""

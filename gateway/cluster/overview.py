@@ -94,4 +94,7 @@ def _connected(storage: StorageSettings) -> Any:
         connection.close()
     except psycopg.Error as error:
         raise StorageFailed(f"the database does not answer: {str(error).strip()}", hint="Start PostgreSQL.") from error
-    raise UsageError("no gateway of a cluster has used this database yet", hint="homebody config set cluster.enabled true")
+    raise UsageError(
+        "no gateway of a cluster has used this database yet",
+        hint="Start one: HOMEBODY_GATEWAY=NAME homebody gateway, with cluster.enabled true in its settings",
+    )

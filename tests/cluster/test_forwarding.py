@@ -112,10 +112,14 @@ def test_a_page_talks_with_agents_of_the_other_gateway_and_is_told_as_it_happens
 
 
 def test_rights_are_those_of_the_gateway_that_the_browser_reached(pair: Pair) -> None:
+    cellar = pair.base("cellar")
     viewer = httpx.Client(base_url=pair.base("kitchen"), headers={"origin": pair.base("kitchen")})
     code = pair.facts("cellar", "open", "--viewer")["url"].partition("#")[2]
     assert viewer.post("/enter", json={"code": code}).status_code == 200
     csrf = {"x-homebody-csrf": viewer.get("/page/me").json()["csrf"]}
+    assert viewer.get(f"{cellar}/page/me", headers={"origin": cellar}).status_code == 200, (
+        "one cookie for gateways of several ports"
+    )
     say = {"session": "agent:bob:main", "text": "hello", "key": "viewer0000"}
     assert viewer.post("/page/call/chat.say", json=say, headers=csrf).status_code == 403
     assert viewer.post("/page/call/chat.history", json={"session": "agent:bob:main"}).status_code == 403

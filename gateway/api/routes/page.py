@@ -75,6 +75,7 @@ class PageRoutes:
     """Answers all requests of the page. ``calls`` are the gateway's, ``told`` returns what the page is told at its beginning.
 
     ``changed`` is given the topic of each call that changed something, such as ``approvals``, so that other open pages look again.
+    ``cookie`` names the cookie of connections without TLS where gateways of several ports let in the same browsers.
     """
 
     def __init__(
@@ -88,8 +89,10 @@ class PageRoutes:
         told: Callable[[], dict[str, Any]],
         changed: Callable[[str], None],
         log: structlog.typing.FilteringBoundLogger,
+        cookie: str = "",
     ) -> None:
         self._assets = assets
+        self._cookie = cookie
         self._browsers = browsers
         self._hub = hub
         self._files = files
@@ -143,7 +146,7 @@ class PageRoutes:
 
     async def _browser(self, request: Request) -> tuple[Browser, str]:
         """Return who asks. Raises Refusal for nobody who was let in."""
-        cookie = request.cookies.get(cookie_name(request), "")
+        cookie = request.cookies.get(cookie_name(request, self._cookie), "")
         found = await asyncio.to_thread(self._browsers.seen, cookie) if cookie else None
         if found is None:
             raise Refusal(401, "not-let-in", "this browser was not let in, or not any more", _ENTER)
@@ -163,7 +166,7 @@ class PageRoutes:
         self._log.info("a browser was let in", browser=browser.id, name=browser.name, role=browser.role)
         answer = json_answer({"role": browser.role}, headers=PAGE_HEADERS)
         answer.set_cookie(
-            cookie_name(request),
+            cookie_name(request, self._cookie),
             cookie,
             max_age=int(COOKIE_LIFETIME.total_seconds()),
             path="/",
@@ -286,10 +289,12 @@ class _LiveStream(StreamingResponse):
             yield self._hub.written(event)
 
 
-def cookie_name(request: Request) -> str:
-    """Return the cookie's name. Cookies know no ports, so that of a connection without TLS has the port in it."""
+def cookie_name(request: Request, without_tls: str = "") -> str:
+    """Return the cookie's name. Cookies know no ports, so that of a connection without TLS has the port in it, or is ``without_tls``."""
     if is_encrypted(request.scope):
         return "__Host-homebody"
+    if without_tls:
+        return without_tls
     server = request.scope.get("server") or ("", 0)
     return f"homebody-{server[1]}"
 
