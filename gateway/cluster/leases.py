@@ -124,6 +124,7 @@ class LeaseTable:
     _held: dict[str, Lease] = field(default_factory=dict)
     _leaving: set[str] = field(default_factory=set)
     _placed: set[str] = field(default_factory=set)
+    _gateways: int = 0
     _released: dict[str, int] = field(default_factory=dict)
     _share: int = 0
     emptying: bool = False
@@ -184,6 +185,9 @@ class LeaseTable:
             else:
                 self._held[token] = Lease(token, fence, until)
                 taken.append(self._held[token])
+        if answer.gateways > self._gateways:  # one that joins is to have its part
+            self._placed.clear()
+        self._gateways = answer.gateways
         self._placed |= answer.placed.intersection(self._held)
         self._share = 0 if self.emptying else share_of(answer.tokens, answer.gateways)
         return Changes(tuple(taken), tuple(lost), self._too_many(answer.moved))
@@ -208,7 +212,7 @@ class LeaseTable:
         self._placed.discard(token)
 
     def _too_many(self, moved: frozenset[str]) -> tuple[str, ...]:
-        """Choose what is given up: what is wanted elsewhere, and the oldest beyond the share; what an owner has put here stays."""
+        """Choose what is given up: what is wanted elsewhere, and the oldest beyond the share. What was put here stays until one joins."""
         cells = self._held_cells()
         leave = [cell for cell, whole in cells if not whole or any(token in moved for token in cell)]
         staying = [cell for cell, _ in cells if cell not in leave]

@@ -99,6 +99,16 @@ def test_what_an_owner_moved_here_stays_though_it_is_beyond_the_share() -> None:
     assert table.end(asked, away, sent=9, now=9).leave == ("agent:work",)
 
 
+def test_what_an_owner_moved_here_is_shared_out_anew_when_another_gateway_joins() -> None:
+    table = LeaseTable("g", 10)
+    asked, _ = table.begin(0)
+    both = answer(taken={"agent:a": 1, "agent:b": 1}, tokens=2, gateways=1, placed=frozenset({"agent:a", "agent:b"}))
+    assert table.end(asked, both, sent=0, now=0).leave == ()
+    asked, _ = table.begin(3)
+    joined = answer(kept=frozenset(asked.renew), tokens=2, gateways=2)
+    assert table.end(asked, joined, sent=3, now=3).leave == ("agent:a",)
+
+
 def test_a_lease_counts_from_when_the_round_was_sent_and_ends_early() -> None:
     table = LeaseTable("g", 10)
     asked, _ = table.begin(100)
