@@ -28,6 +28,11 @@ _UNFINISHED: Final = "sessions.moving"
 _SET: Final = "Name one first, as postgresql://USER:PASSWORD@HOST/DATABASE: homebody config set storage.url"
 
 
+_BACK: Final = (
+    "If it is of a move that was ended in the middle: `homebody storage migrate --to postgresql` compares it and puts it aside."
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
     """What was moved: the rows by table, from where and to where, and what the former places are called now (none after a trial)."""
@@ -134,41 +139,51 @@ def to_file(
 ) -> Moved:
     """Move ledger, sessions and transcripts from the database of the settings into files. Blocking; the caller holds the state lock.
 
+    No gateway can open the database meanwhile, and nothing is written before it is known that none has it open.
+
     Raises:
         UsageError: there are such files already, or the settings name no database.
-        StorageFailed: it cannot be read or written; nothing is changed then.
+        StorageFailed: it cannot be read or written, or a gateway uses it; nothing is changed then.
     """
     url = _url(storage)
     finish_renames(paths.state)
     file = paths.state / LEDGER
     if file.exists():
-        raise UsageError(f"there is a ledger in {file} already", hint="Move it away first.")
+        raise UsageError(f"there is a ledger in {file} already", hint=f"Move it away first. {_BACK}")
     if folders := conversations_in_files(paths):
-        raise UsageError(f"there are conversations in {folders[0]} already", hint="Move the folder away first.")
+        raise UsageError(f"there are conversations in {folders[0]} already", hint=f"Move the folder away first. {_BACK}")
     from gateway.ledger.postgres import transfer
     from gateway.ledger.postgres.database import place
     from gateway.storage.conversation_transfer import into_folders
 
     unfinished = file.with_name(f".{LEDGER}.moving")
-    _clear(paths, unfinished)
     former = f"{storage.schema_name}_moved_{now:%Y%m%d_%H%M%S}"
     also = partial(into_folders, agents=paths.agents, name=_UNFINISHED, told=told)
-    try:
-        rows = transfer.to_file(url, storage.schema_name, unfinished, secrets.token_hex(10), told, also=also)
-        if not dry_run:
-            _put_in_place(paths, unfinished, file, lambda: transfer.rename(url, storage.schema_name, former))
-    finally:
+    put = partial(_put_in_place, paths, unfinished, file)
+    with transfer.held_alone(url, storage.schema_name) as there:
         _clear(paths, unfinished)
+        try:
+            rows = transfer.to_file(url, storage.schema_name, unfinished, secrets.token_hex(10), told, also=also)
+            if not dry_run:
+                transfer.rename(there, url, storage.schema_name, former, put)
+        finally:
+            _clear(paths, unfinished)
     return Moved(rows=rows, source=place(url, storage.schema_name), target=str(file), former="" if dry_run else former)
 
 
-def _put_in_place(paths: Paths, unfinished: Path, file: Path, leave: Callable[[], None]) -> None:
-    """Give the files their names, then ``leave`` the database.
+def _put_in_place(paths: Paths, unfinished: Path, file: Path) -> Callable[[], None]:
+    """Give the files their names. Returns what takes them away again, which is done at once where it fails.
 
-    What fails before that is undone. Where it is not known whether the database was left, both stay: then no gateway starts, and moving
-    to PostgreSQL compares them and takes the files away.
+    Whoever is killed between this and leaving the database leaves both: then no gateway starts, and moving to PostgreSQL compares them
+    and takes the files away.
     """
     put: list[Path] = []
+
+    def undo() -> None:
+        for folder in put:
+            shutil.rmtree(folder, ignore_errors=True)
+        file.unlink(missing_ok=True)
+
     try:
         for folder in sorted(paths.agents.glob(f"*/{_UNFINISHED}")):
             target = folder.with_name("sessions")
@@ -177,11 +192,9 @@ def _put_in_place(paths: Paths, unfinished: Path, file: Path, leave: Callable[[]
             put.append(folder.rename(target))
         unfinished.replace(file)
     except BaseException:  # also when interrupted
-        for folder in put:
-            shutil.rmtree(folder, ignore_errors=True)
-        file.unlink(missing_ok=True)
+        undo()
         raise
-    leave()
+    return undo
 
 
 def free_name(folder: Path) -> Path:

@@ -309,6 +309,71 @@ async def test_a_move_that_ends_anywhere_leaves_the_source_as_it_was(url: str, t
     assert set(stored_in(tmp_path)) == set(before)
 
 
+def everything_in(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*"))
+
+
+async def test_a_move_to_files_writes_nothing_while_a_gateway_uses_the_database_or_where_it_cannot_be_left(
+    url: str, tmp_path: Path
+) -> None:
+    import psycopg
+
+    before, paths = await filled(tmp_path), Paths(tmp_path)
+    await asyncio.to_thread(to_postgres, paths, at(url), NOON, dry_run=False)
+    there = everything_in(tmp_path)
+    storage = await opened(url, tmp_path)
+    opened_there = everything_in(tmp_path)
+    with pytest.raises(StorageFailed, match="another gateway uses this database") as told:
+        await asyncio.to_thread(to_file, paths, at(url), NOON, dry_run=False)
+    assert "Stop every gateway" in told.value.hint
+    await storage.close()
+    assert everything_in(tmp_path) == opened_there
+    await (await opened(url, tmp_path)).close()
+    with psycopg.connect(url, autocommit=True) as admin:
+        taken = f"homebody_moved_{NOON:%Y%m%d_%H%M%S}"
+        admin.execute(f"CREATE SCHEMA {taken}".encode())
+        with pytest.raises(psycopg.errors.DuplicateSchema):
+            await asyncio.to_thread(to_file, paths, at(url), NOON, dry_run=False)
+        assert everything_in(tmp_path) == there
+        admin.execute(f"DROP SCHEMA {taken}".encode())
+    await asyncio.to_thread(to_file, paths, at(url), NOON, dry_run=False)
+    assert set(stored_in(tmp_path)) == set(before)
+
+
+@pytest.mark.parametrize("heard", [True, False])
+async def test_a_move_to_files_whose_last_answer_is_lost_is_whole_or_undone(url: str, tmp_path: Path, heard: bool) -> None:
+    """The connection ends at the commit: before the server heard it, or after."""
+    import psycopg
+
+    from gateway.ledger.postgres.transfer import held_alone, rename
+
+    await filled(tmp_path)
+    await asyncio.to_thread(to_postgres, Paths(tmp_path), at(url), NOON, dry_run=False)
+    undone: list[str] = []
+
+    def leave() -> None:
+        with held_alone(url, "homebody") as there:
+
+            def put() -> Any:
+                there.execute("COMMIT" if heard else "SELECT 1")
+                with psycopg.connect(url, autocommit=True) as admin:
+                    admin.execute("SELECT pg_terminate_backend(%s, 5000)", (there.info.backend_pid,))
+                return lambda: undone.append("files")
+
+            rename(there, url, "homebody", "homebody_moved", put)
+
+    if heard:
+        await asyncio.to_thread(leave)
+    else:
+        with pytest.raises(StorageFailed):
+            await asyncio.to_thread(leave)
+    assert undone == ([] if heard else ["files"])
+    with psycopg.connect(url) as look:
+        found = look.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'homebody%'").fetchall()
+    names = {str(name) for (name,) in found}
+    assert ("homebody_moved" in names, "homebody" in names) == (heard, not heard)
+
+
 async def test_conversations_follow_a_ledger_that_was_moved_before(url: str, tmp_path: Path) -> None:
     """A home whose ledger an earlier version moved: no gateway starts until its conversations are there, too."""
     await filled(tmp_path)

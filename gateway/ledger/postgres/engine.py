@@ -31,6 +31,7 @@ LOCK_SECONDS: Final = 3.0
 SILENT_SECONDS: Final = 60.0
 """How long a statement may take. A server that hangs is told of then, and connected to anew."""
 _LOCK_PAUSE: Final = 0.02
+_OWN_SCHEMA: Final = "Stop it first, or give this one a schema of its own: homebody config set storage.schemaName NAME"
 _LOCK: Final = "SELECT pg_try_advisory_lock(hashtextextended('homebody ledger ' || %s, 0))"
 _PAUSES: Final = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
 """Seconds between attempts to connect again."""
@@ -216,8 +217,10 @@ class PostgresEngine:
         )
 
 
-def lock(connection: psycopg.Connection[Any], schema: str, where: str, *, shared: bool = False) -> None:
-    """Take the lock of a ledger, which the session holds until it ends. Raises StorageFailed where another one has it.
+def lock(
+    connection: psycopg.Connection[Any], schema: str, where: str, *, shared: bool = False, hint: str = _OWN_SCHEMA
+) -> None:
+    """Take the lock of a ledger, which the session holds until it ends. Raises StorageFailed with ``hint`` where another one has it.
 
     Several can have it ``shared``.
     """
@@ -230,7 +233,7 @@ def lock(connection: psycopg.Connection[Any], schema: str, where: str, *, shared
                 if shared
                 else "another gateway uses this database",
                 where=where,
-                hint="Stop it first, or give this one a schema of its own: homebody config set storage.schemaName NAME",
+                hint=hint,
             )
         time.sleep(_LOCK_PAUSE)
 

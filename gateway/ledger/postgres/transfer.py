@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, zip_longest
@@ -269,12 +270,49 @@ def _translated(error: BaseException, where: str, file: Path) -> BaseException:
     return error
 
 
-def rename(url: str, schema: str, new: str) -> None:
-    """Give the schema of a ledger that nobody uses another name. Blocking. Raises StorageFailed."""
+@contextlib.contextmanager
+def held_alone(url: str, schema: str) -> Iterator[Connection]:
+    """Keep gateways away from a ledger as long as the context lasts. Blocking. Raises StorageFailed where one uses it."""
     where = place(url, schema)
     try:
-        with connected(url, schema) as there:
-            lock(there, schema, where)
-            there.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(sql.Identifier(schema), sql.Identifier(new)))
+        there = connected(url, schema)
+        try:
+            lock(there, schema, where, hint="Stop every gateway that uses it first, also on other machines: homebody stop")
+            yield there
+        finally:
+            there.close()
     except psycopg.Error as error:
         raise storage_error(error, where) or error from error
+
+
+def rename(there: Connection, url: str, schema: str, new: str, put: Callable[[], Callable[[], None]]) -> None:
+    """Give the schema of a ledger that ``there`` holds alone another name, and have ``put`` do what belongs to it: both, or nothing.
+
+    ``put`` returns what undoes it. Blocking. Closes the connection where it fails. Raises StorageFailed and psycopg.Error.
+    """
+    undo: Callable[[], None] | None = None
+    try:
+        with there.transaction():
+            there.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(sql.Identifier(schema), sql.Identifier(new)))
+            undo = put()
+    except BaseException as error:  # also when interrupted
+        there.close()  # what is not committed is undone
+        if undo is not None:
+            if not _is_renamed(url, schema, new):
+                undo()
+            elif isinstance(error, psycopg.Error):  # the answer alone was lost
+                return
+        raise
+
+
+def _is_renamed(url: str, schema: str, new: str) -> bool:
+    """Look whether a commit happened whose answer was lost, once the connection that it was sent on has ended there."""
+    try:
+        with held_alone(url, schema) as there:
+            return there.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (new,)).fetchone() is not None
+    except (StorageFailed, psycopg.Error) as error:
+        raise StorageFailed(
+            f"the connection was lost at the last step, and it is not known whether the database was left: {error}",
+            where=place(url, schema),
+            hint="When it answers again: `homebody storage migrate --to postgresql` compares both sides. Then run this command again.",
+        ) from error
