@@ -21,6 +21,8 @@ import yaml
 from gateway.api.routes.health import health_routes
 from gateway.api.server import serve_tcp
 from gateway.base.api_token import FixedToken
+from gateway.base.paths import Paths
+from gateway.config.load import load
 from gateway.settings.http import GatewaySettings
 
 if TYPE_CHECKING:
@@ -159,3 +161,35 @@ def test_it_runs_with_a_read_only_root_and_its_two_volumes_alone(tmp_path: Path)
     assert done.returncode == 0, done.stderr
     assert "Noted in" in done.stdout
     assert (workspace / "homebody" / "MEMORY.md").exists()
+
+
+def test_the_gateways_of_a_cluster_start_with_settings_that_make_one(tmp_path: Path) -> None:
+    """With empty volumes, and again with those of the last time, which are left as they are."""
+    services = yaml.safe_load((ROOT / "docker/compose.cluster.yaml").read_text())["services"]
+    writes = services.pop("settings")
+    gateways = [one for one in services.values() if "HOMEBODY_GATEWAY" in one["environment"]]
+    assert len({one["environment"]["HOMEBODY_GATEWAY"] for one in gateways}) == 2
+    for one in gateways:
+        assert one["depends_on"]["settings"] == {"condition": "service_completed_successfully"}
+        assert one["volumes"] == writes["volumes"]
+    given = {name: str(value) for name, value in writes["environment"].items()} | {
+        "DATABASE_URL": "postgresql://db.example/homebody"
+    }
+    env = given | {
+        "HOMEBODY_HOME": str(tmp_path),
+        "HOME": str(tmp_path),
+        "PATH": f"{HOMEBODY.parent}:{os.environ['PATH']}",
+        "TZ": "UTC",
+    }
+    file = tmp_path / "homebody.yaml"
+    for _ in range(2):
+        command = [*writes["entrypoint"], *(one.replace("$$", "$") for one in writes["command"])]
+        subprocess.run(command, env=env, check=True, capture_output=True)
+        assert yaml.safe_load(file.read_text()) == {"storage": {"url": "${DATABASE_URL}"}, "cluster": {"enabled": True}}
+        with file.open("a") as more:
+            more.write("# of the owner\n")
+    assert file.read_text().count("# of the owner") == 2
+    settings = load(Paths(tmp_path), given).settings
+    assert settings.storage.url is not None
+    assert settings.storage.url.get_secret_value() == "postgresql://db.example/homebody"
+    assert settings.cluster.enabled
