@@ -1,8 +1,9 @@
 """The ``memorySearch`` settings: embedder, sources, chunking, sync and ranking."""
 
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 from pydantic.alias_generators import to_camel
 
 Provider = Literal["auto", "openai", "gemini", "local", "none"]
@@ -14,6 +15,23 @@ class _Section(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", defer_build=True, allow_inf_nan=False
     )
+
+
+def _address(url: SecretStr) -> SecretStr:
+    try:
+        parts = urlsplit(url.get_secret_value())
+        readable = parts.scheme in {"postgresql", "postgres"} and bool(parts.path.strip("/")) and (parts.port or 0) >= 0
+    except ValueError:
+        readable = False
+    if not readable:
+        address = "postgresql://USER:PASSWORD@HOST:5432/DATABASE"
+        raise ValueError(f"is no address of PostgreSQL: write {address}, with %2F for / and %23 for # in a password")
+    return url
+
+
+DatabaseUrl = Annotated[SecretStr, AfterValidator(_address)]
+"""The address of a PostgreSQL database."""
+SchemaName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,39}$")]
 
 
 class BatchSettings(_Section):
@@ -111,6 +129,15 @@ class VectorStoreSettings(_Section):
 
 class StoreSettings(_Section):
     """``store``: where the search index is kept."""
+
+    driver: Literal["sqlite", "postgres"] = "sqlite"
+    """What holds the index: sqlite, a file; postgres, tables in PostgreSQL that several gateways share."""
+
+    url: DatabaseUrl | None = None
+    """The database of ``driver: postgres``, as postgresql://USER:PASSWORD@HOST:5432/DATABASE; unset means that of ``storage.url``."""
+
+    schema_name: SchemaName | None = None
+    """The schema in that database; unset means that of ``storage.schemaName`` with _memory at its end."""
 
     path: str | None = None
     """File of the index, with {agentId} for the agent's id; unset means memory/{agentId}.sqlite in the state folder."""

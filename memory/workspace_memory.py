@@ -150,7 +150,7 @@ class WorkspaceMemory:
 
         ``by_words``: by words alone, so that no embedder is asked.
         """
-        index = await self._open.index()
+        index = await self._open.run(lambda index: index)
         notes: list[str] = []
         vector = None if by_words else await self._query_vector(query, notes)
         question = self._question(query, audience, vector, max_results, min_score)
@@ -307,7 +307,7 @@ class WorkspaceMemory:
         Raises:
             IndexBroken: the file cannot be written.
         """
-        await self._open.run(lambda index: index.leave_no_trace())
+        await self._open.run(lambda index: index.leave_no_trace(), limited=False)
 
     async def export(self, target: Path) -> int:
         """Write all notes to a zip file, under the names that search shows; return their number."""

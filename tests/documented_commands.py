@@ -39,7 +39,7 @@ _PLACEHOLDER: Final = re.compile(r"\b[A-Z]{2,}\b|…|\.\.\.|[|\[]")
 _TOLD_BESIDE: Final = re.compile(r"(?<=\S) {3,}[^#].*$")
 """Words behind a command, in columns."""
 NOT_RUN: Final = {
-    r"storage (migrate|status)|config set storage|config unset storage": "needs a PostgreSQL: tests/postgres",
+    r"storage (migrate|status)|config (un)?set storage|config set \S+memorySearch.store": "needs a PostgreSQL: tests/postgres",
     r"cluster (status|move|drain|rotate)": "needs a cluster on a PostgreSQL: tests/cluster",
     r"workspace sync": "needs a repository: tests/workspaces",
     r"createuser|createdb|pg_dump": "programs of PostgreSQL",
@@ -86,6 +86,7 @@ BEFORE: Final = {
     "docs/recipes.md": ["homebody start"],
     "docs/webhooks.md": ["homebody start"],
     "docs/page.md": ["homebody start"],
+    "docs/postgresql.md": ["homebody start"],
     "docs/memory.md": [
         "printf 'The boiler was serviced.\\n' > ~/homebody/memory/2026-03-02.md",
         "printf 'where is the key?\\n' > questions.txt",

@@ -30,6 +30,7 @@ from memory.embedding.protocol import Embedder
 from memory.embedding.selection import EmbedderDependencies, Selection, select_embedder
 from memory.notes.transcript_source import Transcripts
 from memory.protocol import KeptMemory, Recorded
+from memory.store.index_handle import IndexEngine
 from memory.workspace_memory import WorkspaceMemory
 
 log = logging.getLogger(__name__)
@@ -171,8 +172,17 @@ def open_memory(
         template=template_lines(),
         journal=(*PROMPT_FILES, HEARTBEAT, RITUAL),
         recorded=recorded,
+        engine=_engine(profile, settings),
     )
     return memory, choice
+
+
+def _engine(profile: AgentProfile, settings: Settings) -> IndexEngine | None:
+    if profile.memory.store.driver != "postgres":
+        return None
+    from gateway.storage.index_connections import index_in_postgres
+
+    return index_in_postgres(profile, settings.storage)
 
 
 def is_searched(session: str, readers: str) -> bool:

@@ -75,7 +75,13 @@ async def opened(invocation: Invocation, options: dict[str, Any]) -> AsyncIterat
     if folder is not None:
         folder = Path(os.path.realpath(folder))  # noqa: ASYNC240 - nothing else runs yet
         if str(folder) != os.path.realpath(profile.workspace.expanduser()):  # noqa: ASYNC240
-            profile = replace(profile, workspace=folder, id=f"{agent}-{sha256(os.fsencode(folder)).hexdigest()[:12]}")
+            in_file = profile.memory.store.model_copy(update={"driver": "sqlite"})
+            profile = replace(
+                profile,
+                workspace=folder,
+                id=f"{agent}-{sha256(os.fsencode(folder)).hexdigest()[:12]}",
+                memory=profile.memory.model_copy(update={"store": in_file}),
+            )
     bar = Bar(sys.stderr)
     notes, choice = open_memory(
         profile,

@@ -16,10 +16,11 @@ from msgspec.structs import asdict
 
 from gateway.agents.memory_stores import NOBODY, OURS, index_file, open_memory
 from gateway.base.clock import SystemClock
-from gateway.base.errors import UsageError, access_hint
+from gateway.base.errors import StorageFailed, UsageError, access_hint
 from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, ok
 from gateway.settings.root import AgentProfile
+from memory.errors import IndexBroken
 from memory.notes.sources import UNREADABLE, NoteSources
 from memory.store.sqlite.database import AllowedFeatures, detect_features
 from memory.workspace_memory import WorkspaceMemory
@@ -32,6 +33,11 @@ _MENDS: Final = {
     "a symbolic link is not followed": "Name its target in memorySearch.extraPaths, or delete the link.",
 }
 """What mends a note, by words of the memory's remark on it."""
+_IN_DATABASE: Final = "agents.defaults.memorySearch.store"
+_DATABASE: Final = "Start PostgreSQL, or name another database: homebody config set agents.defaults.memorySearch.store.url"
+_PGVECTOR: Final = (
+    "Install pgvector on the server of PostgreSQL, and run CREATE EXTENSION vector in the database: docs/postgresql.md"
+)
 _INSTALL: Final = "Install the requirements again: make install, in the folder that you cloned"
 
 
@@ -39,7 +45,8 @@ async def _examine(installation: Installation) -> list[Finding]:
     slot = installation.settings.plugins.slots.memory
     if slot != OURS:
         return [ok("memory is switched off" if slot == NOBODY else f"memory is kept by the package {slot}")]
-    found: list[Finding] = list(await in_thread(_features, installation.profiles[0]))
+    in_files = [profile for profile in installation.profiles if profile.memory.store.driver == "sqlite"]
+    found: list[Finding] = list(await in_thread(_features, in_files[0])) if in_files else []
     for profile in installation.profiles:
         if profile.memory.enabled:
             found += await _of_agent(installation, profile)
@@ -71,6 +78,9 @@ async def _of_agent(installation: Installation, profile: AgentProfile) -> list[F
         facts = await _status(installation, profile)
     except UsageError as error:
         return [Finding(level="note", what=str(error), mend=error.hint)]
+    except (StorageFailed, IndexBroken) as error:
+        mend = error.hint if isinstance(error, StorageFailed) else _DATABASE
+        return [Finding(level="warning", what=str(error), where=_IN_DATABASE, why="Notes are not found.", mend=mend)]
     if isinstance(facts, Finding):
         return [facts]
     facts["troubles"] |= await in_thread(_closed_notes, profile)
@@ -89,6 +99,9 @@ async def _status(installation: Installation, profile: AgentProfile) -> dict[str
     if installation.gateway_runs:
         found: dict[str, Any] = await installation.ask("memory.status", agent=profile.id, deep=deep)
         return found
+    if profile.memory.store.driver == "postgres":
+        async with _opened(installation, profile) as memory:
+            return asdict(await memory.status(deep=deep))
     file = _file(installation, profile)
     if not file.exists():
         return ok(f"{profile.id}: there is no index yet; the next start makes it")
@@ -142,6 +155,8 @@ async def _opened(installation: Installation, profile: AgentProfile) -> AsyncIte
 def _of_status(installation: Installation, profile: AgentProfile, facts: dict[str, Any]) -> Iterator[Finding]:
     agent = profile.id
     yield from _unreadable(profile, facts["troubles"])
+    if profile.memory.store.driver == "postgres" and facts["note"]:
+        yield Finding(level="warning", what=f"{agent}: {facts['note']}", where=facts["store"], why=_BY_WORDS, mend=_PGVECTOR)
     if changed := facts["changed_files"]:
         named = ", ".join(changed[:_SHOWN]) + (f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
         yield Finding(

@@ -135,7 +135,7 @@ class IndexSync:
                 self.dirty = True
                 raise
             if synced.chunks or synced.removed:
-                await self._open.run(lambda index: index.fold_in())
+                await self._open.run(lambda index: index.fold_in(), limited=False)
             return synced
 
     def sync_soon(self) -> None:
@@ -149,16 +149,23 @@ class IndexSync:
 
     async def index_note(self, path: str) -> None:
         """Index one note by keyword, ahead of everything else; its vectors are made in the background."""
-        index = await self._open.index()
-        await self._open.recovering(lambda: self._indexer.take(index, path))
+
+        async def take() -> None:
+            await self._indexer.take(await self._open.index(), path)
+
+        try:
+            await self._open.in_time(self._open.recovering(take))
+        except BaseException:  # cancelled, too: the next sync indexes it
+            self.dirty = True
+            raise
         if self.embedder is not None:
             self._in_background(self._fill_vectors())
 
     async def forget_stamps(self) -> None:
         """Make the next sync read every file again, and embed again every text that the embedder refused."""
         self._measure = True
-        await self._open.run(lambda index: index.forget_files())
-        await self._open.run(lambda index: index.reconsider(None, now=0))
+        await self._open.run(lambda index: index.forget_files(), limited=False)
+        await self._open.run(lambda index: index.reconsider(None, now=0), limited=False)
 
     def measure_soon(self) -> None:
         """Check in the background whether the embedder still gives vectors of the same length; if not, embed everything again."""

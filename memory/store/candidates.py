@@ -26,6 +26,8 @@ class LineMatch(NamedTuple):
 
 
 NO_MATCH = LineMatch(0.0, 0.0, 0.0)
+BARE = 0.1
+"""Factor for the keyword score of headings without text, so that they rank below notes with content."""
 
 
 class LineCosines(NamedTuple):

@@ -16,7 +16,12 @@ T = TypeVar("T")
 
 
 class IndexEngine(Protocol):
-    """Opens the index of one agent, and knows what the errors of what stores it mean. Runs on the index thread, but for the last two."""
+    """Opens the index of one agent, and knows what the errors of what stores it mean. ``open`` and ``put_away`` run on the index thread."""
+
+    @property
+    def patience(self) -> float | None:
+        """How many seconds a search may wait for it; None where nothing can keep it waiting."""
+        ...
 
     def open(self, now: datetime) -> tuple[Index, str]:
         """Open the index, or make it, and return it with a sentence for the owner, or "".
@@ -71,14 +76,27 @@ class IndexHandle:
             self._tell(told)
         return index
 
-    async def run(self, work: Callable[[Index], T]) -> T:
-        """Run ``work`` on the index, ahead of background work."""
+    async def run(self, work: Callable[[Index], T], *, limited: bool = True) -> T:
+        """Run ``work`` on the index, ahead of background work; as long as it takes, unless it is ``limited``.
+
+        Raises:
+            IndexBroken: the index cannot be used now, or does not answer in time.
+        """
 
         async def on_thread() -> T:
             index = await self.index()
             return await self.thread.run(lambda: work(index))
 
-        return await self.recovering(on_thread)
+        working = self.recovering(on_thread)
+        return await (self.in_time(working) if limited else working)
+
+    async def in_time(self, work: Awaitable[T]) -> T:
+        """Wait for ``work`` that somebody waits for, no longer than the engine's patience."""
+        try:
+            async with asyncio.timeout(self._engine.patience):
+                return await work
+        except TimeoutError as error:
+            raise self._engine.refusal(error) or error from error
 
     async def run_until_done(self, step: Callable[[], bool]) -> None:
         """Repeat a background step until it returns False; searches run in between."""

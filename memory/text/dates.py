@@ -48,6 +48,10 @@ _MONTH_ALONE = re.compile(
 _YEAR_ALONE = re.compile(rf"\b(?:in|during|of|since|throughout|seit|en|depuis|desde|nel|dal) {_YEAR}\b", re.IGNORECASE)
 
 
+LONGEST_LOOKED_UP = 31
+"""Days of a span whose notes are candidates whatever they say."""
+
+
 class Span(Struct, frozen=True):
     """Days from ``first`` to ``last``, both included."""
 

@@ -19,11 +19,13 @@ from memory.search.retrieval import floor_of
 from memory.settings import MemorySettings
 from memory.store.candidates import AnswerCosines
 from memory.text.terms import query_terms
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from memory.workspace_memory import WorkspaceMemory
 
 A, B = ("fake", "a", "1"), ("fake", "b", "1")
 
@@ -53,7 +55,7 @@ def opened(tmp_path: Path, notes: int, embedder: BagOfWords | None = None) -> Wo
     for number in range(notes):
         (folder / f"day-{number}.md").write_text(f"We walked to market {number} and bought bread, cheese and apples\n")
     clock = ManualClock(datetime(2026, 3, 18, 12, tzinfo=UTC))
-    return WorkspaceMemory(folder.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock, embedder=embedder)
+    return memory_at(folder.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock, embedder=embedder)
 
 
 @pytest.mark.parametrize("notes", [1, 3, 20, 80])
@@ -161,7 +163,7 @@ async def test_what_was_learned_is_known_after_a_restart(tmp_path: Path) -> None
         assert (await memory.search(f"did we walk to market {number} for bread?", audience=OWNER)).hits
     await memory.close()
     clock = ManualClock(datetime(2026, 3, 19, 12, tzinfo=UTC))
-    again = WorkspaceMemory(
+    again = memory_at(
         tmp_path / "ws", tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock, embedder=BagOfWords()
     )
     await again.sync()

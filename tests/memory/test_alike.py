@@ -10,10 +10,12 @@ import pytest
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER, Audience
 from memory.settings import MemorySettings
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from memory.workspace_memory import WorkspaceMemory
 
 CASES = [
     ("Der Hausschlüssel liegt unter dem blauen Topf", "Wo ist der Schlüssel?"),
@@ -31,7 +33,7 @@ def opened(tmp_path: Path, fillers: int) -> WorkspaceMemory:
     for number in range(fillers):
         (notes / f"day-{number}.md").write_text(f"Am Morgen auf dem Markt {number}: Brot, Käse und Äpfel gekauft\n", "utf-8")
     clock = ManualClock(datetime(2026, 3, 18, 12, tzinfo=UTC))
-    return WorkspaceMemory(notes.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock)
+    return memory_at(notes.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock)
 
 
 @pytest.mark.parametrize("fillers", [0, 60])

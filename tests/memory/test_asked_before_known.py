@@ -10,10 +10,12 @@ import pytest
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.settings import MemorySettings
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from memory.workspace_memory import WorkspaceMemory
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
 QUESTION = "Vaillant boiler warranty"
@@ -22,7 +24,7 @@ FACT = "The Vaillant boiler has a warranty until May 2031\n"
 
 def opened(workspace: Path) -> WorkspaceMemory:
     store = workspace.parent / "i.sqlite"
-    return WorkspaceMemory(workspace, store, MemorySettings(), agent="main", clock=ManualClock(NOW))
+    return memory_at(workspace, store, MemorySettings(), agent="main", clock=ManualClock(NOW))
 
 
 @pytest.fixture

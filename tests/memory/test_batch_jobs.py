@@ -16,7 +16,7 @@ from memory.embedding.engines.gemini import GeminiEmbedder
 from memory.embedding.engines.openai import OpenAIEmbedder
 from memory.embedding.retry import Retries
 from memory.settings import MemorySettings
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 from tests.patience import PATIENCE
 from tests.peers.embeddings import KEY, EmbeddingPeer, Seen, serving
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from memory.embedding.batch.protocol import BatchService
     from memory.embedding.protocol import Embedder
+    from memory.workspace_memory import WorkspaceMemory
 
 NOTES = 24
 
@@ -85,7 +86,7 @@ class House:
         retries = Retries(self.clock, lambda: 0.5)
         embedder, batch = _client(endpoint, retries)
         settings: dict[str, Any] = {"remote": {"batch": {"wait": wait}}, "cache": {"enabled": cache}}
-        self.memory = WorkspaceMemory(
+        self.memory = memory_at(
             self.root / "workspace",
             self.root / "index.sqlite",
             MemorySettings.model_validate(settings),

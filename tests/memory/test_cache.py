@@ -18,12 +18,14 @@ from memory.settings import CacheSettings, FusedSettings, MemorySettings, QueryS
 from memory.store.sqlite.database import AllowedFeatures, Database
 from memory.store.sqlite.vector_matrix import Matrix, packed
 from memory.store.sqlite.vector_store import VectorStore
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from memory.workspace_memory import WorkspaceMemory
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
 WHO = ("fake", "m", "1")
@@ -40,9 +42,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 def memory_of(tmp_path: Path, embedder: BagOfWords, **options: Any) -> WorkspaceMemory:
     clock = ManualClock(NOW)
     chosen = options.pop("settings", MemorySettings())
-    return WorkspaceMemory(
-        tmp_path / "ws", tmp_path / "i.sqlite", chosen, agent="main", clock=clock, embedder=embedder, **options
-    )
+    return memory_at(tmp_path / "ws", tmp_path / "i.sqlite", chosen, agent="main", clock=clock, embedder=embedder, **options)
 
 
 def noted(tmp_path: Path, count: int = 6) -> None:
@@ -135,6 +135,7 @@ async def test_a_text_that_comes_back_is_not_embedded_again(tmp_path: Path) -> N
     await memory.close()
 
 
+@pytest.mark.files
 @pytest.mark.parametrize("kept_in", ["chunks_vec", "vectors_plain", "the cache alone"])
 async def test_an_index_of_format_1_is_converted_and_nothing_is_embedded_again(tmp_path: Path, kept_in: str) -> None:
     noted(tmp_path)
@@ -185,6 +186,7 @@ def as_format_1(path: Path, embedder: BagOfWords, kept_in: str) -> None:
     database.close()
 
 
+@pytest.mark.files
 @pytest.mark.parametrize("parts", [AllowedFeatures(numpy=False), AllowedFeatures(sqlite_vec=False)])
 async def test_both_ways_of_comparing_vectors_find_the_same(tmp_path: Path, parts: AllowedFeatures) -> None:
     noted(tmp_path)
@@ -201,6 +203,7 @@ async def test_both_ways_of_comparing_vectors_find_the_same(tmp_path: Path, part
     await other.close()
 
 
+@pytest.mark.files
 async def test_the_log_of_the_index_is_folded_in_after_a_sync(tmp_path: Path) -> None:
     (tmp_path / "ws/memory").mkdir(parents=True)
     for number in range(200):

@@ -18,12 +18,14 @@ from memory.embedding.fallback import FallbackEmbedder
 from memory.embedding.retry import Retries, loading_client
 from memory.errors import EmbeddingFailed
 from memory.settings import MemorySettings
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 from tests.peers.embeddings import KEY, EmbeddingPeer, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from pathlib import Path
+
+    from memory.workspace_memory import WorkspaceMemory
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
 NOTES = 30
@@ -76,7 +78,7 @@ def client(peer: EmbeddingPeer, model: str = "text-embedding-3-small") -> OpenAI
 def opened(workspace: Path, embedder: Any, **others: Any) -> WorkspaceMemory:
     others.setdefault("clock", ManualClock(NOW))
     settings = others.pop("settings", MemorySettings())
-    return WorkspaceMemory(workspace, workspace.parent / "i.sqlite", settings, agent="main", embedder=embedder, **others)
+    return memory_at(workspace, workspace.parent / "i.sqlite", settings, agent="main", embedder=embedder, **others)
 
 
 async def until(condition: Callable[[], Awaitable[bool]], between: Callable[[], None] = lambda: None) -> None:

@@ -20,11 +20,13 @@ from memory.audience import OWNER
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.errors import MemoryUnreadable
 from memory.settings import MemorySettings, SyncSettings
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from memory.workspace_memory import WorkspaceMemory
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
 FILE, FOLDER = b"M\xfcller.md", b"K\xe4se"
@@ -53,7 +55,7 @@ def opened(
     clock: ManualClock | SystemClock | None = None,
     told: list[str] | None = None,
 ) -> WorkspaceMemory:
-    return WorkspaceMemory(
+    return memory_at(
         workspace,
         workspace.parent / "i.sqlite",
         settings or MemorySettings(),

@@ -12,7 +12,7 @@ from memory.audience import OWNER
 from memory.settings import MemorySettings
 from memory.text import stop_words
 from memory.text.terms import bigrams, query_terms
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,7 +102,7 @@ async def test_a_question_finds_the_note_and_one_of_something_else_finds_none(la
         (notes / f"day-{number}.md").write_text(filler.format(n=number) + "\n", encoding="utf-8")
     (notes / "fact.md").write_text(fact + "\n", encoding="utf-8")
     clock = ManualClock(datetime(2026, 3, 18, 12, tzinfo=UTC))
-    memory = WorkspaceMemory(notes.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock)
+    memory = memory_at(notes.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock)
     await memory.sync()
     found = (await memory.search(question, audience=OWNER)).hits
     assert found[0].path == "memory/fact.md"
@@ -136,7 +136,7 @@ async def test_a_word_is_found_however_case_is_folded_and_whatever_script_it_tou
     notes.mkdir(parents=True)
     (notes / "fact.md").write_text(fact + "\n", encoding="utf-8")
     clock = ManualClock(datetime(2026, 3, 18, 12, tzinfo=UTC))
-    memory = WorkspaceMemory(notes.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock)
+    memory = memory_at(notes.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock)
     await memory.sync()
     assert [hit.path for hit in (await memory.search(question, audience=OWNER)).hits] == ["memory/fact.md"]
     await memory.close()

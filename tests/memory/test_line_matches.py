@@ -17,7 +17,7 @@ from memory.store.candidates import NO_MATCH
 from memory.text.folding import folded, full_width, without_accents
 from memory.text.stems import ARABIC, forms, language_of, stem
 from memory.text.terms import query_terms
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,7 +113,7 @@ async def test_endings_of_a_notes_own_language_do_not_matter(language: str, tmp_
     note, question = NOTES[language]
     (folder / "fact.md").write_text(note + "\n", "utf-8")
     clock = ManualClock(datetime(2026, 3, 18, 12, tzinfo=UTC))
-    memory = WorkspaceMemory(folder.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock)
+    memory = memory_at(folder.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock)
     await memory.sync()
     assert [hit.path for hit in (await memory.search(question, audience=OWNER)).hits][:1] == ["memory/fact.md"]
     await memory.close()

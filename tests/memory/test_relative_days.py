@@ -15,11 +15,13 @@ from memory.audience import OWNER
 from memory.settings import MemorySettings
 from memory.text.dates import spans, spelt_out
 from memory.text.relative_days import counted
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
     from datetime import tzinfo
     from pathlib import Path
+
+    from memory.workspace_memory import WorkspaceMemory
 
 TODAY = date(2026, 11, 22)  # a Sunday
 DOINGS = ("swept the yard", "baked bread", "called the bank", "did the laundry", "met Bob", "read a book", "went to the market")
@@ -44,7 +46,7 @@ def workspace(tmp_path: Path) -> Path:
 
 def opened(workspace: Path, now: datetime | None = None, zone: tzinfo = UTC) -> WorkspaceMemory:
     clock = ManualClock(now or datetime(2026, 11, 22, 12, tzinfo=UTC))
-    return WorkspaceMemory(workspace, workspace.parent / "i.sqlite", MemorySettings(), agent="main", clock=clock, zone=zone)
+    return memory_at(workspace, workspace.parent / "i.sqlite", MemorySettings(), agent="main", clock=clock, zone=zone)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@ from gateway.base.clock import ManualClock, SystemClock
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryUnreadable
 from memory.settings import ExperimentalSettings, MemorySettings, SessionSyncSettings, SyncSettings
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from memory.workspace_memory import WorkspaceMemory
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
 ON = MemorySettings(
@@ -40,7 +42,7 @@ async def say(folder: Path, *texts: str, key: str = "agent:main:main", name: str
 
 def opened(tmp_path: Path, settings: MemorySettings, clock: ManualClock | SystemClock | None = None) -> WorkspaceMemory:
     (tmp_path / "ws").mkdir(exist_ok=True)
-    return WorkspaceMemory(
+    return memory_at(
         tmp_path / "ws",
         tmp_path / "main.sqlite",
         settings,

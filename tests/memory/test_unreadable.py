@@ -16,11 +16,13 @@ from gateway.cli import main
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryUnreadable
 from memory.settings import MemorySettings
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from memory.workspace_memory import WorkspaceMemory
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
 FAMILY = Audience("group", "family")
@@ -52,7 +54,7 @@ def without_root(tmp_path: Path) -> Iterator[None]:
 
 def opened(workspace: Path, told: list[str] | None = None) -> WorkspaceMemory:
     tell = (told if told is not None else []).append
-    return WorkspaceMemory(
+    return memory_at(
         workspace, workspace.parent / "i.sqlite", MemorySettings(), agent="main", clock=ManualClock(NOW), tell=tell
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.settings import MemorySettings
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,9 +57,7 @@ async def found(tmp_path: Path, embedder: Embedder | None) -> list[str]:
     for number, (fact, _) in enumerate(ASKED):
         (notes / f"fact-{number}.md").write_text(fact + "\n", encoding="utf-8")
     clock = ManualClock(datetime(2026, 3, 18, 12, tzinfo=UTC))
-    memory = WorkspaceMemory(
-        notes.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock, embedder=embedder
-    )
+    memory = memory_at(notes.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock, embedder=embedder)
     await memory.sync()
     answered = []
     for number, (_, question) in enumerate(ASKED):

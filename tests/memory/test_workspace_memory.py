@@ -14,12 +14,14 @@ from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.errors import EmbeddingFailed, MemoryUnreadable
 from memory.settings import ChunkingSettings, MemorySettings, QuerySettings, StoreSettings, SyncSettings, VectorStoreSettings
 from memory.store.sqlite.database import AllowedFeatures
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from memory.workspace_memory import WorkspaceMemory
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
 FAMILY, ANNA = Audience("group", "family"), Audience("peer", "anna")
@@ -61,13 +63,14 @@ def workspace(tmp_path: Path) -> Path:
 def opened(workspace: Path, settings: MemorySettings | None = None, **others: Any) -> WorkspaceMemory:
     store = others.pop("store", workspace.parent / "{agentId}.sqlite")
     others.setdefault("clock", ManualClock(NOW))
-    return WorkspaceMemory(workspace, store, settings or MemorySettings(), agent="main", **others)
+    return memory_at(workspace, store, settings or MemorySettings(), agent="main", **others)
 
 
 async def paths(memory: WorkspaceMemory, query: str, audience: Audience = OWNER) -> list[str]:
     return [hit.path for hit in (await memory.search(query, audience=audience)).hits]
 
 
+@pytest.mark.files
 async def test_nothing_is_opened_or_embedded_before_somebody_asks(workspace: Path) -> None:
     embedder = BagOfWords()
     memory = opened(workspace, embedder=embedder)
@@ -205,6 +208,7 @@ async def test_a_changed_file_of_the_same_size_and_time_is_noticed(workspace: Pa
     await memory.close()
 
 
+@pytest.mark.files
 @pytest.mark.parametrize(
     ("parts", "settings", "vectors", "search"),
     [
@@ -232,6 +236,7 @@ async def test_each_driver_finds_and_says_which_it_is(
     await memory.close()
 
 
+@pytest.mark.files
 async def test_vectors_move_to_another_driver_without_being_paid_for_again(workspace: Path) -> None:
     embedder = BagOfWords()
     for parts in (AllowedFeatures(), AllowedFeatures(sqlite_vec=False), AllowedFeatures()):
@@ -284,6 +289,7 @@ async def test_other_chunking_is_built_beside_and_an_interrupted_build_resumes(w
     await memory.close()
 
 
+@pytest.mark.files
 @pytest.mark.parametrize("damage", ["text", "page"])
 async def test_a_broken_index_is_set_aside_and_rebuilt(workspace: Path, damage: str) -> None:
     memory = opened(workspace)
@@ -302,6 +308,7 @@ async def test_a_broken_index_is_set_aside_and_rebuilt(workspace: Path, damage: 
     await memory.close()
 
 
+@pytest.mark.files
 async def test_an_index_of_another_format_is_rebuilt(workspace: Path) -> None:
     memory = opened(workspace)
     await memory.sync()
@@ -466,11 +473,10 @@ async def test_export_has_every_note_byte_for_byte(workspace: Path, tmp_path: Pa
     await memory.close()
 
 
+@pytest.mark.files
 async def test_nothing_of_a_removed_line_is_left_in_the_files_of_the_index(workspace: Path, tmp_path: Path) -> None:
     path = note(workspace, "memory/2026-02-01.md", "- Berta likes xylophonkey77\n- Dinner is at seven\n")
-    memory = WorkspaceMemory(
-        workspace, tmp_path / "index" / "main.sqlite", MemorySettings(), agent="main", clock=ManualClock(NOW)
-    )
+    memory = memory_at(workspace, tmp_path / "index" / "main.sqlite", MemorySettings(), agent="main", clock=ManualClock(NOW))
     await memory.sync()
     path.write_text("- Dinner is at seven\n")
     await memory.wrote("memory/2026-02-01.md")

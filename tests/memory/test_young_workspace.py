@@ -13,12 +13,13 @@ from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.settings import MemorySettings
-from memory.workspace_memory import WorkspaceMemory
+from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from memory.embedding.protocol import Embedder
+    from memory.workspace_memory import WorkspaceMemory
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
 NOTE = "# 2026-03-11\n\nDecided to use REST over GraphQL for the API, because Bob knows it.\n"
@@ -41,7 +42,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def opened(workspace: Path, embedder: Embedder | None = None) -> WorkspaceMemory:
-    return WorkspaceMemory(
+    return memory_at(
         workspace,
         workspace.parent / "i.sqlite",
         MemorySettings(),

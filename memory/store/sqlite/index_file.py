@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class IndexFile:
     """Implements ``IndexEngine``. SQLite is loaded when the file is opened."""
 
+    patience = None
+
     def __init__(self, path: Path, settings: MemorySettings, parts: AllowedFeatures | None = None) -> None:
         self._path = path
         self._settings = settings

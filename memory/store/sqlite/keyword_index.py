@@ -5,95 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct, field
-
 from memory.store.generations import Generation
+from memory.store.keyword_hits import (
+    ALIKE,
+    FEW,
+    FEWEST_WORDS,
+    LARGE,
+    LOOKED_INTO,
+    MOST_POSTINGS,
+    SMALLEST_WEIGHT,
+    TRIGRAM_WEIGHT,
+    KeywordHits,
+    weight_of,
+    written,
+)
 from memory.store.sqlite.chunk_store import ChunkStore
 from memory.store.sqlite.database import Database
-from memory.text.folding import folded
+from memory.store.vocabulary import LENGTHS, Vocabulary
 from memory.text.irregular import irregular_forms
 from memory.text.stems import forms
 from memory.text.terms import Terms, fts_string
 
-_SHORTEST = 4
-_SHORTEST_PART = 5
-_SHARED = 0.85
-"""Share of a word's letters, in a row, that a similar word must contain."""
-_MOST_ALIKE = 8
-_LONGEST = 40
-
-
-class Vocabulary:
-    """All words of the keyword index, loaded into RAM on first use and again after changes."""
-
-    def __init__(self, database: Database, notes: ChunkStore) -> None:
-        self._db = database
-        self._notes = notes
-        self._words = ""
-        self._read_at = (-1, -1)
-
-    def like(self, word: str) -> list[str]:
-        """Return words that contain most of ``word``, or that ``word`` contains; the most similar in length first."""
-        asked = folded(word)[:_LONGEST]
-        if len(asked) < _SHORTEST:
-            return []
-        self._read()
-        size = max(_SHORTEST, -int(-_SHARED * len(asked)))
-        found = {one for start in range(len(asked) - size + 1) for one in self._with(asked[start : start + size])}
-        for length in range(len(asked) - 1, _SHORTEST_PART - 1, -1):
-            for start in range(len(asked) - length + 1):
-                part = asked[start : start + length]
-                if f"\n{part}\n" in self._words:
-                    found.add(part)
-        return sorted(found, key=lambda one: (abs(len(one) - len(asked)), one))[:_MOST_ALIKE]
-
-    def _with(self, piece: str) -> list[str]:
-        found: list[str] = []
-        at = self._words.find(piece)
-        while at >= 0 and len(found) < _MOST_ALIKE:
-            start, end = self._words.rfind("\n", 0, at) + 1, self._words.index("\n", at)
-            found.append(self._words[start:end])
-            at = self._words.find(piece, end)
-        return found
-
-    def _read(self) -> None:
-        state = (self._notes.words_changed, int(self._db.one("PRAGMA data_version")))
-        if state == self._read_at:
-            return
-        self._db.connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, chunks_fts, row)")
-        rows = self._db.rows("SELECT term FROM temp.vocabulary WHERE length(term) BETWEEN ? AND ?", (_SHORTEST, _LONGEST))
-        self._words = "\n" + "".join(f"{term}\n" for (term,) in rows)
-        self._read_at = state
-
-
-_TRIGRAM_WEIGHT = 0.5
-_FEW = 50
-"""Up to this many chunks, words are weighted one by one."""
-_SMALLEST_WEIGHT = 1e-6
-"""SQLite's bm25 weight of a word that at least half of the rows contain."""
-_LARGE = 20_000
-_MOST_POSTINGS = 70_000
-"""Entries of word lists that one search scores. Seven tenths of 100,000 chunks: measured to cost .001 to .003 of nDCG; four tenths
-cost up to .019."""
-_ALIKE = 0.5
-"""Weight of a similar word, relative to the word itself."""
-_FEWEST_WORDS = 3
-_LOOKED_INTO = 10
 _CHANGE_THAT_COUNTS = 0.02
-
-
-class KeywordHits(Struct):
-    """Scores by chunk id; higher is better.
-
-    ``coverage`` is the weighted share of the query's words in the best chunk: 1 if one chunk contains all of them. ``weights`` are
-    those of the query's words and character pairs (one that no chunk contains weighs as one of a single chunk); ``alike`` are the
-    words that were searched instead of one that no chunk contains.
-    """
-
-    scores: dict[int, float] = field(default_factory=dict)
-    coverage: float = 0.0
-    weights: dict[str, float] = field(default_factory=dict)
-    alike: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class KeywordIndex:
@@ -109,7 +42,7 @@ class KeywordIndex:
         self._counts: dict[str, int] = {}
         self._total = 0
         self._counted_at = (0, -1)
-        self._vocabulary = Vocabulary(database, notes)
+        self._vocabulary = Vocabulary(self._words_state, self._all_words)
 
     def search(
         self, terms: Terms, generation: Generation, *, audience: str | None, limit: int, floor: float = 0.0
@@ -138,21 +71,21 @@ class KeywordIndex:
             return hits
         self._recount()
         languages = self._notes.languages()
-        by_word = {word: _any_of(_written(word, alike, languages)) for word in terms.words}
+        by_word = {word: _any_of(written(word, alike, languages)) for word in terms.words}
         by_pair = {pair: f"pairs : {fts_string(pair)}" for pair in (*terms.pairs, *terms.content_bigrams)}
         parts = [*by_word.values(), *(by_pair[pair] for pair in terms.pairs)]
         counts = {part: self._count(part) for part in parts}
         chosen = self._rarest(counts)
-        if self._total <= _FEW:
+        if self._total <= FEW:
             hits.scores = self._weighed(counts, generation, audience, limit)
         elif chosen:
             hits.scores = self._match("chunks_fts", " OR ".join(chosen), generation, audience, limit)
         if terms.code:
             query = " OR ".join(fts_string(code) for code in terms.code)
             for id_, score in self._match("chunks_trigram", query, generation, audience, limit).items():
-                hits.scores[id_] = hits.scores.get(id_, 0.0) + _TRIGRAM_WEIGHT * score
+                hits.scores[id_] = hits.scores.get(id_, 0.0) + TRIGRAM_WEIGHT * score
                 hits.coverage = 1.0  # an identifier that is there to the letter is an answer
-        best = sorted(hits.scores, key=lambda id_: -hits.scores[id_])[:_LOOKED_INTO]
+        best = sorted(hits.scores, key=lambda id_: -hits.scores[id_])[:LOOKED_INTO]
         pairs = terms.content_bigrams if terms.content_bigrams or terms.words else terms.pairs
         judged = {part: counts[part] for part in (*by_word.values(), *(by_pair[pair] for pair in pairs))}
         similar = {by_word[word] for word in alike}
@@ -190,7 +123,7 @@ class KeywordIndex:
         for part, count in counts.items():
             if count:
                 odds = (max(self._total, count) - count + 0.5) / (count + 0.5)
-                scale = math.log(1.0 + odds) / max(math.log(odds), _SMALLEST_WEIGHT)
+                scale = math.log(1.0 + odds) / max(math.log(odds), SMALLEST_WEIGHT)
                 for id_, score in self._match("chunks_fts", part, generation, audience, -1).items():
                     scores[id_] = scores.get(id_, 0.0) + scale * score
         best = sorted(scores, key=lambda id_: (-scores[id_], id_))[:limit]
@@ -199,7 +132,7 @@ class KeywordIndex:
     def _recount(self) -> None:
         changed, by_another = self._counted_at
         version = int(self._db.one("PRAGMA data_version"))
-        allowed = self._total * _CHANGE_THAT_COUNTS if self._total > _FEW else 0
+        allowed = self._total * _CHANGE_THAT_COUNTS if self._total > FEW else 0
         if self._notes.words_changed - changed > allowed or version != by_another or not self._total:
             self._counts.clear()
             self._total = int(self._db.one("SELECT count(*) FROM chunks"))
@@ -218,33 +151,32 @@ class KeywordIndex:
         for part, weight in weights.items():
             sql = f"SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? AND +rowid IN ({marks})"  # noqa: S608 - placeholders only
             for (id_,) in self._db.rows(sql, (part, *ids)) if counts[part] else ():
-                held[id_] += weight * (_ALIKE if part in similar else 1.0)
+                held[id_] += weight * (ALIKE if part in similar else 1.0)
         return max(held.values(), default=0.0) / (sum(weights.values()) or 1.0)
 
     def _weight(self, count: int) -> float:
-        """Return the weight of a word: at least 1, higher for rarer words."""
-        total = max(self._total, count)
-        return 1.0 + math.log(1.0 + (total - count + 0.5) / (count + 0.5))
+        return weight_of(count, self._total)
+
+    def _words_state(self) -> object:
+        return self._notes.words_changed, int(self._db.one("PRAGMA data_version"))
+
+    def _all_words(self) -> str:
+        self._db.connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, chunks_fts, row)")
+        rows = self._db.rows("SELECT term FROM temp.vocabulary WHERE length(term) BETWEEN ? AND ?", (LENGTHS[0], LENGTHS[-1]))
+        return "".join(f"{term}\n" for (term,) in rows)
 
     def _rarest(self, counts: dict[str, int]) -> list[str]:
         """Drop the most frequent words if scoring every chunk that contains them would be slow."""
-        if self._total <= _LARGE:
+        if self._total <= LARGE:
             return list(counts)
         chosen: list[str] = []
         postings = 0
         for part in sorted(counts, key=lambda part: counts[part]):
             postings += counts[part]
-            if len(chosen) >= _FEWEST_WORDS and postings > _MOST_POSTINGS:
+            if len(chosen) >= FEWEST_WORDS and postings > MOST_POSTINGS:
                 break
             chosen.append(part)
         return chosen
-
-
-def _written(word: str, alike: Mapping[str, Sequence[str]], languages: Sequence[str]) -> Sequence[str]:
-    """Return how a word may stand in the index: its stems in the languages of the notes, or the words like it."""
-    if word in alike:
-        return alike[word]
-    return forms(word, languages)
 
 
 def _any_of(words: Sequence[str]) -> str:

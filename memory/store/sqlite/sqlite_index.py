@@ -12,7 +12,7 @@ from memory.embedding.batch.protocol import BatchJob
 from memory.embedding.identity import Identity
 from memory.notes.sources import Source
 from memory.settings import MemorySettings
-from memory.store.candidates import AnswerCosines, Candidate, Lookup
+from memory.store.candidates import BARE, AnswerCosines, Candidate, Lookup
 from memory.store.generations import DONE, INDEXING_VERSION, Generation, IndexedFile, allowed_missing
 from memory.store.index import SWEPT, FileChange, IndexCounts
 from memory.store.sqlite.batch_jobs import BatchJobs
@@ -20,15 +20,11 @@ from memory.store.sqlite.database import AllowedFeatures, Database
 from memory.store.sqlite.embedded_chunks import EmbeddedChunks
 from memory.store.sqlite.keyword_index import KeywordIndex
 from memory.text.chunks import is_only_headings
-from memory.text.dates import Span
+from memory.text.dates import LONGEST_LOOKED_UP, Span
 from memory.text.terms import Terms
 
 _MOST_DATED = 60
-_LONGEST_SPAN = 31
 _COLUMNS = "id, path, source, start_line, end_line, part, day, text, header, embedded"
-
-_BARE = 0.1
-"""Factor for the keyword score of headings without text, so that they rank below notes with content."""
 
 _ANSWERS = "answers"
 """Key of ``meta`` with the cosines that answers had."""
@@ -164,7 +160,7 @@ class SqliteIndex(EmbeddedChunks):
         for candidate in candidates:
             candidate.keyword = words.scores.get(candidate.id)
             if candidate.keyword is not None and is_only_headings(candidate.text):
-                candidate.keyword *= _BARE
+                candidate.keyword *= BARE
             candidate.vector = cosines.get(candidate.id)
             candidate.lines = lines.get(candidate.id)
         scan = self.vectors.scan_of(live) if vector is not None else "none"
@@ -280,7 +276,7 @@ class SqliteIndex(EmbeddedChunks):
     def _dated(self, live: Generation, days: Sequence[Span], audience: str | None) -> list[int]:
         ids: list[int] = []
         for span in days:
-            if span.days > _LONGEST_SPAN:
+            if span.days > LONGEST_LOOKED_UP:
                 continue
             where = "day BETWEEN ? AND ? AND id BETWEEN ? AND ?"
             after = timedelta(days=span.days == 1)  # what is told the day after
