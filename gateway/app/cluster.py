@@ -23,7 +23,7 @@ from gateway.base.errors import StorageFailed, UsageError
 from gateway.cluster.agreement import home_of, refuse_other_time
 from gateway.cluster.cells import ACCOUNT, AGENT, accounts_in, agents_in, cells_of
 from gateway.cluster.directory import Directory
-from gateway.cluster.home_proof import elsewhere, leave_name, others, refuse_own_folders
+from gateway.cluster.home_proof import elsewhere, leave_name, others, refuse_namesake, refuse_own_folders
 from gateway.cluster.lease_keeper import LeaseKeeper
 from gateway.cluster.lease_tables import prepare, write_lock_of
 from gateway.cluster.leases import Cell, Lease
@@ -115,6 +115,7 @@ async def join(deps: Dependencies) -> Joined:
         async with await connect() as connection:
             await refuse_other_time(connection, where)
             warning = await prepare(connection, schema, home, where)
+            await refuse_namesake(connection, gateway, deps.paths.local)
             await _share_folders(deps, connection, name)
     except psycopg.Error as error:
         raise storage_error(error, where) or error from error

@@ -38,12 +38,17 @@ def _words(facts: dict[str, Any]) -> str:
         lines.append(f"{one['gateway']} ({one['state']}, since {one['since']}, settings {one['settings']})")
         if one["trouble"] and one["state"] != "away":
             lines.append(f"  {one['trouble']}: it takes nothing until both clocks are set (timedatectl)")
-        held = [token for token in facts["held"] if token["gateway"] == one["gateway"]] if one["state"] != "away" else []
+        held = [token for token in facts["held"] if token["process"] == one["process"]] if one["state"] != "away" else []
         lines += [f"  {token['token']} since {token['since']}" for token in held] or ["  holds nothing"]
     if not facts["gateways"]:
         lines.append("No gateway works.")
     if free := [token["token"] for token in facts["held"] if token["gateway"] is None]:
         lines.append(f"Held by nobody: {', '.join(free)}")
+    if facts["sameName"]:
+        from gateway.cluster.home_proof import NAME_ONE
+        from gateway.cluster.overview import RESTARTED
+
+        lines.append(f"More than one gateway is called {', '.join(facts['sameName'])}. {NAME_ONE}. {RESTARTED}")
     if facts["settingsDiffer"]:
         keys = ", ".join(facts["differing"][:SHOWN]) + (" …" if len(facts["differing"]) > SHOWN else "")
         where = f" in {keys}" if keys else ""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any, Final
 
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.cluster.cells import AGENT
+from gateway.cluster.home_proof import NAME_ONE
 from gateway.cluster.lease_tables import new_secret
 from gateway.cluster.settings_marks import differing
 from gateway.settings.storage import StorageSettings
@@ -15,39 +17,53 @@ _GATEWAYS: Final = """
 SELECT name, label, address, settings, since, leaving, until > clock_timestamp(), trouble FROM cluster_gateway
 WHERE until > clock_timestamp() OR name IN (SELECT gateway FROM cluster_holder) ORDER BY label, since
 """
+RESTARTED: Final = (
+    "If it was just killed and started again, wait until the lease of its former process has ended (cluster.leaseSeconds)."
+)
 _TOKENS: Final = """
-SELECT t.token, coalesce(g.label, ''), h.since, t.vt > clock_timestamp(), coalesce(w.gateway, '')
-FROM cluster_token t LEFT JOIN cluster_holder h USING (token) LEFT JOIN cluster_gateway g ON g.name = h.gateway
-LEFT JOIN cluster_wish w USING (token) ORDER BY t.token
+SELECT t.token, coalesce(g.label, ''), coalesce(g.name, ''), h.since, t.vt > clock_timestamp()
+FROM cluster_token t LEFT JOIN cluster_holder h USING (token) LEFT JOIN cluster_gateway g ON g.name = h.gateway ORDER BY t.token
 """
 
 
 def overview(storage: StorageSettings) -> dict[str, Any]:
-    """Return the gateways and what each token's holder is, as JSON values. Blocking; raises StorageFailed and UsageError."""
+    """Return the gateways and what each token's holder is, as JSON values. Blocking; raises StorageFailed and UsageError.
+
+    ``process`` tells gateways of one name apart.
+    """
     with _connected(storage) as connection:
         gateways = [
             {
                 "gateway": label,
+                "process": name,
                 "address": address or None,
                 "settings": settings,
                 "since": since.isoformat(timespec="seconds"),
                 "state": "away" if not alive else "leaving" if leaving else "working",
                 "trouble": trouble or None,
             }
-            for _, label, address, settings, since, leaving, alive, trouble in connection.execute(_GATEWAYS)
+            for name, label, address, settings, since, leaving, alive, trouble in connection.execute(_GATEWAYS)
         ]
         tokens = [
             {
                 "token": token,
                 "gateway": label if held and label else None,
+                "process": name if held and name else None,
                 "since": since.isoformat(timespec="seconds") if held and since is not None else None,
             }
-            for token, label, since, held, _ in connection.execute(_TOKENS)
+            for token, label, name, since, held in connection.execute(_TOKENS)
         ]
         marks = _marks(connection)
     working = {one["settings"] for one in gateways if one["state"] == "working"}
     keys = differing(marks)
-    return {"gateways": gateways, "held": tokens, "settingsDiffer": len(working) > 1 or bool(keys), "differing": keys}
+    names = Counter(one["gateway"] for one in gateways if one["state"] == "working")
+    return {
+        "gateways": gateways,
+        "held": tokens,
+        "settingsDiffer": len(working) > 1 or bool(keys),
+        "differing": keys,
+        "sameName": sorted(name for name, times in names.items() if times > 1),
+    }
 
 
 def rotate(storage: StorageSettings) -> None:
@@ -68,7 +84,13 @@ def move(storage: StorageSettings, agent: str, to: str) -> list[str]:
     """Wish that an agent, and what belongs with it, works on another gateway; return the tokens. Blocking; raises as ``overview``."""
     with _connected(storage) as connection:
         found = connection.execute(_GATEWAYS).fetchall()
-        names = {label: name for name, label, _, _, _, leaving, alive, _ in found if alive and not leaving}
+        working = [(label, name) for name, label, _, _, _, leaving, alive, _ in found if alive and not leaving]
+        names = dict(working)
+        if len([name for label, name in working if label == to]) > 1:
+            raise UsageError(f"more than one gateway is called {to}", hint=f"{NAME_ONE}. {RESTARTED}")
+        if not names and connection.execute("SHOW transaction_read_only").fetchone() == ("on",):
+            told = "the database takes no changes, so that no gateway works: it is a replica, or set to read-only"
+            raise StorageFailed(told, hint="Name the primary server in storage.url, or allow changes again.")
         if to not in names:
             there = ", ".join(sorted(names)) or "none"
             raise UsageError(f"no gateway {to!r} works in this cluster", hint=f"There is: {there}.")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gateway.base.errors import StorageFailed
 from gateway.cluster.agreement import DATABASE_TIME, WHOSE, Home, clock_trouble, other_home
+from gateway.cluster.home_proof import NAME_ONE
 from gateway.cluster.lease_tables import queue_of, rows_of, write_lock_of
 from gateway.cluster.leases import Answer, Round, share_of, whole_cells
 
@@ -31,7 +32,9 @@ Result = TypeVar("Result")
 LONGEST_ROUND: Final = 5.0
 """Seconds after which a round counts as failed, so that the next one is on time with leases of 20 s."""
 _COUNT_BITS: Final = 31
-_ALIVE: Final = "SELECT name, label, settings FROM cluster_gateway WHERE until > clock_timestamp() AND NOT leaving"
+_ALIVE: Final = """
+SELECT name, label, settings, extract(epoch FROM until)::float8 FROM cluster_gateway WHERE until > clock_timestamp() AND NOT leaving
+"""
 _FREE: Final = "SELECT token FROM cluster_token WHERE vt <= clock_timestamp() ORDER BY vt, msg_id"
 _MINE: Final = """
 SELECT t.token, t.msg_id FROM unnest(%s::text[], %s::bigint[]) AS h (token, fence)
@@ -96,6 +99,8 @@ class PostgresLeases:
         self._known, self._clock = known, clock
         self._trouble = ""
         self._differing: list[str] = []
+        self._namesakes: dict[str, float] = {}
+        self._told_namesake = False
         self._connection: Connection | None = None
         self._one_at_a_time = asyncio.Lock()
 
@@ -209,7 +214,9 @@ class PostgresLeases:
             if self.member.home and owner[0] != self.member.home:
                 raise other_home(Home(*owner), [], "storage.url")
         kept = {str(token) for (token,) in await renewed.fetchall()}
-        members = [Member(str(name), str(label), settings=str(told)) for name, label, told in await alive_now.fetchall()]
+        found = await alive_now.fetchall()
+        self._look_for_namesakes({str(name): float(until) for name, label, _, until in found if label == self.member.label})
+        members = [Member(str(name), str(label), settings=str(told)) for name, label, told, _ in found]
         self._compare_settings(members)
         alive = {one.name for one in members}
         wishes = {str(token): str(gateway) for token, gateway in await wished.fetchall()}
@@ -237,6 +244,18 @@ class PostgresLeases:
         elif self._trouble and not trouble:
             log.info("the clock of this machine is the database's again")
         self._trouble = trouble
+
+    def _look_for_namesakes(self, found: Mapping[str, float]) -> None:
+        """Tell once of another gateway with the name of this one, which renews its lease: a former process of this one does not."""
+        alive = any(until > self._namesakes.get(name, until) for name, until in found.items() if name != self.member.name)
+        if alive and not self._told_namesake:
+            log.warning(
+                "another gateway of this cluster is called %s, too: `cluster move` cannot tell them apart. %s",
+                self.member.label,
+                NAME_ONE,
+            )
+        self._told_namesake = self._told_namesake or alive
+        self._namesakes = dict(found)
 
     def _compare_settings(self, members: Sequence[Member]) -> None:
         """Tell once of gateways whose settings are not those of this one."""

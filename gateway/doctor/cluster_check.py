@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
+from gateway.cluster.home_proof import NAME_ONE
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Check, Finding, ok
 
@@ -37,6 +38,12 @@ def findings_of(facts: dict[str, Any], reached: list[dict[str, Any]]) -> Iterato
         why = "What an agent may do, and where it answers, depends on which gateway holds it."
         mend = "Give all gateways the same file: homebody config path"
         yield Finding(level="warning", what=f"the settings of the gateways differ{where}", why=why, mend=mend)
+    for name in facts["sameName"]:
+        wrong = True
+        why = "They cannot be told apart. If it was just killed and started again, this ends with the lease of its former process."
+        yield Finding(
+            level="warning", what=f"more than one gateway is called {name}", where="HOMEBODY_GATEWAY", why=why, mend=NAME_ONE
+        )
     for one in reached:
         if one["why"]:
             wrong = True

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.base.errors import StorageFailed
+from gateway.base.errors import StorageFailed, UsageError
 from gateway.cluster import postgres_leases
+from gateway.cluster.home_proof import leave_name, refuse_namesake
 from gateway.cluster.lease_tables import prepare
 from gateway.cluster.leases import Lease, LeaseTable
+from gateway.cluster.overview import move, overview
 from gateway.cluster.postgres_leases import PostgresLeases
+from gateway.settings.storage import StorageSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from gateway.cluster.postgres_leases import Connection
     from tests.postgres_server import Server
@@ -110,6 +114,38 @@ async def test_other_settings_are_told_of_once(members: tuple[Member, Member], c
     await settled(one, other)
     told = sorted(record.message.partition(" are")[0] for record in caplog.records)
     assert told == ["the settings of cellar", "the settings of one"]
+
+
+async def test_a_gateway_with_the_name_of_another_one_is_refused_or_told(
+    url: str, members: tuple[Member, Member], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, other = members
+    one.store.member = postgres_leases.Member("one", "kitchen", address="http://10.0.0.5:18790")
+    await one.round()
+    storage = StorageSettings.model_validate({"url": url, "schemaName": "public"})
+    connection = await connected(url)
+    leave_name(tmp_path, "one")
+    await refuse_namesake(connection, "kitchen", tmp_path)  # it is the former process of this gateway
+    refused = asyncio.create_task(refuse_namesake(connection, "kitchen", tmp_path / "elsewhere"))
+    while not refused.done():
+        await one.round()
+        await asyncio.sleep(0.05)
+    with pytest.raises(UsageError, match=r"is called kitchen, too at http://10.0.0.5:18790") as told:
+        await refused
+    assert told.value.where == "HOMEBODY_GATEWAY"
+    waiting = asyncio.create_task(refuse_namesake(connection, "kitchen", tmp_path / "elsewhere"))
+    await asyncio.sleep(0)
+    ended = await connected(url)
+    await ended.execute("UPDATE cluster_gateway SET until = clock_timestamp()")  # as if it were killed
+    await waiting
+    await ended.close()
+    await connection.close()
+    other.store.member = postgres_leases.Member("other", "kitchen")
+    await settled(one, other)
+    assert len([record for record in caplog.records if "is called kitchen, too" in record.message]) == 2
+    assert (await asyncio.to_thread(overview, storage))["sameName"] == ["kitchen"]
+    with pytest.raises(UsageError, match="more than one gateway is called kitchen"):
+        await asyncio.to_thread(move, storage, "0", "kitchen")
 
 
 async def test_a_former_holder_is_fenced_off(url: str, members: tuple[Member, Member]) -> None:

@@ -228,3 +228,7 @@ def test_gateways_with_homes_of_their_own_may_not_keep_notes_in_folders_alone(tm
     refuse_own_folders([], ["attic"], tmp_path)
     with pytest.raises(UsageError, match="attic has another home than this gateway"):
         refuse_own_folders(["main"], ["attic"], tmp_path)
+    with pytest.raises(
+        UsageError, match=r"attic and cellar have other homes than .* the workspaces of main, home and work are folders alone"
+    ):
+        refuse_own_folders(["main", "home", "work"], ["attic", "cellar"], tmp_path)
