@@ -4,6 +4,7 @@ ChannelError
 ├── ChannelBroken    trying again cannot help (a wrong token, a second poller that stays); the owner must act
 ├── MailProblem      a mail server cannot be used, or a mail not be had
 ├── LinkLost         a client's connection to the gateway could not be opened, or was lost
+│   └── AgentAway    the gateway runs, and the agent is with another one that it does not reach, or with none at the moment
 ├── NotFetched       a file that came with a message could not be downloaded
 ├── NotSent          a send certainly had no effect
 └── Uncertain        a send may or may not have arrived (time-out, reset, 5xx)
@@ -31,6 +32,14 @@ class ChannelBroken(ChannelError):
 
 class LinkLost(ChannelError):
     """Raised to a terminal client. A message on its way may or may not be stored: send it again with the same key."""
+
+
+class AgentAway(LinkLost):
+    """The gateway here runs, but not the agent. ``held``: another gateway has it and is not reached; else none has it at the moment."""
+
+    def __init__(self, message: str, *, held: bool, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.held = held
 
 
 class MailProblem(ChannelError):

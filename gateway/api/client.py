@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import httpx
 
-from channels.errors import ChannelError, LinkLost
+from channels.errors import AgentAway, ChannelError, LinkLost
 from channels.live import LiveEvent, Reply, from_json
 from gateway.api import unix_socket
 from gateway.base.errors import AlreadyRunning, GatewayNotResponding, HomebodyError, NoModel, StorageFailed, UsageError
@@ -23,6 +23,8 @@ EVENT_BYTES = 64 * 1024 * 1024
 """The longest event that is taken: replies are not cut for a terminal."""
 CLOSING_SECONDS = 5.0
 """Given to confirmations of replies that are still under way when the conversation ends."""
+HOLDER_AWAY, NO_HOLDER = "holder-away", "no-holder"
+"""Why a gateway of a cluster does not pass a request on: the one that holds the agent is not reached, or no gateway holds it."""
 _START = "homebody start"
 _OK, _NOT_FOUND, _GONE, _NOT_NOW = 200, 404, 410, 503
 _DATA = b"data: "
@@ -121,7 +123,7 @@ class ChatConnection:
         """Attach to the gateway that serves ``path``, to talk to ``agent`` if one is named.
 
         Raises:
-            LinkLost: nobody serves it.
+            LinkLost: nobody serves it; ``AgentAway`` if the agent is not there.
             ChannelError: the gateway refused, or is of another version.
         """
         client, name = connection(path), secrets.token_hex(16)
@@ -132,9 +134,7 @@ class ChatConnection:
                 stream = await client.send(asked, stream=True)
                 if stream.status_code != _OK:
                     await stream.aread()
-                    if stream.status_code == _NOT_NOW:
-                        raise LinkLost("the gateway is stopping", hint=_START)
-                    _refused(stream)
+                    _not_attached(stream)
             except httpx.TransportError as error:
                 if await is_other_version(path):
                     raise ChannelError(OTHER_VERSION, hint=RESTART) from error
@@ -231,6 +231,15 @@ class ChatConnection:
             self._events.put_nowait(from_json(event))
         elif "closing" in event:
             self._lost = LinkLost(f"the gateway closed the connection: {event['closing']}", hint=self._lost.hint)
+
+
+def _not_attached(answer: httpx.Response) -> NoReturn:
+    if answer.status_code != _NOT_NOW:
+        _refused(answer)
+    told = answered(answer)
+    if told.get("reason") in (HOLDER_AWAY, NO_HOLDER):
+        raise AgentAway(str(told.get("error")), held=told["reason"] == HOLDER_AWAY, hint=str(told.get("mend", "")))
+    raise LinkLost("the gateway is stopping", hint=_START)
 
 
 def _refused(answer: httpx.Response) -> NoReturn:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from channels.errors import LinkLost
+from channels.errors import AgentAway, LinkLost
 from gateway.base.errors import GatewayNotResponding, HomebodyError
 from gateway.base.state_lock import describe
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 LONGEST = 60.0
 """Maximum seconds that a command waits for a gateway that holds the lock and does not listen yet."""
+AWAY_SECONDS = 3.0
+"""Maximum seconds that a command waits for a gateway of the cluster that has the agent and is not reached: it may just be ending."""
 TOLD_AFTER = 1.0
 _EVERY = 0.1
 
@@ -44,14 +46,15 @@ async def once_it_listens(
     while True:
         try:
             return await attempt()
-        except (LinkLost, GatewayNotResponding):
+        except (LinkLost, GatewayNotResponding) as error:
             waited = time.monotonic() - began
-            holder = describe(lock)
-            if holder is None or waited >= longest:
+            holder, held = describe(lock), isinstance(error, AgentAway) and error.held
+            if holder is None or waited >= (min(AWAY_SECONDS, longest) if held else longest):
                 raise
-        if waited >= TOLD_AFTER and not told:
+            why = f"{error}" if isinstance(error, AgentAway) else f"the gateway (process {holder.pid or 'unknown'}) is starting"
+        if waited >= TOLD_AFTER and not told and not held:
             told = True
-            tell(f"The gateway (process {holder.pid or 'unknown'}) is starting; waiting up to {longest:.0f} seconds for it.")
+            tell(f"{why[:1].upper()}{why[1:]}; waiting up to {longest:.0f} seconds for it.")
         await asyncio.sleep(_EVERY)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import gateway
+from channels.errors import AgentAway
 from gateway.base.errors import STATE_HELD, AlreadyRunning, GatewayNotResponding, StorageFailed
 from gateway.base.state_lock import Holder, StateLock, boot_id, describe
 from gateway.cli.gateway_calls import once_it_listens
@@ -147,6 +148,9 @@ async def test_waiting_for_a_gateway_ends_when_it_lets_go_or_takes_too_long(tmp_
             lock.release()
         raise GatewayNotResponding("nobody")
 
+    async def unreached() -> None:
+        raise AgentAway("the agent bob is with another gateway: cellar cannot be reached", held=True)
+
     lock = StateLock.acquire(path, Holder(pid=4711, socket="/x"))
     with pytest.raises(GatewayNotResponding):
         await once_it_listens(path, in_vain, tell=told.append)
@@ -155,4 +159,7 @@ async def test_waiting_for_a_gateway_ends_when_it_lets_go_or_takes_too_long(tmp_
     with pytest.raises(GatewayNotResponding):
         await once_it_listens(path, in_vain, longest=0, tell=told.append)
     assert len(tries) == 4
+    with pytest.raises(AgentAway):
+        await once_it_listens(path, unreached, longest=0.2, tell=told.append)
+    assert told == [], "the gateway here runs: nobody is waited for"
     lock.release()

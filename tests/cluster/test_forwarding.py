@@ -7,6 +7,7 @@ import json
 import secrets
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ import pytest
 from gateway.approvals.stored_rules import StoredRule, StoredRules
 from gateway.base.clock import SystemClock
 from gateway.base.errors import StorageFailed
+from gateway.cli.gateway_calls import LONGEST
 from gateway.cluster.database_lock import database_lock
 from gateway.cluster.peer_proof import ASKED, PROOF, Signer, digest_of
 from gateway.settings.root import Settings
@@ -208,6 +210,36 @@ def test_the_secret_can_be_exchanged_at_any_time(pair: Pair) -> None:
     assert secret_of(pair)[0] != former
     for agent, name in OTHER.items():
         assert pair.facts(name, "todo", "list", "--agent", agent)["items"] is not None
+
+
+@contextmanager
+def address_of_cellar(pair: Pair, address: str) -> Iterator[None]:
+    """Have the other gateways look for cellar at an address."""
+    import psycopg
+
+    function = "RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.address = TG_ARGV[0]; RETURN NEW; END $$"
+    when = "BEFORE INSERT OR UPDATE ON cluster_gateway FOR EACH ROW WHEN (NEW.label = 'cellar')"
+    with psycopg.connect(pair.url, autocommit=True, options="-c search_path=homebody") as connection:
+        connection.execute(f"CREATE FUNCTION misled() {function}")
+        try:
+            connection.execute(f"CREATE TRIGGER misled {when} EXECUTE FUNCTION misled('{address}')")
+            connection.execute("UPDATE cluster_gateway SET address = address")
+            yield
+        finally:
+            connection.execute("DROP FUNCTION misled CASCADE")
+
+
+def test_a_command_says_soon_why_the_holder_is_not_reached(pair: Pair) -> None:
+    for address, why in (("http://127.0.0.1:1", "cellar cannot be reached at"), (pair.base("kitchen"), "is not cellar")):
+        with address_of_cellar(pair, address):
+            until(lambda: pair.page("kitchen").post("chat.history", session="agent:bob:main").status_code == 503)
+            began = time.monotonic()
+            told = pair.run("kitchen", "agent", "--agent", "bob", "-m", "hello", code=1)
+            assert "the agent bob is with another gateway: " in told
+            assert why in told
+            assert "is starting" not in told
+            assert time.monotonic() - began < LONGEST / 2
+    until(lambda: pair.page("kitchen").post("chat.history", session="agent:bob:main").status_code == 200)
 
 
 def test_settings_that_differ_are_named(pair: Pair) -> None:

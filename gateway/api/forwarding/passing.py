@@ -1,4 +1,4 @@
-"""Requests that are passed on to another gateway as they came, and its answer as it comes: nothing is held back on the way."""
+"""Requests that are passed on to another gateway as they came, and its answer: streams come as they are written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from gateway.api.answers import Refusal
-from gateway.api.forwarding.calls import AGAIN, ForwardedCalls
+from gateway.api.client import HOLDER_AWAY, NO_HOLDER
+from gateway.api.forwarding.calls import AGAIN, ForwardedCalls, away
 from gateway.api.forwarding.peers import Elsewhere, Peers
 from gateway.api.middleware import PASSED_ON
 from gateway.base.errors import HolderAway, HomebodyError
@@ -34,7 +35,7 @@ _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class PassedOn(Response):
-    """The answer of another gateway to a request. ``body``: the one that was read already; otherwise it is read as it is passed on.
+    """The answer of another gateway to a request. ``body``: the one that was read already; otherwise it is read first.
 
     ``reached`` is told which gateway answers. ``caller``: who asks, as this gateway found by a token.
     """
@@ -64,7 +65,7 @@ class PassedOn(Response):
         if scope.get("passed_on"):
             await _not_now("what it is about has just gone to another gateway")(scope, receive, send)
             return
-        why, read = "no gateway holds it at the moment", _Body(receive, self._given, bodiless=scope["method"] in _BODILESS)
+        why, read = "", _Body(receive, self._given, bodiless=scope["method"] in _BODILESS)
         for fresh in (False, True):
             try:
                 peer = self._to or await self._forwarding.holder(self._token, fresh=fresh)
@@ -75,50 +76,54 @@ class PassedOn(Response):
                 why = str(error)
             except ClientDisconnect:
                 return
+            except Refusal as refusal:  # the body is too large
+                await refusal.response(scope["path"])(scope, receive, send)
+                return
             except HomebodyError as error:
                 why = str(error)
                 break
             else:
                 return
-        await _not_now(why)(scope, receive, send)
+        told = away(self._token, why).message if self._token else why
+        await _not_now(told, HOLDER_AWAY if why else NO_HOLDER)(scope, receive, send)
 
     async def _pass(self, peer: Peer, scope: Scope, receive: Receive, send: Send, read: _Body) -> None:
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         query: bytes = scope.get("query_string", b"")
         target = (PASSED_ON.encode() + raw + (b"?" + query if query else b"")).decode("latin-1")
         headers = [(name, value) for name, value in scope["headers"] if name not in _OF_ONE_STEP]
-        body: bytes | AsyncIterator[bytes] = b"" if scope["method"] in _BODILESS else read.chunks()
+        body = await read.whole()
         asked = json.dumps({**_told(scope, self._token), "caller": self._caller})
         async with self._peers.request(peer, scope["method"], target, asked=asked, body=body, headers=headers) as answer:
             self._reached(peer)
-            await _as_it_comes(answer, self._peers.chunks(peer, answer), receive, send, watched=read.ended)
+            await _as_it_comes(
+                answer,
+                self._peers.chunks(peer, answer),
+                receive,
+                send,
+            )
 
 
 class _Body:
-    """A request's body, which is passed on as it comes and kept, so that it can be passed on once more. Its size was limited before."""
+    """A request's body, which is read once and signed as a whole. Its size was limited before."""
 
     def __init__(self, receive: Receive, given: bytes | None, *, bodiless: bool) -> None:
         self._receive = receive
         self._kept = [given] if given else []
-        self.ended = given is not None or bodiless
+        self._ended = given is not None or bodiless
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield all of it, from the beginning."""
-        for chunk in list(self._kept):
-            yield chunk
-        while not self.ended:
+    async def whole(self) -> bytes:
+        """Return all of it. Raises ClientDisconnect."""
+        while not self._ended:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
-            chunk = message.get("body", b"")
-            self.ended = not message.get("more_body", False)
-            self._kept.append(chunk)
-            yield chunk
+            self._ended = not message.get("more_body", False)
+            self._kept.append(message.get("body", b""))
+        return b"".join(self._kept)
 
 
-async def _as_it_comes(
-    answer: httpx.Response, chunks: AsyncIterator[bytes], receive: Receive, send: Send, *, watched: bool
-) -> None:
+async def _as_it_comes(answer: httpx.Response, chunks: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
     """Send an answer on, until it ends or nobody takes it any more."""
     headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower() not in _OF_ONE_STEP]
     if (length := answer.headers.get("content-length")) is not None:
@@ -127,10 +132,9 @@ async def _as_it_comes(
     async with anyio.create_task_group() as group:
 
         async def watch() -> None:
-            while watched and (await receive())["type"] != "http.disconnect":
+            while (await receive())["type"] != "http.disconnect":
                 pass
-            if watched:
-                group.cancel_scope.cancel()
+            group.cancel_scope.cancel()
 
         group.start_soon(watch)
         try:
@@ -153,5 +157,5 @@ def _told(scope: Scope, token: str) -> dict[str, Any]:
     }
 
 
-def _not_now(why: str) -> Response:
-    return Refusal(503, "holder-away", why, AGAIN, {"retry-after": RETRY_AFTER}).response()
+def _not_now(why: str, reason: str = HOLDER_AWAY) -> Response:
+    return Refusal(503, reason, why, AGAIN, {"retry-after": RETRY_AFTER}).response()
