@@ -2,8 +2,9 @@
 
 What is signed names the one that asks, the one that is asked (both names are of one process alone), the request, who asked for it in the
 first place, and a number that is taken once. So a request that somebody recorded does nothing a second time, at another gateway, or
-after a restart, whatever clocks say. A body that is at hand is signed, too; one that is passed on as it comes is not, and what protects
-it is HTTPS, or the platform's own signature. The answer proves in turn that it is of a gateway that knows the secret.
+after a restart, whatever clocks say. Its body is signed, too. The answer proves in turn that it is of a gateway that knows the secret: its
+status is signed, and its body where that is complete when it is sent. The body of one that goes on for a while (events, a reply as it is
+written) is not, and what protects that is HTTPS.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ PROOF: Final = "x-homebody-gateway"
 ASKED: Final = "x-homebody-asked"
 """What the gateway that passes a request on says of it, as JSON."""
 STREAM: Final = "stream"
-"""In place of the digest of a body that is passed on as it comes."""
+"""In place of the digest of an answer's body that is not complete when its head is sent."""
 WINDOW: Final = 1024
 """How many requests of one gateway may arrive in another order than they were sent."""
 _MOST_SENDERS: Final = 256
-_VERSION: Final = "v1"
+_VERSION: Final = "v2"
 _PARTS: Final = 6
 
 
@@ -45,7 +46,7 @@ class Misdirected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """A request of another gateway. ``body``: the SHA-256 that its body must have, or ``STREAM``."""
+    """A request of another gateway. ``body``: the SHA-256 that its body must have."""
 
     sender: str
     asked: str
@@ -70,15 +71,21 @@ class Signer:
         self._numbers = count(1)
 
     async def headers(self, to: str, method: str, target: str, *, body: str, asked: str) -> dict[str, str]:
-        """Return the headers that prove a request to ``target`` (path and query). ``body``: its digest, or ``STREAM``."""
+        """Return the headers that prove a request to ``target`` (path and query). ``body``: its digest."""
         number = str(next(self._numbers))
         proof = _signature(await self._secret(), (self._own, to, number, body, method, target, asked))
         return {PROOF: f"{_VERSION} {self._own} {to} {number} {body} {proof}", ASKED: asked}
 
 
-async def answer_proof(secret: Secret, proof: str) -> str:
-    """Return what an answer to a request with this proof has in its header ``PROOF``."""
-    return _signature(await secret(), ("answer", proof))
+async def answer_proof(secret: Secret, proof: str, status: int, body: str) -> str:
+    """Return what an answer to a request with this proof has in its header ``PROOF``. ``body``: its digest, or ``STREAM``."""
+    return f"{body} {_signature(await secret(), ('answer', proof, str(status), body))}"
+
+
+async def body_of_answer(secret: Secret, proof: str, status: int, answering: str) -> str | None:
+    """Return what stands for the body in the header ``PROOF`` of an answer; None if that does not prove the answer."""
+    body = answering.partition(" ")[0]
+    return body if _same(answering, await answer_proof(secret, proof, status, body)) else None
 
 
 class Verifier:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.cluster.peer_proof import ASKED, PROOF, STREAM, WINDOW, Misdirected, Signer, Unproven, Verifier, digest_of
+from gateway.api.forwarding.signed_answer import SignedAnswer
+from gateway.cluster.peer_proof import (
+    ASKED,
+    PROOF,
+    STREAM,
+    WINDOW,
+    Misdirected,
+    Signer,
+    Unproven,
+    Verifier,
+    body_of_answer,
+    digest_of,
+)
 from tests.properties import examples
 
 
@@ -68,7 +81,7 @@ def test_a_proof_holds_for_one_request_of_one_sender() -> None:
         (version, sender, to, number, body, "0" * 64),
         (version, sender, to, number, body, "é"),
         (version, sender, to, "²", body, signature),
-        ("v2", sender, to, number, body, signature),
+        ("v1", sender, to, number, body, signature),
         (sender, to),
     ):
         assert not checked(verifier, {**good, PROOF: " ".join(forged)})
@@ -77,6 +90,39 @@ def test_a_proof_holds_for_one_request_of_one_sender() -> None:
     proven = asyncio.run(verifier.check(good[PROOF], "POST", "/cluster/call/status", good[ASKED]))
     assert proven.holds_for(b"{}")
     assert not proven.holds_for(b"[]")
+
+
+async def answered(vault: Vault, *parts: bytes, complete: bool = True, bodiless: bool = False) -> dict[str, Any]:
+    """Return what goes over the wire for an answer that is sent in parts."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    signed = SignedAnswer(send, vault, "proof", bodiless=bodiless)
+    await signed({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"3")] if complete else []})
+    for number, part in enumerate(parts, 1):
+        await signed({"type": "http.response.body", "body": part, "more_body": number < len(parts)})
+    assert [one["body"] for one in sent[1:]] == list(parts)
+    return {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+
+
+async def test_an_answer_is_signed_with_its_status_and_with_its_body_if_that_is_complete() -> None:
+    vault = Vault(b"secret")
+    headers = await answered(vault, b"yes")
+    assert await body_of_answer(vault, "proof", 200, headers[PROOF]) == digest_of(b"yes")
+    for proof, status, answering in (
+        ("proof", 500, headers[PROOF]),
+        ("another", 200, headers[PROOF]),
+        ("proof", 200, headers[PROOF].replace(digest_of(b"yes"), digest_of(b"no"))),
+        ("proof", 200, headers[PROOF].replace(digest_of(b"yes"), STREAM)),
+        ("proof", 200, ""),
+        ("proof", 200, "é é"),
+    ):
+        assert await body_of_answer(vault, proof, status, answering) is None
+    assert await body_of_answer(vault, "proof", 200, (await answered(vault, b"yes", b"no"))[PROOF]) == STREAM
+    assert await body_of_answer(vault, "proof", 200, (await answered(vault, b"yes", complete=False))[PROOF]) == STREAM
+    assert await body_of_answer(vault, "proof", 200, (await answered(vault, b"yes", bodiless=True))[PROOF]) == digest_of(b"")
 
 
 def test_a_secret_that_was_exchanged_is_looked_up() -> None:

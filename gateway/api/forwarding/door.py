@@ -16,15 +16,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 
 from gateway.api.answers import Refusal, json_answer
 from gateway.api.forwarding.calls import Call, Member
 from gateway.api.forwarding.peers import CALLS, EVENTS, NOT_HERE, PAGE_CALLS, UNPROVEN
+from gateway.api.forwarding.signed_answer import SignedAnswer
 from gateway.api.middleware import CLUSTER, PASSED_ON
 from gateway.base.errors import HomebodyError, UsageError, as_homebody_error
-from gateway.cluster.peer_proof import ASKED, PROOF, STREAM, Misdirected, Proven, Secret, Unproven, Verifier, answer_proof
+from gateway.cluster.peer_proof import ASKED, PROOF, Misdirected, Proven, Secret, Unproven, Verifier
 
 if TYPE_CHECKING:
     import structlog
@@ -82,13 +82,7 @@ class Door:
         except HomebodyError as error:
             await Refusal(503, "not-now", error.message, error.hint).response()(scope, receive, send)
             return
-        answering = await answer_proof(self._secret, proof)
-
-        async def proving(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)[PROOF] = answering
-            await send(message)
-
+        proving = SignedAnswer(send, self._secret, proof, bodiless=scope["method"] == "HEAD")
         told = _facts(proven)
         token = str(told.get("token", ""))
         if token and not self._member.holds(token):
@@ -100,9 +94,22 @@ class Door:
     async def _answer(self, scope: Scope, receive: Receive, send: Send, proven: Proven, told: Mapping[str, Any]) -> None:
         path: str = scope["path"]
         try:
+            body = await Request(scope, receive).body()
+        except ClientDisconnect:
+            return
+        except Refusal as refusal:  # it is too large
+            await refusal.response()(scope, receive, send)
+            return
+        if not proven.holds_for(body):
+            self._log.warning("request refused", reason="other-body", path=path[:200])
+            await Refusal(
+                400, "other-body", "the body is not the one that was signed", "Call again.", {UNPROVEN: "1"}
+            ).response()(scope, receive, send)
+            return
+        try:
             for space, calls in self._calls.items():
                 if path.startswith(space):
-                    answer = await self._call(Request(scope, receive), calls(), path.removeprefix(space), proven)
+                    answer = await self._call(body, calls(), path.removeprefix(space))
                     await answer(scope, receive, send)
                     return
             if path == EVENTS:
@@ -111,15 +118,9 @@ class Door:
         except Refusal as refusal:
             await refusal.response()(scope, receive, send)
             return
-        await self._inner(_as_it_came(scope, told), receive, send)
+        await self._inner(_as_it_came(scope, told), _again(body, receive), send)
 
-    async def _call(self, request: Request, calls: Mapping[str, Call], name: str, proven: Proven) -> Response:
-        try:
-            body = await request.body()
-        except ClientDisconnect:
-            raise Refusal(400, "gone", "the call did not come whole", "Call again.") from None
-        if proven.body == STREAM or not proven.holds_for(body):
-            raise Refusal(400, "other-body", "the body is not the one that was signed", "Call again.")
+    async def _call(self, body: bytes, calls: Mapping[str, Call], name: str) -> Response:
         try:
             call, given = calls[unquote(name)], json.loads(body)
         except (KeyError, ValueError) as error:
@@ -141,6 +142,16 @@ class Door:
         hint = "Only gateways of this cluster ask here (docs/cluster.md)."
         refusal = Refusal(401, "not-of-this-cluster", "this is for gateways of the same cluster", hint, {UNPROVEN: "1"})
         await refusal.response()(scope, receive, send)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Return what receives a body that was read already, and then whatever comes."""
+    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def received() -> Message:
+        return left.pop() if left else await receive()
+
+    return received
 
 
 def _failed(error: HomebodyError) -> Response:

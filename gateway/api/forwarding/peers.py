@@ -16,7 +16,7 @@ from gateway.api.middleware import CLUSTER
 from gateway.base import errors
 from gateway.base.errors import Conflict, HolderAway, HomebodyError, NoModel, StorageFailed, UsageError
 from gateway.cluster.directory import Directory, Peer
-from gateway.cluster.peer_proof import PROOF, STREAM, Signer, answer_proof, digest_of
+from gateway.cluster.peer_proof import PROOF, STREAM, Signer, body_of_answer, digest_of
 
 CALLS: Final = f"{CLUSTER}call/"
 PAGE_CALLS: Final = f"{CLUSTER}page/"
@@ -29,6 +29,8 @@ NOT_HERE: Final = 421
 """The status of an answer: what was asked for is not with this process (any more)."""
 UNPROVEN: Final = "x-homebody-unproven"
 """A header of the answer to a request whose proof does not hold."""
+_WHOLE: Final = "homebody_whole"
+"""Under this name an answer that is complete has its body."""
 _REFUSED: Final = 401
 _BUSY: Final = 503
 _ERRORS: Final = {
@@ -81,21 +83,28 @@ class Peers:
         target: str,
         *,
         asked: str,
-        body: bytes | AsyncIterator[bytes] = b"",
+        body: bytes = b"",
         headers: list[tuple[bytes, bytes]] | None = None,
     ) -> AsyncIterator[httpx.Response]:
-        """Send a request, and give its answer as soon as its head is there. A body of bytes is signed, too.
+        """Send a request, and give its answer: one that is complete with its body, checked, and a stream as soon as its head is there.
 
         Raises:
             Elsewhere: nothing was done.
             HolderAway: the other gateway did not answer, and may have done it.
         """
-        digest = digest_of(body) if isinstance(body, bytes) else STREAM
-        proof = await self._signer.headers(peer.name, method, target, body=digest, asked=asked)
+        proof = await self._signer.headers(peer.name, method, target, body=digest_of(body), asked=asked)
         given = [*(headers or ()), *((name.encode(), value.encode()) for name, value in proof.items())]
         answer = await self._while_there(peer, self._sent(peer, method, target, given, body))
         try:
-            await self._check(peer, answer, proof[PROOF])
+            digest = await self._check(peer, answer, proof[PROOF])
+            if digest != STREAM:
+                whole = b"".join([chunk async for chunk in self.chunks(peer, answer)])
+                if digest_of(whole) != digest:
+                    raise HolderAway(
+                        f"what {peer.label} answered was changed on the way from {peer.address}",
+                        hint="It may have been done: look before you repeat it. Something between the gateways changes what they say.",
+                    )
+                answer.extensions[_WHOLE] = whole
             yield answer
         finally:
             await answer.aclose()
@@ -106,6 +115,9 @@ class Peers:
         Raises:
             HolderAway: it ended before it was whole, or the other gateway is gone.
         """
+        if (whole := answer.extensions.get(_WHOLE)) is not None:
+            yield whole
+            return
         coming = answer.aiter_raw()
 
         async def following() -> bytes | None:
@@ -125,7 +137,7 @@ class Peers:
             await client.aclose()
 
     async def _sent(
-        self, peer: Peer, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes | AsyncIterator[bytes]
+        self, peer: Peer, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes
     ) -> httpx.Response:
         if not peer.address:
             raise Elsewhere(f"{peer.label} has not said where it is reached (cluster.address)")
@@ -142,17 +154,22 @@ class Peers:
                 hint="It may have been done: look before you repeat it.",
             ) from error
 
-    async def _check(self, peer: Peer, answer: httpx.Response, proof: str) -> None:
+    async def _check(self, peer: Peer, answer: httpx.Response, proof: str) -> str:
+        """Return what stands for the answer's body in its proof. Raises Elsewhere."""
         if answer.status_code == _REFUSED and UNPROVEN in answer.headers:
             await self._directory.secret(fresh=True)  # it may have been exchanged; whoever asks tries once more
             raise Elsewhere(f"{peer.label} does not take this gateway for one of its cluster")
-        if answer.headers.get(PROOF) != await answer_proof(self._directory.secret, proof):
+        body = await body_of_answer(self._directory.secret, proof, answer.status_code, answer.headers.get(PROOF, ""))
+        if body is None:
             busy = answer.status_code == _BUSY
             raise Elsewhere(
                 f"{peer.label} has too many connections" if busy else f"what answers at {peer.address} is not {peer.label}"
             )
         if answer.status_code == NOT_HERE:
             raise Elsewhere(f"{peer.label} does not hold it (any more)")
+        if UNPROVEN in answer.headers:
+            raise Elsewhere(f"what is sent to {peer.label} is changed on the way to {peer.address}")
+        return body
 
     async def _client(self, peer: Peer) -> httpx.AsyncClient:
         encrypted = peer.address.startswith("https:")
