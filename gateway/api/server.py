@@ -118,6 +118,10 @@ _NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUP
 _BACKLOG = 128
 
 
+class PortTaken(HomebodyError):
+    """Raised when another program listens on the port."""
+
+
 def open_sockets(settings: GatewaySettings) -> list[socket.socket]:
     """Listen as the settings say, on IPv4 and, where the machine has it, on IPv6; both under one port.
 
@@ -159,7 +163,7 @@ def _not_opened(error: OSError, address: str, port: int) -> HomebodyError:
     where = "gateway.port"
     if error.errno == errno.EADDRINUSE:
         hint = "Stop the program that uses it, or set gateway.port to another one (homebody config set gateway.port 18791)."
-        return HomebodyError(f"port {port} on {address} is taken", where=where, hint=hint)
+        return PortTaken(f"port {port} on {address} is taken", where=where, hint=hint)
     if error.errno == errno.EACCES:
         hint = "Set gateway.port to a port above 1023 (homebody config set gateway.port 18790)."
         return HomebodyError(f"port {port} on {address} is reserved for the system", where=where, hint=hint)

@@ -20,7 +20,7 @@ from gateway.api.routes.health import health_routes
 from gateway.api.routes.hooks import HookRoutes
 from gateway.api.routes.on_demand import on_demand, on_demand_all
 from gateway.api.routes.webhooks import Webhooks
-from gateway.api.server import Routes, serve_tcp, serve_unix
+from gateway.api.server import PortTaken, Routes, serve_tcp, serve_unix
 from gateway.api.unix_socket import SOCKET
 from gateway.app.api_parts import ApiParts
 from gateway.app.page_parts import PageParts
@@ -32,7 +32,7 @@ from gateway.base.structured_log import structlog
 from gateway.hooks.receiver import HookReceiver
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.queue.lanes import Pause
-from gateway.settings.http import GatewaySettings
+from gateway.settings.http import ANOTHER_PORT, PORT_VARIABLE, GatewaySettings
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 from gateway.supervision.disk_guard import DiskGuard
 from gateway.supervision.watchdog import Watchdog, end_at_once, supervised
@@ -123,7 +123,10 @@ async def tcp_api(
 
     first = [entries.door([*webhooks, openai, *chat.routes()], log)]
     last = [entries.webhooks()]
-    await serve_tcp(routes, settings(), token=token, log=log, started=started, ending=ending, first=first, last=last)
+    try:
+        await serve_tcp(routes, settings(), token=token, log=log, started=started, ending=ending, first=first, last=last)
+    except PortTaken as error:  # the settings are those of all gateways
+        raise PortTaken(error.message, where=PORT_VARIABLE, hint=ANOTHER_PORT) from error
 
 
 async def watch(

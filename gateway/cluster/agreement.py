@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     Connection = AsyncConnection[tuple[Any, ...]]
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of the tables of leases and of the views: raised with each change of them (tests/postgres/test_agreement.py)."""
 CLOCK_SECONDS: Final = 30.0
 """By how much the clock of a gateway may differ from the database's: what one stores another one reads (jobs, ages of turns)."""
@@ -29,6 +30,7 @@ DATABASE_TIME: Final = "SELECT extract(epoch FROM clock_timestamp())::float8"
 HOME_TABLE: Final = "CREATE TABLE IF NOT EXISTS cluster_home (id text NOT NULL, name text NOT NULL);"
 WHOSE: Final = "SELECT id, name FROM cluster_home"
 _FILE: Final = "cluster-home"
+_ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _WORKING: Final = "SELECT label FROM cluster_gateway WHERE until > clock_timestamp() ORDER BY label"
 _SET_CLOCK: Final = "Set both clocks, best by NTP: timedatectl set-ntp true"
 
@@ -42,7 +44,7 @@ class Home:
 
 
 def home_of(state: Path, name: str) -> Home:
-    """Return the home of a folder. Several gateways may ask for the first time at once. Raises OSError."""
+    """Return the home of a folder. Several gateways may ask for the first time at once. Raises OSError and StorageFailed."""
     file = state / _FILE
     if not file.exists():
         fresh = file.with_name(f".{_FILE}.{secrets.token_hex(4)}.tmp")
@@ -50,7 +52,14 @@ def home_of(state: Path, name: str) -> Home:
         with contextlib.suppress(FileExistsError):  # another one was first
             os.link(fresh, file)
         fresh.unlink()
-    return Home(file.read_text(encoding="ascii").strip(), name)
+    id_ = file.read_bytes().decode("ascii", "replace").strip()
+    if not _ID.fullmatch(id_):
+        raise StorageFailed(
+            "the name of this home is damaged: it is one word of letters and digits",
+            where=str(file),
+            hint=f"Copy the file from the home of another gateway of this cluster. If this is the only home: rm {file}",
+        )
+    return Home(id_, name)
 
 
 async def claim(connection: Connection, home: Home, where: str) -> str | None:

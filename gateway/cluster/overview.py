@@ -68,7 +68,7 @@ def overview(storage: StorageSettings) -> dict[str, Any]:
 
 def rotate(storage: StorageSettings) -> None:
     """Give the gateways another secret to prove themselves with. Blocking; raises as ``overview``."""
-    with _connected(storage) as connection:
+    with _connected(storage, changes=True) as connection:
         connection.execute("UPDATE cluster_secret SET secret = %s WHERE purpose = 'proof'", (new_secret(),))
 
 
@@ -82,15 +82,12 @@ def _marks(connection: Any) -> list[dict[str, str]]:
 
 def move(storage: StorageSettings, agent: str, to: str) -> list[str]:
     """Wish that an agent, and what belongs with it, works on another gateway; return the tokens. Blocking; raises as ``overview``."""
-    with _connected(storage) as connection:
+    with _connected(storage, changes=True) as connection:
         found = connection.execute(_GATEWAYS).fetchall()
         working = [(label, name) for name, label, _, _, _, leaving, alive, _ in found if alive and not leaving]
         names = dict(working)
         if len([name for label, name in working if label == to]) > 1:
             raise UsageError(f"more than one gateway is called {to}", hint=f"{NAME_ONE}. {RESTARTED}")
-        if not names and connection.execute("SHOW transaction_read_only").fetchone() == ("on",):
-            told = "the database takes no changes, so that no gateway works: it is a replica, or set to read-only"
-            raise StorageFailed(told, hint="Name the primary server in storage.url, or allow changes again.")
         if to not in names:
             there = ", ".join(sorted(names)) or "none"
             raise UsageError(f"no gateway {to!r} works in this cluster", hint=f"There is: {there}.")
@@ -103,7 +100,7 @@ def move(storage: StorageSettings, agent: str, to: str) -> list[str]:
     return [f"{AGENT}{agent}"]
 
 
-def _connected(storage: StorageSettings) -> Any:
+def _connected(storage: StorageSettings, *, changes: bool = False) -> Any:
     if storage.url is None:
         raise UsageError("there is no cluster without a database", hint="homebody config set storage.url (docs/cluster.md)")
     import psycopg
@@ -111,11 +108,15 @@ def _connected(storage: StorageSettings) -> Any:
     try:
         options = f"-c search_path={storage.schema_name}"
         connection = psycopg.connect(storage.url.get_secret_value(), options=options, connect_timeout=5)
-        if connection.execute("SELECT to_regclass('cluster_token')").fetchone() != (None,):
+        there = connection.execute("SELECT to_regclass('cluster_token')").fetchone() != (None,)
+        if there and not (changes and connection.execute("SHOW transaction_read_only").fetchone() == ("on",)):
             return connection
         connection.close()
     except psycopg.Error as error:
         raise StorageFailed(f"the database does not answer: {str(error).strip()}", hint="Start PostgreSQL.") from error
+    if there:
+        told = "the database takes no changes, so that no gateway works either: it is a replica, or set to read-only"
+        raise StorageFailed(told, where="storage.url", hint="Name the primary server, or have the database take changes again.")
     raise UsageError(
         "no gateway of a cluster has used this database yet",
         hint="Start one: HOMEBODY_GATEWAY=NAME homebody gateway, with cluster.enabled true in its settings",

@@ -19,6 +19,7 @@ from gateway.base.errors import HomebodyError
 from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, ok
 from gateway.models.key_profiles import Profiles
+from gateway.settings.http import PORT_VARIABLE
 
 SLOW_SECONDS: Final = 3.0
 _SECONDS: Final = 5.0
@@ -42,7 +43,9 @@ def _examine_port(installation: Installation) -> Iterator[Finding]:
         )
     elif gateway.port and (taken := _taken(gateway.port, "0.0.0.0" if gateway.bind == "lan" else "127.0.0.1")):  # noqa: S104 - it is bound for a moment
         free = gateway.port + 1
-        mend = f"Stop that program, or take another port: homebody config set gateway.port {free}"
+        shared = installation.settings.cluster.enabled
+        change = f"export {PORT_VARIABLE}={free}" if shared else f"homebody config set gateway.port {free}"
+        mend = f"Stop that program, or take another port{' where this gateway starts' if shared else ''}: {change}"
         why = "The gateway does not start."
         yield Finding(level="error", what=f"port {gateway.port} is taken{taken}", where="gateway.port", why=why, mend=mend)
     else:

@@ -13,6 +13,10 @@ from gateway.base.errors import HomebodyError
 
 BIND_VARIABLE = "HOMEBODY_GATEWAY_BIND"
 PORT_VARIABLE = "HOMEBODY_GATEWAY_PORT"
+ANOTHER_PORT = (
+    "Stop the program that uses it, or give this gateway another port where it starts: export HOMEBODY_GATEWAY_PORT=18791"
+)
+"""What helps where the settings are those of other gateways, too."""
 
 
 def _network(text: str) -> str:

@@ -50,6 +50,11 @@ def taken_port(house: House) -> AbstractContextManager[Any]:
     return closing(other)
 
 
+def repository_in_itself(house: House) -> None:
+    remote = str(house.person / "homebody" / "all.git")
+    house.set(agents={"defaults": {"workspaceStore": {"type": "git", "remote": remote}}})
+
+
 @contextmanager
 def file_of_the_future(house: House) -> Iterator[None]:
     path = house.state / "from-the-future"
@@ -93,7 +98,7 @@ FAULTS: dict[str, Fault] = {
     "transcripts": torn,
     "memory": written("homebody/memory/2026-02-04.md", "\0\0\0\0 no text"),
     "cluster": settings(cluster={"enabled": True}),
-    "workspaces": settings(agents={"defaults": {"workspaceStore": {"type": "git"}}}),
+    "workspaces": repository_in_itself,
     "crashes": written(".homebody/state/starts.json", f"[[{time.time() - 90}, false, 0], [{time.time() - 60}, true, 0]]"),
     "keys": settings(agents={"defaults": {"model": "openai/gpt-6.1-terra"}}),
     "channels": settings(channels={"telegram": {"botToken": "1:a", "dmPolicy": "open"}}),

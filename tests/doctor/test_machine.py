@@ -48,6 +48,15 @@ async def test_a_taken_port_is_told_with_who_has_it(house: House) -> None:
     assert "homebody config set gateway.port" in found.mend
 
 
+async def test_a_gateway_of_a_cluster_takes_another_port_without_a_change_of_the_settings_of_all(house: House) -> None:
+    house.set(cluster={"enabled": True})
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", house.given["gateway"]["port"]))
+        other.listen()
+        (found,) = await house.wrong(PORT)
+    assert "export HOMEBODY_GATEWAY_PORT=" in found.mend
+
+
 async def test_a_wrong_port_in_the_environment_is_told(house: House) -> None:
     house.env["HOMEBODY_GATEWAY_PORT"] = "many"
     (found,) = await house.wrong(PORT)

@@ -91,6 +91,11 @@ def test_a_home_is_known_by_a_file_in_it(tmp_path: Path) -> None:
     assert len(set(found)) == 1
     assert home_of(tmp_path, "here") == found[0]
     assert [file.name for file in tmp_path.iterdir()] == ["cluster-home"]
+    for damaged in (b"\x81b2\n", b"", b"a1\nb2\n"):
+        (tmp_path / "cluster-home").write_bytes(damaged)
+        with pytest.raises(StorageFailed, match="the name of this home is damaged") as told:
+            home_of(tmp_path, "here")
+        assert "Copy the file from the home of another gateway" in told.value.hint
 
 
 async def test_a_gateway_whose_clock_is_wrong_gives_up_what_it_holds_until_it_is_right(
@@ -142,7 +147,7 @@ async def test_tables_of_a_later_version_are_left_alone(url: str) -> None:
 def test_a_change_of_the_tables_or_views_has_a_new_version() -> None:
     """Who changes them raises ``agreement.VERSION``, so that an earlier Homebody leaves them alone, and writes the digest down here."""
     text = f"{lease_tables.FORM}{sharing.FORM}"
-    assert (agreement.VERSION, hashlib.sha256(text.encode()).hexdigest()[:12]) == (2, "44446d41d0bf")
+    assert (agreement.VERSION, hashlib.sha256(text.encode()).hexdigest()[:12]) == (3, "b06de64fdb2e")
 
 
 @pytest.mark.long

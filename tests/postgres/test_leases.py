@@ -148,6 +148,19 @@ async def test_a_gateway_with_the_name_of_another_one_is_refused_or_told(
         await asyncio.to_thread(move, storage, "0", "kitchen")
 
 
+async def test_a_move_in_a_database_that_takes_no_changes_says_so(
+    url: str, database: str, members: tuple[Member, Member]
+) -> None:
+    storage = StorageSettings.model_validate({"url": url, "schemaName": "public"})
+    await members[0].round()
+    connection = await connected(url)
+    await connection.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on".encode())
+    await connection.close()
+    with pytest.raises(StorageFailed, match="the database takes no changes"):
+        await asyncio.to_thread(move, storage, "0", "one")
+    assert (await asyncio.to_thread(overview, storage))["gateways"]
+
+
 async def test_a_former_holder_is_fenced_off(url: str, members: tuple[Member, Member]) -> None:
     one, other = members
     one.table.seconds = 2
