@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable, Mapping
 from inspect import signature as _signature
@@ -16,6 +17,7 @@ from gateway.api.forwarding.peers import Elsewhere, Peers
 from gateway.api.forwarding.wiring import Entries
 from gateway.base.errors import HomebodyError
 from gateway.cluster.cells import AGENT
+from gateway.outbound.owner_notifications import OwnerNotifications, read_address
 
 if TYPE_CHECKING:
     from gateway.app.cluster import ClusterMember
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from gateway.hooks.receiver import HookReceiver
     from gateway.routing.router import Router
     from gateway.settings.root import Settings
+
+log = logging.getLogger(__name__)
 
 HOOKS: Final = "hooks"
 BROWSER: Final = "browser:"
@@ -42,7 +46,10 @@ class ForwardingParts:
         hooks: HookReceiver,
         router: Callable[[], Router],
         own_calls: Callable[[], Mapping[str, Call]],
+        owner: OwnerNotifications,
     ) -> None:
+        self._owner = owner
+        owner.elsewhere = self.owner_place
         self._member = member
         self._settings = settings
         self._page = page
@@ -60,7 +67,7 @@ class ForwardingParts:
 
     def own_calls(self) -> dict[str, Call]:
         """Return the calls about the cluster itself."""
-        return {"cluster.ping": self._ping, "cluster.reach": self._reach}
+        return {"cluster.ping": self._ping, "cluster.reach": self._reach, "cluster.ownerPlace": self._owner_place}
 
     async def _ping(self) -> dict[str, Any]:
         """Answer another gateway that looks whether it reaches this one."""
@@ -82,6 +89,29 @@ class ForwardingParts:
 
         others = await self._directory.others(fresh=True)
         return {"gateways": await asyncio.gather(*(reached(peer) for peer in others))}
+
+    async def _owner_place(self) -> dict[str, Any]:
+        """Tell another gateway where the owner last wrote, as far as this one knows."""
+        place = await self._owner.own_place()
+        return {"address": place.address if place is not None else ""}
+
+    async def owner_place(self) -> ChatAddress | None:
+        """Return where the owner last wrote as far as another gateway knows: one that holds an agent they talk with."""
+
+        async def known(peer: Peer) -> str:
+            try:
+                async with asyncio.timeout(EACH_SECONDS):
+                    return str((await self._peers.call(peer, "call", "cluster.ownerPlace", {}))["address"])
+            except (TimeoutError, Elsewhere, HomebodyError) as error:
+                log.info("%s does not say where the owner is reached: %s", peer.label, error)
+                return ""
+
+        try:
+            others = await self._directory.others(fresh=True)
+        except HomebodyError:
+            return None
+        addresses = await asyncio.gather(*(known(peer) for peer in others))
+        return next((place for one in addresses if (place := read_address(one)) is not None), None)
 
     def page_calls(self, own: Mapping[str, Call]) -> dict[str, Call]:
         """Return the calls of the page, likewise."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -44,6 +44,8 @@ class OwnerNotifications:
         attached: Callable[[ChatAddress], bool] = lambda _: False,
         keys: Callable[[str, ChatAddress, Sequence[ApprovedSender]], Collection[str]] = lambda _agent, _place, _approved: (),
     ) -> None:
+        self.elsewhere: Callable[[], Awaitable[ChatAddress | None]] = _nowhere
+        """Asks the other gateways of a cluster for the owner's conversation."""
         self._ledger = ledger
         self._failing = failing
         self._attached = attached
@@ -154,16 +156,19 @@ class OwnerNotifications:
         )
 
     async def place(self) -> ChatAddress | None:
+        """Return what ``own_place`` does; where this gateway knows none, what another one of the cluster knows."""
+        self._found = await self.own_place() or await self.elsewhere()
+        return self._found
+
+    async def own_place(self) -> ChatAddress | None:
         """The platform conversation in which the owner last wrote to an agent; else the one in which the owner was paired.
 
         One where sending fails at the moment is chosen only if there is no other.
         """
         heard = [place for place in reversed(self._heard.values()) if self._reachable(place)]
         if places := [*await self._places(), *heard]:
-            self._found = min(places, key=lambda place: self._failing(account_of(place)))
-        else:
-            self._found = next(iter(await self._let_in()), None)
-        return self._found
+            return min(places, key=lambda place: self._failing(account_of(place)))
+        return next(iter(await self._let_in()), None)
 
     def known_place(self) -> ChatAddress | None:
         """Return what ``place`` would as far as it is known without the ledger."""
@@ -204,6 +209,10 @@ class OwnerNotifications:
 
     def _reachable(self, place: ChatAddress) -> bool:
         return place.channel not in CLIENT_CHANNELS and account_of(place) in self._connected()
+
+
+async def _nowhere() -> ChatAddress | None:
+    return None
 
 
 def read_address(address: str) -> ChatAddress | None:

@@ -19,7 +19,7 @@ class SyncState(Struct):
 
     ``unapplied``: paths that could not be written, with the name of the content that the folder had ("": none), and why. ``damaged`` is
     where the last repository is that could not be read. ``laid_anew``: the folder was found with nothing but templates in it, and what is
-    missing has not come back.
+    missing has not come back. ``told``: files that hold a secret, of which the owner was told.
     """
 
     head: str = ""
@@ -28,6 +28,7 @@ class SyncState(Struct):
     last_push: str = ""
     damaged: str = ""
     laid_anew: bool = False
+    told: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, folder: Path) -> SyncState:

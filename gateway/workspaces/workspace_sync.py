@@ -309,11 +309,14 @@ class WorkspaceSync:
 
     async def _round(self, *, pull: bool, push: bool, seconds: float = 120.0) -> None:
         """Do one round. What fails is kept as ``trouble`` and tried again later."""
+        asked = pull
         try:
             await self._work(self._commit)
             if pull or push:
                 async with self._asking:
-                    await self._ask(pull=pull, push=push and self._may_push(), seconds=seconds)
+                    pushing = push and self._may_push()
+                    asked = pull or (pushing and self._ahead > 0)  # a push of nothing asks nobody
+                    await self._ask(pull=pull, push=pushing, seconds=seconds)
         except GitFailed as failed:
             if failed.kind == "damaged" and await self._mended():
                 return
@@ -321,7 +324,7 @@ class WorkspaceSync:
         except HomebodyError as failed:
             self._failed("failed", failed)
         else:
-            self._went_well(pulled=pull, cleared=pull or push)
+            self._went_well(pulled=pull, cleared=asked)
 
     async def _work(self, step: Callable[..., None], **arguments: Any) -> None:
         await self._loop.run_in_executor(self._here, lambda: step(**arguments))
@@ -351,6 +354,7 @@ class WorkspaceSync:
                 if reported or ran:
                     self._journal.keep(self._reported, self._commands)
             self._commits += made
+            self._tell_secrets()
             self._look()
             if self._commits >= _TIDY_EVERY:
                 self._commits = 0
@@ -385,9 +389,20 @@ class WorkspaceSync:
                 f"{gone}. That was not passed on, because the disk may not be mounted. To pass it on: "
                 f"homebody workspace sync --agent {workspace.agent} --removals. To have them back: --restore instead of --removals"
             )
-        for path, why in left_out.items():
-            if "holds a secret" in why:
-                self._once(f"{path} {why}, so it is not brought to the repository of the workspace of {workspace.agent}.")
+
+    def _tell_secrets(self) -> None:
+        """Tell of files that hold a secret: of each once on this machine, also when the gateway or its part in the agent ends meanwhile."""
+        workspace = self.workspace
+        scanned, told = workspace.scanned, workspace.state.told
+        found = {path: why for path, why in scanned.left_out.items() if "holds a secret" in why}
+        for path, why in found.items():
+            if path not in told:
+                text = f"{path} {why}, so it is not brought to the repository of the workspace of {workspace.agent}."
+                self._loop.call_soon_threadsafe(self._tell, text)
+        now = sorted(found if scanned.present else {*found, *told})  # nothing was looked at yet
+        if now != told:
+            workspace.state.told = now
+            workspace.state.write(workspace.folder)
 
     def _report(self, pulled: Pulled) -> None:
         agent = self.workspace.agent
