@@ -101,6 +101,28 @@ async def test_a_repository_that_is_away_is_told_in_the_status_alone_and_gets_al
         assert one.told == one.both == []
 
 
+async def test_a_push_of_nothing_does_not_end_the_trouble_with_a_repository_that_is_away(clones: Clones) -> None:
+    clones.clone("other").sync()
+    async with bench(clones.clone("one")) as one:
+        await one.sync.sync()
+        clones.remote.rename(clones.folder / "away.git")
+        await one.sync.pull()
+        assert not await one.sync.settle(PATIENCE)
+        assert one.sync.facts()["trouble"]["kind"] == "away"
+
+
+async def test_a_file_that_holds_a_secret_is_told_once_on_a_machine(clones: Clones) -> None:
+    clone, told = clones.clone("one", withheld=lambda _path, data: b"sesame" in data), list[str]()
+    clone.write("leak.md", "the word is sesame\n")
+    for _ in range(2):
+        async with bench(clone) as one:
+            await one.sync.begin()
+            await one.sync.sync()
+            await asyncio.sleep(0)
+            told += one.told
+    assert [text.partition(" ")[0] for text in told] == ["leak.md"]
+
+
 async def test_versions_side_by_side_are_told_to_the_owner_and_the_agent_once(clones: Clones) -> None:
     other = clones.clone("other")
     async with bench(clones.clone("one")) as one:
