@@ -107,9 +107,16 @@ def _vectors_scaled(candidates: Sequence[Candidate]) -> dict[int, float]:
 
 
 def _lines_scaled(candidates: Sequence[Candidate]) -> tuple[dict[int, float], dict[int, float]]:
-    """Scale the cosines of the nearest lines, and those of the nearest two in a row, like those of passages."""
-    known = [(c.id, c.lines) for c in candidates if c.lines is not None]
-    return _cosines_scaled({id_: one.line for id_, one in known}), _cosines_scaled({id_: one.pair for id_, one in known})
+    """Scale the cosines of the nearest lines, and those of the nearest two in a row, like those of passages.
+
+    A passage of a single line has none: it counts with its own cosine among them. Empty if no candidate's lines have vectors.
+    """
+    if all(candidate.lines is None for candidate in candidates):
+        return {}, {}
+    own = {c.id: c.vector for c in candidates if c.vector is not None}
+    lines = own | {c.id: c.lines.line for c in candidates if c.lines is not None}
+    pairs = own | {c.id: c.lines.pair for c in candidates if c.lines is not None}
+    return _cosines_scaled(lines), _cosines_scaled(pairs)
 
 
 def _cosines_scaled(values: dict[int, float]) -> dict[int, float]:

@@ -57,7 +57,7 @@ async def test_indexing_commits_in_short_transactions_and_never_while_holding_th
         statements.append(sql.split()[0])
         if sql.startswith("BEGIN"):
             rows.append(0)
-        if sql.startswith(("INSERT INTO CHUNKS ", "INSERT OR REPLACE INTO VECTORS ")):
+        if sql.startswith(("INSERT INTO CHUNKS ", "INSERT INTO VECTORS ")):
             rows[-1] += 1
 
     connection.trace_v2(apsw.SQLITE_TRACE_STMT, seen)
