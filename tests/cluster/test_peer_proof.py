@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.api.forwarding.passing import refused_at
 from gateway.api.forwarding.signed_answer import SignedAnswer
 from gateway.cluster.peer_proof import (
     ASKED,
@@ -123,6 +125,14 @@ async def test_an_answer_is_signed_with_its_status_and_with_its_body_if_that_is_
     assert await body_of_answer(vault, "proof", 200, (await answered(vault, b"yes", b"no"))[PROOF]) == STREAM
     assert await body_of_answer(vault, "proof", 200, (await answered(vault, b"yes", complete=False))[PROOF]) == STREAM
     assert await body_of_answer(vault, "proof", 200, (await answered(vault, b"yes", bodiless=True))[PROOF]) == digest_of(b"")
+
+
+def test_a_refusal_of_another_gateway_names_it() -> None:
+    assert json.loads(refused_at("attic", b'{"error": {"message": "/v1/ is not served", "code": "x"}}')) == {
+        "error": {"message": "at attic: /v1/ is not served", "code": "x"}
+    }
+    assert refused_at("attic", b"[]") == b"[]"
+    assert refused_at("attic", b"gone") == b"gone"
 
 
 def test_a_secret_that_was_exchanged_is_looked_up() -> None:

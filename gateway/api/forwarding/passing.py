@@ -11,7 +11,7 @@ import anyio
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from gateway.api.answers import Refusal
+from gateway.api.answers import HEADERS, OPENAI, Refusal
 from gateway.api.client import HOLDER_AWAY, NO_HOLDER
 from gateway.api.forwarding.calls import AGAIN, ForwardedCalls, away
 from gateway.api.forwarding.peers import Elsewhere, Peers
@@ -31,6 +31,8 @@ _OF_ONE_STEP: Final = frozenset(
     b"connection keep-alive proxy-connection te trailer transfer-encoding upgrade content-length host expect".split()
 )
 """Headers of a connection, which are not passed on."""
+_SETTLED_THERE: Final = frozenset({401, 403, 404})
+"""Refusals of ``/v1`` that are mended at the gateway that answers."""
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -96,12 +98,12 @@ class PassedOn(Response):
         asked = json.dumps({**_told(scope, self._token), "caller": self._caller})
         async with self._peers.request(peer, scope["method"], target, asked=asked, body=body, headers=headers) as answer:
             self._reached(peer)
-            await _as_it_comes(
-                answer,
-                self._peers.chunks(peer, answer),
-                receive,
-                send,
-            )
+            chunks = self._peers.chunks(peer, answer)
+            if scope["path"].startswith(OPENAI) and answer.status_code in _SETTLED_THERE:
+                told = refused_at(peer.label, b"".join([chunk async for chunk in chunks]))
+                await Response(told, answer.status_code, HEADERS, "application/json")(scope, receive, send)
+                return
+            await _as_it_comes(answer, chunks, receive, send)
 
 
 class _Body:
@@ -144,6 +146,16 @@ async def _as_it_comes(answer: httpx.Response, chunks: AsyncIterator[bytes], rec
         except HolderAway as error:  # the answer ends in the middle, and the connection with it
             log.warning("an answer that is passed on ended: %s", error)
         group.cancel_scope.cancel()
+
+
+def refused_at(label: str, body: bytes) -> bytes:
+    """Return OpenAI's form of an error with the gateway named whose settings or tokens it is about."""
+    try:
+        told = json.loads(body)
+        told["error"]["message"] = f"at {label}: {told['error']['message']}"
+    except (ValueError, LookupError, TypeError):
+        return body
+    return json.dumps(told).encode()
 
 
 def _told(scope: Scope, token: str) -> dict[str, Any]:
