@@ -264,6 +264,7 @@ async def test_a_webhook_call_arrives_over_http_and_a_forged_one_does_not(villag
                 hooks=house.automation.hooks.receiver,
                 elsewhere=house.elsewhere,
                 lock=house.lock,
+                terminal=house.terminal,
             )
         )
         while not (port := describe(v.root / "home" / "state" / "gateway.lock").http_port):  # noqa: ASYNC110
