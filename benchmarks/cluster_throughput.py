@@ -103,7 +103,7 @@ async def measure(count: int, messages: int) -> float:
             try:
                 return await _measured(peers, processes, messages, server().url(database))
             finally:
-                await asyncio.gather(*(one.communicate() for one in processes))
+                await asyncio.gather(*(one.communicate(b"") for one in processes))
 
 
 async def _measured(peers: dict[str, TelegramPeer], processes: list[Any], messages: int, url: str) -> float:
