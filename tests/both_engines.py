@@ -12,7 +12,7 @@ from tests import postgres_server
 from tests.ledger import engines
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from agent.timing import Clock
@@ -38,18 +38,30 @@ def storage_at(root: Path) -> dict[str, str]:
     return {"url": postgres_server.server().url(), "schemaName": engines.schema_of(root)}
 
 
-@pytest.fixture(autouse=True)
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The engine on which a test runs; without PostgreSQL on this machine its tests are skipped, and fail where CI is set."""
+def running_on(request: pytest.FixtureRequest, drop_all: Callable[[], None]) -> Iterator[str]:
+    """Yield the engine on which a test runs, and have ``drop_all`` delete what it left in PostgreSQL.
+
+    Without PostgreSQL on this machine its tests are skipped, and fail where CI is set.
+    """
     engines.Current.engine = getattr(request, "param", engines.SQLITE)
     if engines.Current.engine == engines.POSTGRES:
         postgres_server.server()
     yield engines.Current.engine
     if engines.Current.engine == engines.POSTGRES:
-        from tests.postgres.tables import drop_all
-
         drop_all()
     engines.Current.engine = engines.SQLITE
+
+
+@pytest.fixture(autouse=True)
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The engine on which a test runs."""
+
+    def drop_all() -> None:
+        from tests.postgres import tables
+
+        tables.drop_all()
+
+    yield from running_on(request, drop_all)
 
 
 def transcript_at(path: Path) -> StoredTranscript:

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import postgres_server
-from tests.both_engines import on_each
-from tests.ledger import engines
+from tests.both_engines import on_each, running_on
 from tests.memory.memory_engines import drop_all
 
 if TYPE_CHECKING:
@@ -31,11 +29,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True)
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The engine on which a test runs; without PostgreSQL on this machine its tests are skipped, and fail where CI is set."""
-    engines.Current.engine = getattr(request, "param", engines.SQLITE)
-    if engines.Current.engine == engines.POSTGRES:
-        postgres_server.server()
-    yield engines.Current.engine
-    if engines.Current.engine == engines.POSTGRES:
-        drop_all()
-    engines.Current.engine = engines.SQLITE
+    """The engine on which a test runs."""
+    yield from running_on(request, drop_all)
