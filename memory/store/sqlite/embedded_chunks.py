@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from memory.embedding.identity import Identity
 from memory.settings import MemorySettings
 from memory.store.generations import REFUSED_FOR, Generation, LinesMissing, Missing
+from memory.store.packed_vectors import packed
 from memory.store.sqlite.chunk_store import ChunkStore
 from memory.store.sqlite.database import Database
 from memory.store.sqlite.line_vectors import LineVectors
-from memory.store.sqlite.vector_matrix import packed
 from memory.store.sqlite.vector_store import VectorStore
 
 

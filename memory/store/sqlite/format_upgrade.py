@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from memory.store.sqlite.vector_matrix import packed
+from memory.store.packed_vectors import packed
 
 if TYPE_CHECKING:
     import apsw

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 from memory.store.candidates import LineCosines
 from memory.store.generations import Generation, LinesMissing
+from memory.store.packed_vectors import line_cosines, packed
 from memory.store.sqlite.database import Database
-from memory.store.sqlite.vector_matrix import packed
 from memory.text.line_groups import MOST_GROUPS, group_texts
 
 _SHIFT = 8
 """The id of a line's vector is that of its passage's vector, shifted left by this, plus its number from 1. Number 0, which is empty,
 says that the lines of a passage are done."""
 _SLICE = 500
-_TINY = 1e-6
 assert MOST_GROUPS < 1 << _SHIFT
 
 
@@ -75,19 +74,5 @@ class LineVectors:
                   JOIN line_vectors l ON l.id > (v.id << ?) AND l.id < ((v.id + 1) << ?) AND length(l.vector) = ?
                   WHERE c.id IN ({",".join("?" * len(ids))}) ORDER BY c.id, l.id"""  # noqa: S608 - placeholders only
         bindings = (*generation.embedder, _SHIFT, _SHIFT, generation.dims, *ids)
-        rows = list(self._db.rows(sql, bindings)) if generation.dims and len(query) == generation.dims else []
-        if not rows:
-            return {}
-        import numpy as np
-
-        of = np.array([id_ for id_, _ in rows])
-        lines = np.frombuffer(b"".join(vector for _, vector in rows), dtype=np.int8).reshape(len(rows), -1).astype(np.float32)
-        lines /= np.maximum(np.linalg.norm(lines, axis=1, keepdims=True), 1.0)
-        alone = lines @ np.asarray(query, dtype=np.float32)
-        both = np.zeros_like(alone)
-        if len(rows) > 1:
-            both[1:] = (alone[1:] + alone[:-1]) / np.maximum(np.linalg.norm(lines[1:] + lines[:-1], axis=1), _TINY)
-        starts = np.flatnonzero(np.concatenate(([True], of[1:] != of[:-1])))
-        both[starts] = alone[starts]
-        best, beside = np.maximum.reduceat(alone, starts).tolist(), np.maximum.reduceat(both, starts).tolist()
-        return {id_: LineCosines(*two) for id_, *two in zip(of[starts].tolist(), best, beside, strict=True)}
+        fits = generation.dims and len(query) == generation.dims
+        return line_cosines(query, list(self._db.rows(sql, bindings)) if fits else ())

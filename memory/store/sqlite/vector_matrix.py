@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +17,6 @@ _EXACT = 16_384
 _CHOSEN = 64
 """How many rows for each wanted one the signs choose. Of 100,000 vectors that spread like MiniLM's, all of the nearest 20 are among
 3,840, and 99 % of the nearest 60; with 24 for each it is 99.6 % and 95 %."""
-_LEVELS = 127
-
-
-def packed(vector: Sequence[float]) -> bytes:
-    """Return a vector as signed bytes, scaled so that its largest number is 127. Its length is lost, which cosines do not need.
-
-    The cosine of two vectors changes by less than 0.001.
-    """
-    scale = _LEVELS / (max(*vector, -min(vector)) or 1.0)
-    return array("b", [round(number * scale) for number in vector]).tobytes()
 
 
 class Matrix:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memory.store.generations import Generation
+from memory.store.packed_vectors import packed
 from memory.store.sqlite.database import Database
-from memory.store.sqlite.vector_matrix import packed
 
 if TYPE_CHECKING:
     from memory.embedding.identity import Identity
