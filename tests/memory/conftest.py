@@ -17,6 +17,7 @@ AT_ONCE = {
     "test_notes_are_found_by_stem_by_ideographs_and_by_parts_of_a_code",
     "test_own_writes_are_found_at_once_and_their_vectors_follow",
     "test_a_new_model_takes_over_only_when_it_is_complete",
+    "test_candidates_have_the_cosines_of_their_nearest_line_and_of_two_in_a_row",
 }
 """What `make test` runs on PostgreSQL, too; all others are long there."""
 

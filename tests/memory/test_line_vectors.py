@@ -15,11 +15,15 @@ from memory.errors import EmbeddingFailed
 from memory.settings import CacheSettings, FusedSettings, MemorySettings, QuerySettings, VectorStoreSettings
 from memory.store.sqlite.database import Database
 from memory.text.line_groups import group_texts, line_groups
-from memory.workspace_memory import WorkspaceMemory
+from tests import postgres_server
+from tests.ledger import engines
+from tests.memory.memory_engines import memory_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from memory.workspace_memory import WorkspaceMemory
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
 NOTE = """# Household
@@ -42,7 +46,7 @@ class Fussy(BagOfWords):
 def memory_of(tmp_path: Path, embedder: BagOfWords, settings: MemorySettings | None = None) -> WorkspaceMemory:
     chosen = settings or MemorySettings()
     clock = ManualClock(NOW)
-    return WorkspaceMemory(tmp_path / "ws", tmp_path / "i.sqlite", chosen, agent="main", clock=clock, embedder=embedder)
+    return memory_at(tmp_path / "ws", tmp_path / "i.sqlite", chosen, agent="main", clock=clock, embedder=embedder)
 
 
 def noted(tmp_path: Path, text: str = NOTE) -> None:
@@ -51,10 +55,33 @@ def noted(tmp_path: Path, text: str = NOTE) -> None:
 
 
 def kept(tmp_path: Path) -> int:
+    """Return how many lines have vectors."""
+    if engines.Current.engine == engines.POSTGRES:
+        return int(in_postgres(tmp_path, "SELECT coalesce(sum(length(vectors)), 0) / 128 FROM line_vectors"))
     database = Database.open(tmp_path / "i.sqlite", VectorStoreSettings(), now=NOW)
     count = int(database.one("SELECT count(*) FROM line_vectors WHERE length(vector) > 0"))
     database.close()
     return count
+
+
+def as_before_there_were_any(tmp_path: Path) -> None:
+    if engines.Current.engine == engines.POSTGRES:
+        in_postgres(tmp_path, "DROP TABLE line_waiting, line_vectors; UPDATE meta SET value = '1'; SELECT 1")
+        return
+    database = Database.open(tmp_path / "i.sqlite", VectorStoreSettings(), now=NOW)
+    database.connection.execute("DELETE FROM line_vectors")
+    database.close()
+
+
+def in_postgres(tmp_path: Path, query: str) -> Any:
+    import psycopg
+
+    with psycopg.connect(postgres_server.server().url(), autocommit=True) as connection:
+        connection.execute(f"SET search_path TO {engines.schema_of(tmp_path / 'i.sqlite')}")
+        found = connection.execute(query.encode())
+        while found.nextset():
+            pass
+        return (found.fetchone() or (None,))[0]
 
 
 @given(st.lists(st.sampled_from(["", "# A heading", "- short", "---", "- a line of some length " * 4, "ok"]), max_size=20))
@@ -91,9 +118,7 @@ async def test_an_index_without_vectors_of_lines_gets_them_and_no_passage_is_emb
     memory = memory_of(tmp_path, BagOfWords())
     await memory.sync()
     await memory.close()
-    database = Database.open(tmp_path / "i.sqlite", VectorStoreSettings(), now=NOW)
-    database.connection.execute("DELETE FROM line_vectors")
-    database.close()
+    as_before_there_were_any(tmp_path)
     again = BagOfWords()
     memory = memory_of(tmp_path, again)
     assert (await memory.search("boiler", audience=OWNER)).provider == "fake"

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from memory.embedding.identity import Identity
-from memory.store.generations import REFUSED_FOR, Generation, Missing
+from memory.store.candidates import LineCosines
+from memory.store.generations import REFUSED_FOR, Generation, LinesMissing, Missing
 from memory.store.postgres.connections import Connection, Connections
 from memory.store.postgres.generation_rows import GenerationRows
+from memory.store.postgres.line_rows import LineRows
 
 _MISSING: Final = """
 SELECT c.id, c.hash, c.header, c.text FROM waiting w JOIN chunk c ON c.id = w.id WHERE w.id BETWEEN %s AND %s ORDER BY w.id LIMIT %s
@@ -42,12 +44,17 @@ DELETE FROM vector v USING (
 
 
 class EmbeddedRows:
-    """Implements what ``Index`` says of vectors and refused texts. ``usable``: the server can store vectors."""
+    """Implements what ``Index`` says of vectors and refused texts.
 
-    def __init__(self, connections: Connections, rows: GenerationRows, *, usable: bool, most_unused: int) -> None:
+    ``usable``: the server can store vectors. ``lines``: those of lines count, too.
+    """
+
+    def __init__(self, connections: Connections, rows: GenerationRows, *, usable: bool, lines: bool, most_unused: int) -> None:
         self._connections = connections
         self._rows = rows
         self._usable = usable
+        self._lines = LineRows(rows.agent)
+        self._lines_count = usable and lines
         self._most_unused = most_unused
         self._changed = True
         self._numbers: dict[Identity, int] = {}
@@ -105,6 +112,28 @@ class EmbeddedRows:
                 fitting = [id_ for id_, digest in waiting if len(data[digest]) == length]
                 self._done(connection, generation, embedder, length, fitting)
 
+    def lines_missing(self, generation: Generation, limit: int) -> list[LinesMissing]:
+        """See ``Index``."""
+        while self._lines_count:
+            with self._connections.reading() as connection:
+                kept = self._rows.state(connection).kept(generation)
+                if kept is None or not kept.dims:
+                    break
+                embedder = self._embedder(connection, kept.embedder)
+                found, needless = self._lines.missing(connection, kept, embedder, limit)
+                if needless:
+                    self._lines.done(connection, needless)
+            if found or not needless:
+                return found
+        return []
+
+    def put_lines(self, generation: Generation, lines: Sequence[tuple[LinesMissing, Sequence[Sequence[float] | None]]]) -> None:
+        """See ``Index``."""
+        with self._rows.changing() as connection:
+            kept = self._rows.state(connection).kept(generation)
+            if kept is not None and kept.dims:
+                self._lines.put(connection, kept.dims, self._embedder(connection, kept.embedder), lines)
+
     def forget_vectors(self, generation: Generation, embedder: Identity) -> None:
         """See ``Index``."""
         with self._rows.changing() as connection:
@@ -115,7 +144,8 @@ class EmbeddedRows:
             connection.execute("DELETE FROM vector WHERE agent = %s AND embedder = %s", (self._rows.agent, number))
             sql = "INSERT INTO waiting SELECT id FROM chunk WHERE id BETWEEN %s AND %s ON CONFLICT DO NOTHING"
             connection.execute(sql, (kept.first_id, kept.last_id))
-            connection.execute("DELETE FROM refusal WHERE id BETWEEN %s AND %s", (kept.first_id, kept.last_id))
+            for table in ("refusal", "line_waiting"):
+                connection.execute(f"DELETE FROM {table} WHERE id BETWEEN %s AND %s".encode(), (kept.first_id, kept.last_id))  # noqa: S608 - names of ours
             self._describe(connection, kept, ("", "", ""), 0)
 
     def evict(self) -> None:
@@ -175,6 +205,14 @@ class EmbeddedRows:
         values = (_literal(vector), self._rows.agent, who, generation.dims, generation.first_id, generation.last_id)
         return dict(connection.execute(_NEAREST, (*values, audience, audience, limit)).fetchall())
 
+    def nearest_lines(
+        self, connection: Connection, generation: Generation, vector: Sequence[float], ids: Sequence[int]
+    ) -> dict[int, LineCosines]:
+        """Return how near the lines of these chunks are, by id; of those alone whose lines have vectors."""
+        if not self._lines_count or not generation.dims or len(vector) != generation.dims:
+            return {}
+        return self._lines.cosines(connection, vector, self._embedder(connection, generation.embedder), ids)
+
     def _refused(self) -> bool:
         with self._connections.reading() as connection:
             return connection.execute("SELECT 1 FROM refusal LIMIT 1").fetchone() is not None
@@ -198,6 +236,7 @@ class EmbeddedRows:
         if not kept.dims:
             self._describe(connection, kept, embedder, length)
         connection.execute("DELETE FROM waiting WHERE id = ANY (%s)", (ids,))
+        self._lines.expect(connection, ids)
 
     def _describe(self, connection: Connection, generation: Generation, embedder: Identity, length: int) -> None:
         sql = "UPDATE generation SET provider = %s, model = %s, fingerprint = %s, dims = %s WHERE number = %s"

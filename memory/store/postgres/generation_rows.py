@@ -35,7 +35,7 @@ _MOVE: Final = "UPDATE chunk SET start_line = %s, end_line = %s, part = %s WHERE
 _ADD: Final = "INSERT INTO chunk VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 _ADD_WORDS: Final = "INSERT INTO word_list VALUES (%s, %s, %s, %s, %s, %s, %s::tsvector)"
 _DROP: Final = "DELETE FROM word_list WHERE id = ANY (%s) RETURNING size, code_size"
-_TABLES: Final = ("chunk", "waiting", "refusal")
+_TABLES: Final = ("chunk", "waiting", "refusal", "line_waiting")
 
 
 class Totals(Struct, frozen=True):

@@ -12,7 +12,7 @@ from memory.embedding.identity import Identity
 from memory.notes.sources import Source
 from memory.settings import MemorySettings
 from memory.store.candidates import BARE, AnswerCosines, Candidate, Lookup
-from memory.store.generations import Generation, IndexedFile, LinesMissing, allowed_missing
+from memory.store.generations import Generation, IndexedFile, allowed_missing
 from memory.store.index import SWEPT, Features, FileChange, IndexCounts
 from memory.store.postgres.connections import Connection, Connections
 from memory.store.postgres.embedded_rows import EmbeddedRows
@@ -42,6 +42,7 @@ class PostgresIndex(EmbeddedRows):
             connections,
             rows,
             usable=features.vectors != "none",
+            lines=settings.query.fused.line_vector_weight > 0,
             most_unused=cache.max_entries if cache.enabled else 0,
         )
         self.where = f"{connections.where}, agent {agent}"
@@ -144,13 +145,6 @@ class PostgresIndex(EmbeddedRows):
         allowed = allowed_missing(state.totals.chunks)
         return self.missing_count(live, allowed + 1) <= allowed
 
-    def lines_missing(self, generation: Generation, limit: int) -> list[LinesMissing]:  # noqa: ARG002  (none are kept)
-        """See the protocol."""
-        return []
-
-    def put_lines(self, generation: Generation, lines: Sequence[tuple[LinesMissing, Sequence[Sequence[float] | None]]]) -> None:
-        """See the protocol. None are kept."""
-
     def load_slice(self) -> bool:
         """See the protocol. Nothing is held in RAM."""
         return False
@@ -172,12 +166,15 @@ class PostgresIndex(EmbeddedRows):
             words = self._words.search(connection, state, terms, audience=audience, limit=limit, floor=floor)
             cosines = self.nearest(connection, live, vector, audience=audience, limit=limit) if vector is not None else {}
             dated = self._dated(connection, live, days, audience)
-            candidates = self._fetch(connection, sorted({*words.scores, *cosines, *dated}))
+            ids = sorted({*words.scores, *cosines, *dated})
+            candidates = self._fetch(connection, ids)
+            lines = self.nearest_lines(connection, live, vector, ids) if cosines and vector is not None else {}
         for candidate in candidates:
             candidate.keyword = words.scores.get(candidate.id)
             if candidate.keyword is not None and is_only_headings(candidate.text):
                 candidate.keyword *= BARE
             candidate.vector = cosines.get(candidate.id)
+            candidate.lines = lines.get(candidate.id)
         return Lookup(
             candidates=candidates,
             coverage=words.coverage,
@@ -280,13 +277,13 @@ class PostgresIndex(EmbeddedRows):
         self._rows.forget_known_words()
         with self._connections.reading() as connection:
             connection.execute("SELECT gin_clean_pending_list('word_list_by_word')")
-            connection.execute("ANALYZE chunk; ANALYZE word_list" + "; ANALYZE vector" * self._usable)
+            connection.execute("ANALYZE chunk; ANALYZE word_list" + "; ANALYZE vector; ANALYZE line_vectors" * self._usable)
 
     def leave_no_trace(self) -> None:
         """See the protocol. Tables are written anew; copies in PostgreSQL's log and backups are its owner's."""
         self._rows.renew_vocabulary()
         with self._connections.reading() as connection:
-            for table in ("chunk", "word_list", "vocabulary", "refusal", "vector")[: 5 if self._usable else 4]:
+            for table in ("chunk", "word_list", "vocabulary", "refusal", *("line_vectors", "vector") * self._usable):
                 connection.execute(f"VACUUM FULL {table}".encode())
 
     def close(self) -> None:

@@ -79,9 +79,19 @@ CREATE TABLE IF NOT EXISTS vector (
     used bigint NOT NULL, vector halfvec NOT NULL,
     PRIMARY KEY (agent, embedder, hash)
 ) WITH (toast_tuple_target = 8160);
+CREATE TABLE IF NOT EXISTS line_vectors (
+    agent integer NOT NULL, embedder integer NOT NULL, hash bytea NOT NULL, vectors bytea NOT NULL,
+    PRIMARY KEY (agent, embedder, hash), FOREIGN KEY (agent, embedder, hash) REFERENCES vector ON DELETE CASCADE
+) WITH (toast_tuple_target = 8160);
+ALTER TABLE line_vectors ALTER vectors SET STORAGE EXTERNAL;
 """
 """Apart from the others, as it can be made only where pgvector is installed. Vectors of up to 4,000 numbers are in the rows themselves."""
-STEPS: Final = (_TABLES,)
+_LINES: Final = """
+CREATE TABLE line_waiting (id bigint PRIMARY KEY);
+INSERT INTO line_waiting SELECT id FROM chunk c WHERE source = 'memory'
+    AND NOT EXISTS (SELECT 1 FROM waiting w WHERE w.id = c.id) AND NOT EXISTS (SELECT 1 FROM refusal r WHERE r.id = c.id)
+"""
+STEPS: Final = (_TABLES, _LINES)
 """Step n migrates version n to n+1. Released steps are never edited; a change is a new step."""
 
 
@@ -104,7 +114,7 @@ def prepare(connections: Connections) -> tuple[bool, str]:
             if not lack and connection.execute("SELECT to_regtype('halfvec')").fetchone() == (None,):
                 lack = "pgvector is older than 0.7"
             if not lack:
-                connection.execute(_VECTORS)
+                connection.execute(_VECTORS.encode())
         return not lack, lack
 
 

@@ -1,0 +1,94 @@
+"""Vectors of the lines of passages in PostgreSQL, which decide between the candidates of a search.
+
+A row has those of all lines of a passage, as signed bytes one after the other: half as large as halfvec, and a sixth smaller than a row
+for each line. Only notes have them, not transcripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from memory.store.candidates import LineCosines
+from memory.store.generations import Generation, LinesMissing
+from memory.store.packed_vectors import line_cosines, packed
+from memory.store.postgres.connections import Connection
+from memory.text.line_groups import group_texts
+
+_SLICE: Final = 500
+_WAITING: Final = """
+SELECT w.id, c.text, v.hash IS NULL OR l.hash IS NOT NULL
+FROM line_waiting w JOIN chunk c ON c.id = w.id
+LEFT JOIN vector v ON v.agent = %(agent)s AND v.embedder = %(embedder)s AND v.hash = c.hash
+LEFT JOIN line_vectors l ON l.agent = %(agent)s AND l.embedder = %(embedder)s AND l.hash = c.hash
+WHERE w.id BETWEEN %(first)s AND %(last)s ORDER BY w.id LIMIT %(most)s
+"""
+_PUT: Final = """
+INSERT INTO line_vectors SELECT v.agent, v.embedder, v.hash, n.vectors FROM unnest(%s::bigint[], %s::bytea[]) AS n (id, vectors)
+JOIN chunk c ON c.id = n.id JOIN vector v ON v.agent = %s AND v.embedder = %s AND v.hash = c.hash ON CONFLICT DO NOTHING
+"""
+_READ: Final = """
+SELECT c.id, l.vectors FROM chunk c JOIN line_vectors l ON l.agent = %s AND l.embedder = %s AND l.hash = c.hash
+WHERE c.id = ANY (%s) ORDER BY c.id
+"""
+_AWAIT: Final = """
+INSERT INTO line_waiting SELECT id FROM chunk WHERE id = ANY (%s) AND source = 'memory' ON CONFLICT DO NOTHING
+"""
+
+
+class LineRows:
+    """Reads and writes them for one agent, in transactions of its caller. They leave with the vector of their passage."""
+
+    def __init__(self, agent: int) -> None:
+        self._agent = agent
+
+    def expect(self, connection: Connection, ids: list[int]) -> None:
+        """Note that these chunks have a vector now, and their lines may have none."""
+        connection.execute(_AWAIT, (ids,))
+
+    def missing(
+        self, connection: Connection, generation: Generation, embedder: int, limit: int
+    ) -> tuple[list[LinesMissing], list[int]]:
+        """Return passages whose lines have no vectors, and chunks that need none: ``done`` is to be told of these."""
+        values = {
+            "agent": self._agent,
+            "embedder": embedder,
+            "first": generation.first_id,
+            "last": generation.last_id,
+            "most": _SLICE,
+        }
+        found: list[LinesMissing] = []
+        needless: list[int] = []
+        for id_, text, known in connection.execute(_WAITING, values):
+            texts = [] if known else group_texts(text)
+            if not texts:
+                needless.append(id_)
+            elif len(found) < limit:
+                found.append(LinesMissing(key=id_, texts=texts))
+        return found, needless
+
+    def done(self, connection: Connection, ids: list[int]) -> None:
+        """Do not look at these chunks again."""
+        connection.execute("DELETE FROM line_waiting WHERE id = ANY (%s)", (ids,))
+
+    def put(
+        self,
+        connection: Connection,
+        dims: int,
+        embedder: int,
+        lines: Sequence[tuple[LinesMissing, Sequence[Sequence[float] | None]]],
+    ) -> None:
+        """Store the vectors of the lines of some passages; one that the embedder refused is None."""
+        ids = [one.key for one, _ in lines]
+        data = [b"".join(packed(one) for one in vectors if one is not None and len(one) == dims) for _, vectors in lines]
+        connection.execute(_PUT, (ids, data, self._agent, embedder))
+        self.done(connection, ids)
+
+    def cosines(
+        self, connection: Connection, query: Sequence[float], embedder: int, ids: Sequence[int]
+    ) -> dict[int, LineCosines]:
+        """Return how near the lines of these chunks are, of those that have vectors of lines."""
+        size = len(query)
+        rows = connection.cursor(binary=True).execute(_READ, (self._agent, embedder, list(ids))).fetchall()
+        lines = [(id_, data[at : at + size]) for id_, data in rows if len(data) % size == 0 for at in range(0, len(data), size)]
+        return line_cosines(query, lines)
