@@ -26,7 +26,7 @@ from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import Due, due, next_due
 from gateway.settings.quiet_hours import UnaskedRule, rule_of
 from gateway.settings.root import AgentProfile, Settings
-from gateway.settings.session import InternalHooksSettings, SessionMemorySettings, SessionSettings
+from gateway.settings.session_settings import InternalHooksSettings, SessionMemorySettings, SessionSettings
 from memory.audience import Audience
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from starlette.middleware import Middleware
 
 from gateway.api.answers import OPENAI, Refusal
-from gateway.settings.http import GatewaySettings
+from gateway.settings.http_settings import GatewaySettings
 
 if TYPE_CHECKING:
     import structlog

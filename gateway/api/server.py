@@ -26,7 +26,7 @@ from gateway.api import unix_socket
 from gateway.api.answers import on_defect, on_http_error
 from gateway.api.middleware import LARGEST_HEAD, Token, tcp_middleware, unix_middleware
 from gateway.base.errors import HomebodyError
-from gateway.settings.http import GatewaySettings
+from gateway.settings.http_settings import GatewaySettings
 
 if TYPE_CHECKING:
     import structlog

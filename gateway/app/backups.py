@@ -18,7 +18,7 @@ from gateway.app.own_command import OwnCommand
 from gateway.base.errors import StorageFailed
 from gateway.base.paths import private_folder
 from gateway.ledger.protocol import Ledger
-from gateway.settings.backup import schedule_parts
+from gateway.settings.backup_settings import schedule_parts
 from gateway.settings.root import SettingsStore
 
 if TYPE_CHECKING:

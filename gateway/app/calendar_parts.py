@@ -18,7 +18,7 @@ from gateway.base.errors import HomebodyError, UsageError
 from gateway.jobs.job_service import JobService
 from gateway.ledger.job_rows import NewJob
 from gateway.schedules.schedule import At, to_text
-from gateway.settings.calendar import CalendarAccount
+from gateway.settings.calendar_settings import CalendarAccount
 from gateway.settings.root import Settings, SettingsStore
 
 if TYPE_CHECKING:  # loaded with the first account

@@ -11,7 +11,7 @@ from agent.tools.file_tool_context import FileToolContext
 from agent.tools.provider import FixedTools, ToolProvider
 from agent.tools.workspace_sandbox import Closed, WorkspaceSandbox
 from gateway.app.dependencies import Dependencies
-from gateway.settings.mail import MailAccount
+from gateway.settings.mail_settings import MailAccount
 from gateway.settings.root import SettingsStore
 
 if TYPE_CHECKING:  # loaded with the first account

@@ -17,7 +17,7 @@ from gateway.inbound.pipeline import Inbox
 from gateway.ledger.hooks import HOOK_ACCOUNT
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Unasked
-from gateway.settings.mail import MailAccount
+from gateway.settings.mail_settings import MailAccount
 from gateway.settings.root import Settings, SettingsStore
 
 if TYPE_CHECKING:  # loaded with the first account that is watched

@@ -27,7 +27,7 @@ from gateway.media.media_service import MediaService
 from gateway.models.model_registry import ModelRegistry
 from gateway.outbound.delivery import Delivery
 from gateway.outbound.owner_notifications import DeliveryNotices, OwnerNotifications, StartupNotices
-from gateway.settings.messages import largest_file
+from gateway.settings.message_settings import largest_file
 from gateway.settings.root import SettingsStore
 from gateway.supervision.channel_supervisor import ChannelRunner, ChannelSupervisor
 

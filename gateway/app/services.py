@@ -32,7 +32,7 @@ from gateway.base.structured_log import structlog
 from gateway.hooks.receiver import HookReceiver
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.queue.lanes import Pause
-from gateway.settings.http import ANOTHER_PORT, PORT_VARIABLE, GatewaySettings
+from gateway.settings.http_settings import ANOTHER_PORT, PORT_VARIABLE, GatewaySettings
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 from gateway.supervision.disk_guard import DiskGuard
 from gateway.supervision.watchdog import Watchdog, end_at_once, supervised

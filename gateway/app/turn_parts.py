@@ -27,7 +27,7 @@ from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import Router
 from gateway.settings.block_streaming import Manner, manner_of
-from gateway.settings.messages import prefix_of
+from gateway.settings.message_settings import prefix_of
 from gateway.settings.root import AgentProfile, Settings, SettingsStore
 from gateway.turns.answering import Answering
 from gateway.turns.ending import Results, TurnEndings

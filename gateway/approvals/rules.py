@@ -20,7 +20,7 @@ from gateway.approvals.read_only import LOOKING, only_looks, rule_of
 from gateway.approvals.stored_rules import StoredRule, StoredRules
 from gateway.base.errors import UsageError
 from gateway.sandbox.command import PATH
-from gateway.settings.approvals import ApprovalRule
+from gateway.settings.approval_settings import ApprovalRule
 from gateway.settings.command_pattern import command_pattern, runs_others, takes_script
 from gateway.settings.root import AgentProfile, Settings
 

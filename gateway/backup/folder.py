@@ -17,7 +17,7 @@ from gateway.backup.retention import kept
 from gateway.base.atomic_file import sync
 from gateway.base.errors import AlreadyRunning, StorageFailed
 from gateway.base.paths import Paths
-from gateway.settings.backup import BackupSettings, KeepSettings
+from gateway.settings.backup_settings import BackupSettings, KeepSettings
 
 DEFAULT: Final = "backups"
 _NAME: Final = re.compile(r"homebody-(\d{8}T\d{6}Z)(?:-\d+)?\.tar\.gz(?:\.age)?")

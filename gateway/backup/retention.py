@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from gateway.settings.backup import KeepSettings
+from gateway.settings.backup_settings import KeepSettings
 
 
 def kept(made: Collection[datetime], keep: KeepSettings, zone: ZoneInfo) -> set[datetime]:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from gateway.base.atomic_file import write_atomically
 from gateway.base.wall_time import instant_of
-from gateway.settings.backup import schedule_parts
+from gateway.settings.backup_settings import schedule_parts
 
 FILE_NAME: Final = "backup.json"
 AGAIN_AFTER: Final = timedelta(hours=1)

@@ -18,7 +18,7 @@ from gateway.base.errors import StorageFailed
 from gateway.budget.budget_words import budget_line
 from gateway.budget.report import first_day
 from gateway.ledger.spending import Limit, NewCall, Reserved, SpendingLedger, Spent, UsageBy, UsageRow
-from gateway.settings.budgets import BudgetSettings
+from gateway.settings.budget_settings import BudgetSettings
 from gateway.telemetry.recorder import Telemetry
 
 log = logging.getLogger(__name__)

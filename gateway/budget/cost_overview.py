@@ -15,7 +15,7 @@ from gateway.budget.daily_budgets import daily_budgets
 from gateway.budget.report import facts, first_day
 from gateway.budget.source_budgets import SourceBudget, source_budgets
 from gateway.ledger.protocol import Ledger
-from gateway.settings.budgets import BudgetSettings
+from gateway.settings.budget_settings import BudgetSettings
 
 MOST_DAYS = 400
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from gateway.ledger.spending import SpentOn
-from gateway.settings.budgets import BudgetSettings, DailyBudget
+from gateway.settings.budget_settings import BudgetSettings, DailyBudget
 
 LARGEST: Final = 5
 """Agents and sessions that are told of a budget that each has for itself: those that used most."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from channels.common.mail.imap_connection import ImapConnection
     from channels.common.mail.stored_mail import Summary
     from gateway.mail.account_connections import AccountConnections
-    from gateway.settings.mail import MailAccount
+    from gateway.settings.mail_settings import MailAccount
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _NO_ACCOUNTS = "No mail accounts. docs/mail.md shows how to add one."

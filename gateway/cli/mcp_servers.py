@@ -59,7 +59,7 @@ def add(invocation: Invocation, /, name: str, command: tuple[str, ...], *, no_te
 
     It is started once to ask what it offers, which is pinned: when it offers something else later, you are asked.
     """
-    from gateway.settings.mcp import SERVER_NAME
+    from gateway.settings.mcp_settings import SERVER_NAME
 
     _check_name(name, SERVER_NAME)
     if name in invocation.loaded.settings.mcp.servers:

@@ -16,7 +16,7 @@ from gateway.cli import gateway_calls
 from gateway.cli.invocation import Invocation, pass_invocation, say, tell
 
 if TYPE_CHECKING:
-    from gateway.settings.http import GatewaySettings
+    from gateway.settings.http_settings import GatewaySettings
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _PAGE = "docs/page.md says how to reach it from another device."

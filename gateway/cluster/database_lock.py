@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from gateway.base.errors import StorageFailed
-from gateway.settings.storage import StorageSettings
+from gateway.settings.storage_settings import StorageSettings
 
 SECONDS: Final = 5
 """How long another one may have it, and how long whoever has it may stand still before it is taken from them."""

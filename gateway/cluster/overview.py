@@ -11,7 +11,7 @@ from gateway.cluster.cells import AGENT
 from gateway.cluster.home_proof import NAME_ONE
 from gateway.cluster.lease_tables import new_secret
 from gateway.cluster.settings_marks import differing
-from gateway.settings.storage import StorageSettings
+from gateway.settings.storage_settings import StorageSettings
 
 _GATEWAYS: Final = """
 SELECT name, label, address, settings, since, leaving, until > clock_timestamp(), trouble FROM cluster_gateway

@@ -16,7 +16,7 @@ from gateway.backup.schedule import LastBackup, read_last
 from gateway.base.errors import BackupLocked, BackupUnusable
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Check, Finding, ok
-from gateway.settings.backup import BackupSettings, schedule_parts
+from gateway.settings.backup_settings import BackupSettings, schedule_parts
 
 GRACE: Final = timedelta(days=2)
 """How much later than its schedule a backup may be: the gateway may have been off."""

@@ -19,7 +19,7 @@ from gateway.base.errors import HomebodyError
 from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, ok
 from gateway.models.key_profiles import Profiles
-from gateway.settings.http import PORT_VARIABLE
+from gateway.settings.http_settings import PORT_VARIABLE
 
 SLOW_SECONDS: Final = 3.0
 _SECONDS: Final = 5.0

@@ -29,7 +29,7 @@ from gateway.ledger.heartbeats import HeartbeatLedger, HeartbeatState
 from gateway.queue.lanes import Lanes
 from gateway.routing.routed_message import Automation
 from gateway.routing.router import Route
-from gateway.settings.heartbeat import HeartbeatSettings
+from gateway.settings.heartbeat_settings import HeartbeatSettings
 from memory.audience import OWNER
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from agent.timing import Clock
 from gateway.base.errors import StorageFailed
 from gateway.base.installation import how_to_add
 from gateway.ledger.protocol import Ledger
-from gateway.settings.storage import StorageSettings
+from gateway.settings.storage_settings import StorageSettings
 
 LEDGER: Final = "ledger.sqlite"
 """The name of the ledger's file in the folder of the state."""

@@ -10,7 +10,7 @@ from channels.common.mail.server_settings import DEFAULT_PORTS, MailServer
 from channels.common.mail.smtp import NotTaken, connected
 from gateway.mail.account_connections import AccountConnections
 from gateway.mail.refusals import missing, names_of
-from gateway.settings.mail import MailAccount
+from gateway.settings.mail_settings import MailAccount
 
 if TYPE_CHECKING:
     from channels.common.mail.imap_connection import ImapConnection

@@ -14,7 +14,7 @@ from agent.errors import MailRefused
 from channels.common.mail.explanations import LoginRefused, is_broken, is_of_mail
 from channels.errors import MailProblem
 from gateway.mail.refusals import missing, refused
-from gateway.settings.mail import MailAccount, MailSettings
+from gateway.settings.mail_settings import MailAccount, MailSettings
 
 if TYPE_CHECKING:
     from channels.common.mail.imap_connection import ImapConnection

@@ -22,7 +22,7 @@ from gateway.mail.message_ids import MessageId, parse_id
 from gateway.mail.message_text import MessageTexts
 from gateway.mail.search_query import criteria_of
 from gateway.mail.sending import MailSender
-from gateway.settings.mail import MailAccount
+from gateway.settings.mail_settings import MailAccount
 
 if TYPE_CHECKING:
     from channels.common.mail.imap_connection import ImapConnection

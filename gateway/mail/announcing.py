@@ -16,7 +16,7 @@ from gateway.mail.message_text import MessageTexts
 from gateway.mail.watching import NewMail
 from gateway.routing.routed_message import Automation
 from gateway.routing.router import Route
-from gateway.settings.mail import MailAccount
+from gateway.settings.mail_settings import MailAccount
 from memory.audience import OWNER
 
 if TYPE_CHECKING:

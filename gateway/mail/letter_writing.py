@@ -23,7 +23,7 @@ from gateway.mail.addresses import MOST_RECIPIENTS, recipients
 from gateway.mail.composing import MOST_FILES, Enclosure, Letter
 from gateway.mail.message_ids import MessageId
 from gateway.mail.send_records import SendRecord, SendRecords, record_key
-from gateway.settings.mail import MailAccount
+from gateway.settings.mail_settings import MailAccount
 
 if TYPE_CHECKING:
     from channels.common.mail.imap_connection import ImapConnection

@@ -21,7 +21,7 @@ from gateway.mail.agent_mail import trusted_of
 from gateway.mail.message_ids import MessageId
 from gateway.mail.refusals import refused
 from gateway.mail.watch_cursor import Cursor, CursorFile
-from gateway.settings.mail import MailAccount
+from gateway.settings.mail_settings import MailAccount
 
 if TYPE_CHECKING:
     from channels.common.mail.imap_connection import ImapConnection, Selected

@@ -18,7 +18,7 @@ from gateway.sandbox.places import PROGRAMS, Places, why_not_readable
 from gateway.sandbox.probe import try_bubblewrap
 from gateway.sandbox.program_files import around, needed
 from gateway.sandbox.protocol import Limits, Request
-from gateway.settings.mcp import McpServer
+from gateway.settings.mcp_settings import McpServer
 
 LIMITS: Final = Limits(cpu_seconds=1 << 30)
 """Those of a command, but for the time: a server runs for days."""

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.mcp.offer import Difference, Offer, difference
-from gateway.settings.mcp import McpServer
+from gateway.settings.mcp_settings import McpServer
 
 FOLDER: Final = "mcp"
 _VERSION: Final = 1

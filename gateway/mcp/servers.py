@@ -19,7 +19,7 @@ from gateway.mcp.connection import Connection
 from gateway.mcp.errors import McpError, ServerFailed
 from gateway.mcp.offer import Offer, ToolOffer
 from gateway.mcp.pins import FOLDER, Pin, PinStore
-from gateway.settings.mcp import McpServer, McpSettings, plain
+from gateway.settings.mcp_settings import McpServer, McpSettings, plain
 
 if TYPE_CHECKING:
     from gateway.mcp.confinement import Confinement

@@ -29,7 +29,7 @@ from gateway.media.file_types import DOCUMENTS, HTML, TEXT, format_size, is_page
 from gateway.media.pictures import PictureDescriber
 from gateway.media.recordings import Recording, Transcriber, Transcript, clock_time
 from gateway.routing.routed_message import RoutedMessage
-from gateway.settings.messages import AttachmentSettings
+from gateway.settings.message_settings import AttachmentSettings
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from gateway.media.incoming import IncomingFiles
 from gateway.media.outgoing import OutgoingFiles, gathered
 from gateway.media.pictures import PictureDescriber
 from gateway.media.recordings import Transcriber
-from gateway.settings.messages import AttachmentSettings
+from gateway.settings.message_settings import AttachmentSettings
 from memory.audience import INBOX
 
 log = logging.getLogger(__name__)

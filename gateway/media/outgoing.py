@@ -21,7 +21,7 @@ from agent.fault_injection import point
 from channels.messages import OutboundFile
 from gateway.base.atomic_file import sync, write_synced
 from gateway.media.file_types import media_type, safe_name
-from gateway.settings.messages import AttachmentSettings
+from gateway.settings.message_settings import AttachmentSettings
 
 log = logging.getLogger(__name__)
 

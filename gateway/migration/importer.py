@@ -26,7 +26,7 @@ from gateway.migration.report import Report
 from gateway.migration.session_import import import_sessions
 from gateway.migration.settings_import import import_settings
 from gateway.models.key_profiles import Profile, ProfileFile, Profiles, same_provider
-from gateway.settings.auth import AuthSettings
+from gateway.settings.auth_settings import AuthSettings
 from gateway.settings.root import Settings
 from gateway.skills.catalog import managed_folder
 

@@ -19,7 +19,7 @@ from agent.models.catalog.provider_keys import Key, KeySource
 from gateway.base.atomic_file import stamp_of, write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.base.paths import Paths
-from gateway.settings.auth import AuthSettings, Mode
+from gateway.settings.auth_settings import AuthSettings, Mode
 
 log = logging.getLogger(__name__)
 

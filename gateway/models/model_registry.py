@@ -31,7 +31,7 @@ from gateway.models.facts_cache import KEY_HEALTH_NAME as HEALTH_FILE
 from gateway.models.facts_cache import KeyHealthFile, ModelFactsCache
 from gateway.models.key_profiles import Profiles
 from gateway.models.model_stack import StackParts, build_model
-from gateway.settings.auth import AuthSettings
+from gateway.settings.auth_settings import AuthSettings
 from gateway.settings.root import Settings
 
 log = logging.getLogger(__name__)

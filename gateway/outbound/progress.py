@@ -28,7 +28,7 @@ from gateway.logs.secret_scanner import SecretFilter
 from gateway.outbound.replying import shown
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.block_streaming import Sending
-from gateway.settings.messages import AckScope, MessagesSettings
+from gateway.settings.message_settings import AckScope, MessagesSettings
 
 _SHOWN = {"command": "`{}`", "path": "", "query": "“{}”", "pattern": "“{}”"}
 _FENCE = "```"

@@ -21,7 +21,7 @@ from gateway.queue.lanes import Lanes, Pause
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
-from gateway.settings.messages import QueueMode
+from gateway.settings.message_settings import QueueMode
 
 log = logging.getLogger(__name__)
 

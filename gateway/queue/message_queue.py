@@ -23,7 +23,7 @@ from gateway.base.wait import wait_until_set
 from gateway.queue.lanes import Lanes
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import agent_of
-from gateway.settings.messages import MODES, OLDER_NAMES, MessagesSettings, QueueMode
+from gateway.settings.message_settings import MODES, OLDER_NAMES, MessagesSettings, QueueMode
 from gateway.settings.root import SettingsStore
 
 PARTS_QUIET = 1.0

@@ -16,8 +16,8 @@ from gateway.ledger.protocol import ChatMigrationLedger
 from gateway.ledger.values import account_of
 from gateway.routing.access import Actor
 from gateway.settings.root import Settings
-from gateway.settings.routing import STRATEGY, Binding, BindingMatch, Broadcast
-from gateway.settings.session import DmScope
+from gateway.settings.routing_settings import STRATEGY, Binding, BindingMatch, Broadcast
+from gateway.settings.session_settings import DmScope
 from memory.audience import OWNER, Audience
 
 AGENT_HINT: Final = "agent"

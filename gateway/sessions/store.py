@@ -27,7 +27,7 @@ from gateway.base.wall_time import instant_of
 from gateway.sessions.protocol import SessionTable, TranscriptStore
 from gateway.sessions.sessions_file import SessionFile, SessionRecord
 from gateway.sessions.transcript_folder import TranscriptFolder
-from gateway.settings.session import ResetSettings
+from gateway.settings.session_settings import ResetSettings
 
 Due = Literal["daily", "idle"]
 

@@ -15,26 +15,26 @@ from channels.built_in import PlatformSettings
 from channels.common.shared_settings import DmPolicy, GroupSection
 from channels.platform import ANYBODY, Policy, place_rules
 from gateway.base.errors import unknown_agent
-from gateway.settings.approvals import ApprovalsSettings
-from gateway.settings.auth import AuthSettings
-from gateway.settings.backup import BackupSettings
+from gateway.settings.approval_settings import ApprovalsSettings
+from gateway.settings.auth_settings import AuthSettings
+from gateway.settings.backup_settings import BackupSettings
 from gateway.settings.block_streaming import BlockStreaming
-from gateway.settings.budgets import BudgetSettings
-from gateway.settings.calendar import CalendarSettings
-from gateway.settings.cluster import ClusterSettings
-from gateway.settings.heartbeat import HeartbeatSettings, WithHeartbeat
-from gateway.settings.http import GatewaySettings
-from gateway.settings.mail import MailSettings
-from gateway.settings.mcp import McpSettings
-from gateway.settings.messages import CallSettings, MessagesSettings
+from gateway.settings.budget_settings import BudgetSettings
+from gateway.settings.calendar_settings import CalendarSettings
+from gateway.settings.cluster_settings import ClusterSettings
+from gateway.settings.heartbeat_settings import HeartbeatSettings, WithHeartbeat
+from gateway.settings.http_settings import GatewaySettings
+from gateway.settings.mail_settings import MailSettings
+from gateway.settings.mcp_settings import McpSettings
+from gateway.settings.message_settings import CallSettings, MessagesSettings
 from gateway.settings.quiet_hours import UnaskedSettings
-from gateway.settings.routing import Binding, Broadcast
-from gateway.settings.session import HooksSettings, SessionSettings
-from gateway.settings.skills import SkillsSettings, WithSkills
-from gateway.settings.storage import StorageSettings
-from gateway.settings.subagents import SubAgentSettings
-from gateway.settings.web import AllToolsSettings
-from gateway.settings.workspace_store import WorkspaceStoreSettings
+from gateway.settings.routing_settings import Binding, Broadcast
+from gateway.settings.session_settings import HooksSettings, SessionSettings
+from gateway.settings.skill_settings import SkillsSettings, WithSkills
+from gateway.settings.storage_settings import StorageSettings
+from gateway.settings.subagent_settings import SubAgentSettings
+from gateway.settings.web_settings import AllToolsSettings
+from gateway.settings.workspace_store_settings import WorkspaceStoreSettings
 from memory.settings import MemorySettings
 
 MAIN = "main"

@@ -16,7 +16,7 @@ from agent.tools.workspace_sandbox import WorkspaceSandbox
 from gateway.sandbox.command import below
 from gateway.settings.command_pattern import runs_others, takes_script
 from gateway.settings.root import Settings
-from gateway.settings.skills import SkillEntry
+from gateway.settings.skill_settings import SkillEntry
 from gateway.skills.catalog import FOLDER, Skill, SkillCatalog
 
 _OWN: Final = {"PYTHONDONTWRITEBYTECODE": "1"}

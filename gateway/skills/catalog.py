@@ -24,7 +24,7 @@ from gateway.base.atomic_file import stamp_of
 from gateway.base.paths import Paths
 from gateway.sandbox.command import PATH
 from gateway.settings.root import AgentProfile, Settings
-from gateway.settings.skills import SkillEntry
+from gateway.settings.skill_settings import SkillEntry
 from gateway.skills import folder as folders
 from gateway.skills.folder import SKILL_FILE, Content, Stamp
 from gateway.skills.trust import SkillTrust

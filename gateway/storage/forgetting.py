@@ -11,7 +11,7 @@ from gateway.base.errors import StorageFailed
 
 if TYPE_CHECKING:
     from gateway.base.paths import Paths
-    from gateway.settings.storage import StorageSettings
+    from gateway.settings.storage_settings import StorageSettings
 
 
 class Kept(Struct, frozen=True):

@@ -10,7 +10,7 @@ from gateway.ledger.storage import need_driver
 
 if TYPE_CHECKING:
     from gateway.settings.root import AgentProfile
-    from gateway.settings.storage import StorageSettings
+    from gateway.settings.storage_settings import StorageSettings
     from memory.store.index_handle import IndexEngine
     from memory.store.postgres.connections import Connection, Connections
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.base.paths import Paths
 from gateway.ledger.storage import LEDGER, need_driver
-from gateway.settings.storage import StorageSettings
+from gateway.settings.storage_settings import StorageSettings
 from gateway.storage.storage import SIDES, conversations_in_files, finish_renames
 
 if TYPE_CHECKING:

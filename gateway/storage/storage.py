@@ -15,7 +15,7 @@ from gateway.ledger.protocol import Ledger
 from gateway.ledger.storage import LEDGER, need_driver, open_ledger
 from gateway.sessions.protocol import SessionStore
 from gateway.sessions.store import sessions_in
-from gateway.settings.storage import StorageSettings
+from gateway.settings.storage_settings import StorageSettings
 
 _CONTAINER: Final = re.compile("[0-9a-f]{12}")
 SIDES: Final = ("-wal", "-shm", "-open")

@@ -24,7 +24,7 @@ from gateway.ledger.rows import InboxRow
 from gateway.ledger.subagents import NewSubAgent, Obstacle, SentToSubAgent, SubAgent
 from gateway.routing.routed_message import Automation, RoutedMessage, arrival_of
 from gateway.routing.router import Route
-from gateway.settings.subagents import SubAgentSettings
+from gateway.settings.subagent_settings import SubAgentSettings
 from gateway.subagents.asking_turn import Asking, AskingTurns
 from gateway.subagents.origin_turn import OriginTurn
 from gateway.turns.user_message import cut, one_line, unmarked

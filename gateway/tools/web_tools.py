@@ -13,7 +13,7 @@ from agent.tools.web.search_providers import Access, Brave, SearchProvider, Sear
 from agent.tools.web.web_fetch import FetchLimits, WebFetch
 from agent.tools.web.web_search import WebSearch
 from gateway.net.targets import place_in, place_of
-from gateway.settings.web import FetchSettings, SearchSettings, WebSettings
+from gateway.settings.web_settings import FetchSettings, SearchSettings, WebSettings
 
 KEYS: Final = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}
 """Environment variables with keys of search services, by service."""

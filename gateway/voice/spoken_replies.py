@@ -17,7 +17,7 @@ from gateway.ledger.spending import Spent
 from gateway.media.file_types import media_type
 from gateway.media.outgoing import OutgoingFiles
 from gateway.net.targets import place_in
-from gateway.settings.media import TtsSettings
+from gateway.settings.media_settings import TtsSettings
 from gateway.voice.prices import per_thousand
 from gateway.voice.servers import OpenAiKey, server_of
 from gateway.voice.speakable import speakable

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from channels.messages import ChatAddress, Inbound, Sender
 from gateway.routing.access import Actor
 from gateway.routing.router import Router
-from gateway.settings.routing import Binding, Broadcast
+from gateway.settings.routing_settings import Binding, Broadcast
 from memory.audience import Audience
 
 ACTOR = Actor(role="peer", person="telegram-43", sender="43")

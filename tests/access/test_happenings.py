@@ -25,7 +25,7 @@ from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Access
 from gateway.routing.router import ChatMigrations, Route, Router
 from gateway.settings.root import Settings, SettingsStore
-from gateway.settings.routing import Binding
+from gateway.settings.routing_settings import Binding
 from gateway.turns.user_message import quoted, with_context
 from tests.queueing.conftest import never_bounced
 

@@ -13,7 +13,7 @@ from channels.messages import ChatAddress, Inbound, Sender
 from gateway.base.errors import UsageError
 from gateway.routing.access import Actor
 from gateway.routing.router import Route, Router, folder_key
-from gateway.settings.routing import Binding
+from gateway.settings.routing_settings import Binding
 from memory.audience import OWNER, Audience
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -36,7 +36,7 @@ from gateway.media.incoming import PICTURE_BYTES, IncomingFiles
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import Route
-from gateway.settings.messages import AttachmentSettings
+from gateway.settings.message_settings import AttachmentSettings
 from gateway.turns.user_message import user_message
 from memory.audience import OWNER, Audience
 

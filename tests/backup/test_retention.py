@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.backup.retention import kept
-from gateway.settings.backup import KeepSettings
+from gateway.settings.backup_settings import KeepSettings
 
 ZONE = ZoneInfo("Europe/Berlin")
 START = datetime(2024, 1, 1, tzinfo=UTC)

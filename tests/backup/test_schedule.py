@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gateway.backup.schedule import AGAIN_AFTER, LastBackup, is_due, latest_due
-from gateway.settings.backup import BackupSettings
+from gateway.settings.backup_settings import BackupSettings
 
 ZONE = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday

@@ -20,7 +20,7 @@ from gateway.calendar.references import event_key
 from gateway.calendar.service import AgentCalendars
 from gateway.calendar.sources import CalendarSource
 from gateway.net.fetcher import GuardedFetcher
-from gateway.settings.calendar import CalendarSettings
+from gateway.settings.calendar_settings import CalendarSettings
 from tests import programs
 from tests.calendar.conftest import calendar, event
 from tests.peers.web import page, web_peer

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from agent.tools.command_line import plain_words
-from gateway.settings.approvals import ApprovalRule
+from gateway.settings.approval_settings import ApprovalRule
 from gateway.settings.command_pattern import command_pattern, runs_others
 from gateway.settings.root import Settings
 

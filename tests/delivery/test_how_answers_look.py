@@ -10,7 +10,7 @@ import pytest
 from agent.events import TextDelta
 from agent.messages import ToolCall
 from gateway.settings.block_streaming import BlockSettings, BlockStreaming, HumanDelay, manner_of
-from gateway.settings.messages import prefix_of
+from gateway.settings.message_settings import prefix_of
 from gateway.settings.root import ChannelsSettings
 from tests.peers.phone import Village
 

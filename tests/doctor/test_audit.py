@@ -23,7 +23,7 @@ from gateway.doctor.security.transport import TRANSPORT, plain_text
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.mcp.offer import Offer, offered
 from gateway.mcp.pins import PinStore
-from gateway.settings.mcp import McpServer
+from gateway.settings.mcp_settings import McpServer
 from gateway.skills.trust import SkillTrust
 from tests.doctor.conftest import House, program, said
 from tests.doctor.test_messages import running_gateway

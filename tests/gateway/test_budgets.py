@@ -20,7 +20,7 @@ from gateway.budget.budget_guard import BudgetGuard
 from gateway.budget.report import first_day
 from gateway.ledger.spending import Limit, NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.settings.budgets import BudgetSettings
+from gateway.settings.budget_settings import BudgetSettings
 from tests.patience import PATIENCE
 from tests.properties import examples
 

@@ -18,7 +18,7 @@ from channels.telegram.settings import TelegramSettings
 from channels.testing.harness import FastClock
 from gateway.inbound.authorise import history_limit
 from gateway.settings.block_streaming import Manner, manner_of
-from gateway.settings.messages import MB, largest_file
+from gateway.settings.message_settings import MB, largest_file
 from gateway.settings.root import Settings
 from tests.peers.phone import Village
 

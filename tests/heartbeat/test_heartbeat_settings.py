@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from pydantic import ValidationError
 
-from gateway.settings.heartbeat import ActiveHours, HeartbeatSettings
+from gateway.settings.heartbeat_settings import ActiveHours, HeartbeatSettings
 from gateway.settings.root import Settings
 
 UTC_ZONE, BERLIN, TOKYO = ZoneInfo("UTC"), ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Tokyo")

@@ -25,7 +25,7 @@ from gateway.hooks.target import HookMessages
 from gateway.ledger.hooks import HOOK_ACCOUNT, Hook, HookRules
 from gateway.ledger.rows import Unasked
 from gateway.routing.routed_message import arrival_of, decode_received
-from gateway.settings.http import GatewaySettings
+from gateway.settings.http_settings import GatewaySettings
 from gateway.settings.quiet_hours import UnaskedRule
 from memory.audience import OWNER
 from tests.both_engines import engine, on_each

@@ -23,7 +23,7 @@ from gateway.api.server import serve_tcp
 from gateway.base.api_token import FixedToken
 from gateway.base.paths import Paths
 from gateway.config.load import load
-from gateway.settings.http import GatewaySettings
+from gateway.settings.http_settings import GatewaySettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ from gateway.api.routes.health import health_routes
 from gateway.api.server import serve_tcp
 from gateway.base.api_token import FixedToken
 from gateway.base.errors import HomebodyError
-from gateway.settings.http import GatewaySettings
+from gateway.settings.http_settings import GatewaySettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping

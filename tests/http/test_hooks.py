@@ -19,7 +19,7 @@ from gateway.api.routes.webhooks import Webhooks
 from gateway.api.server import serve_tcp
 from gateway.base.api_token import FixedToken
 from gateway.base.errors import StorageFailed
-from gateway.settings.http import GatewaySettings
+from gateway.settings.http_settings import GatewaySettings
 from tests.peers.checks import refusal
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from starlette.routing import Mount
 
 from gateway.api.middleware import FORWARDING, LARGEST_BODY, RequestLimits
 from gateway.api.server import app_of
-from gateway.settings.http import GatewaySettings
+from gateway.settings.http_settings import GatewaySettings
 from tests.peers.checks import refusal
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from gateway.base.errors import HomebodyError
-from gateway.settings.http import GatewaySettings
+from gateway.settings.http_settings import GatewaySettings
 
 
 def test_nothing_set_means_loopback_and_nobody_else() -> None:

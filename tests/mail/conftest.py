@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gateway.settings.mail import MailAccount
+from gateway.settings.mail_settings import MailAccount
 from tests.mail.dovecot import PASSWORD, Dovecot, make
 
 

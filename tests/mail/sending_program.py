@@ -20,7 +20,7 @@ from gateway.mail.agent_mail import AgentMail
 from gateway.mail.letter_writing import LetterWriter
 from gateway.mail.send_records import SendRecords
 from gateway.mail.sending import MailSender
-from gateway.settings.mail import MailSettings
+from gateway.settings.mail_settings import MailSettings
 
 
 async def no_wait(_seconds: float) -> None:

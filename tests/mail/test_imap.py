@@ -20,7 +20,7 @@ from tests.mail.letters import letter
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gateway.settings.mail import MailAccount
+    from gateway.settings.mail_settings import MailAccount
     from tests.mail.conftest import Deliver
     from tests.mail.dovecot import Dovecot
 

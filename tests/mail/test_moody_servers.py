@@ -14,7 +14,7 @@ from agent.errors import MailRefused
 from channels.common.mail.stored_mail import summary_of
 from gateway.mail.account_connections import AccountConnections
 from gateway.mail.search_query import criteria_of
-from gateway.settings.mail import MailSettings
+from gateway.settings.mail_settings import MailSettings
 from tests.mail.imap_peer import MoodyImap
 
 if TYPE_CHECKING:

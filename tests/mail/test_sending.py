@@ -17,7 +17,7 @@ import pytest
 from gateway.mail.account_connections import AccountConnections
 from gateway.mail.send_records import SendRecords
 from gateway.mail.sending import MailSender
-from gateway.settings.mail import MailSettings
+from gateway.settings.mail_settings import MailSettings
 from tests import programs
 from tests.mail.dovecot import PASSWORD, free_port
 from tests.mail.letters import letter

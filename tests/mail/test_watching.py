@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from gateway.settings.mail import MailAccount
+    from gateway.settings.mail_settings import MailAccount
     from tests.mail.dovecot import Dovecot
 
 
@@ -147,7 +147,7 @@ def test_a_server_without_idle_is_asked_at_intervals(tmp_path: Path) -> None:
             "password": "x",
             "watch": "notify",
         }
-        from gateway.settings.mail import MailAccount
+        from gateway.settings.mail_settings import MailAccount
 
         desk = Desk(tmp_path, MailAccount.model_validate(account))
         desk.begin()
@@ -156,7 +156,7 @@ def test_a_server_without_idle_is_asked_at_intervals(tmp_path: Path) -> None:
 
 def test_a_refused_login_is_told_and_not_repeated_at_once(tmp_path: Path) -> None:
     with MoodyImap("refuses login").serving() as server:
-        from gateway.settings.mail import MailAccount
+        from gateway.settings.mail_settings import MailAccount
 
         account = MailAccount.model_validate(
             {

@@ -122,7 +122,7 @@ async def test_too_many_tokens_are_found_with_tool_search(tmp_path: Path) -> Non
 
 def test_a_damaged_pin_counts_as_none(tmp_path: Path) -> None:
     from gateway.mcp.pins import PinStore
-    from gateway.settings.mcp import McpServer
+    from gateway.settings.mcp_settings import McpServer
 
     server, store = McpServer(command="x"), PinStore(tmp_path)
     from datetime import UTC, datetime

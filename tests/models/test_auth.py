@@ -23,7 +23,7 @@ from gateway.cli import homebody
 from gateway.models.facts_cache import KEY_HEALTH_NAME as HEALTH
 from gateway.models.facts_cache import KeyHealthFile
 from gateway.models.key_profiles import FILE_NAME, Profile, ProfileFile, Profiles
-from gateway.settings.auth import AuthSettings
+from gateway.settings.auth_settings import AuthSettings
 from gateway.settings.root import Settings
 from tests.models.conversation import NOON
 

@@ -24,7 +24,7 @@ from gateway.budget.budget_guard import NEW_DATES, BookingDay, BudgetGuard
 from gateway.budget.budgeted_calls import BudgetEmbedder, BudgetMiddleware, booked
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.models.model_registry import ModelRegistry
-from gateway.settings.budgets import BudgetSettings
+from gateway.settings.budget_settings import BudgetSettings
 from memory.errors import EmbeddingFailed
 from tests.models.conversation import ask, hear, user
 from tests.patience import PATIENCE

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from gateway.api.answers import Refusal
-    from gateway.settings.http import GatewaySettings
+    from gateway.settings.http_settings import GatewaySettings
 
 
 def refusal(scope: Scope, settings: GatewaySettings, port: int) -> Refusal | None:

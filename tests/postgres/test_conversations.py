@@ -22,7 +22,7 @@ from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.base.paths import Paths
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.settings.storage import StorageSettings
+from gateway.settings.storage_settings import StorageSettings
 from gateway.storage.moving import to_file, to_postgres
 from gateway.storage.storage import Storage, open_storage
 from tests import programs

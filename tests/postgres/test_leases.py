@@ -15,7 +15,7 @@ from gateway.cluster.lease_tables import prepare
 from gateway.cluster.leases import Lease, LeaseTable
 from gateway.cluster.overview import move, overview
 from gateway.cluster.postgres_leases import PostgresLeases
-from gateway.settings.storage import StorageSettings
+from gateway.settings.storage_settings import StorageSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

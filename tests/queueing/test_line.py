@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from channels.messages import ChatAddress
 from gateway.queue.message_queue import InvalidQueueChoice, QueueChoice, QueuedMessage, Rule, read_choice, to_coalesce
-from gateway.settings.messages import MessagesSettings
+from gateway.settings.message_settings import MessagesSettings
 from tests.peers.wire import picture
 from tests.queueing.conftest import Slow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.settings.messages import QueueMode
+    from gateway.settings.message_settings import QueueMode
     from tests.queueing.conftest import Town
 
     Make = Callable[..., Town]

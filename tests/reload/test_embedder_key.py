@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway.models.key_profiles import Profile, Profiles
-from gateway.settings.auth import AuthSettings
+from gateway.settings.auth_settings import AuthSettings
 from memory.errors import EmbeddingFailed
 from tests.peers.embeddings import KEY, serving
 

@@ -20,7 +20,7 @@ from gateway.base.clock import SystemClock
 from gateway.logs.redaction import Redactor
 from gateway.logs.wiring import configure
 from gateway.models.key_profiles import Profile, Profiles
-from gateway.settings.auth import AuthSettings
+from gateway.settings.auth_settings import AuthSettings
 from gateway.settings.root import LoggingSettings
 from tests.models.conversation import ask, user
 from tests.patience import PATIENCE

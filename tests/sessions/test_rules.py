@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.commands.table import parse
 from gateway.sessions.store import boundary, due, next_due
-from gateway.settings.session import ResetSettings, SessionSettings
+from gateway.settings.session_settings import ResetSettings, SessionSettings
 
 RULES = SessionSettings.model_validate(
     {

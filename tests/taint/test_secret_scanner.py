@@ -30,7 +30,7 @@ from gateway.logs.secret_scanner import HELD_BACK, SecretFilter, SecretScanner
 from gateway.media.outgoing import OutgoingFiles
 from gateway.outbound.blocks import BlockWriter
 from gateway.settings.block_streaming import Manner
-from gateway.settings.messages import AttachmentSettings
+from gateway.settings.message_settings import AttachmentSettings
 from tests.taint.test_untrusted_files import CLEAN
 
 if TYPE_CHECKING:

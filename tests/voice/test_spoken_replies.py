@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gateway.media.outgoing import OutgoingFiles
 from gateway.net.fetcher import GuardedFetcher
-from gateway.settings.media import TtsSettings
-from gateway.settings.messages import AttachmentSettings
+from gateway.settings.media_settings import TtsSettings
+from gateway.settings.message_settings import AttachmentSettings
 from gateway.voice.speakable import CODE, speakable
 from gateway.voice.spoken_replies import SpokenReplies, SpokenWish
 from tests.attachments.test_intake import NOON

@@ -17,7 +17,7 @@ from gateway.ledger.spending import Limit, NewCall, Reserved, Spent
 from gateway.media.recordings import Recording, Transcript
 from gateway.net.fetcher import GuardedFetcher
 from gateway.routing.access import Actor
-from gateway.settings.media import AudioSettings
+from gateway.settings.media_settings import AudioSettings
 from gateway.turns.user_message import user_message
 from gateway.voice.transcription import Transcription
 from memory.audience import Audience

@@ -10,7 +10,7 @@ import pytest
 from agent.models.token_estimate import weight_of_tools
 from agent.tools.web.web_search import WebSearch
 from gateway.net.testing import RecordedNetwork
-from gateway.settings.web import WebSettings
+from gateway.settings.web_settings import WebSettings
 from gateway.tools.web_tools import web_tools
 from tests.peers.search_apis import answer, brave, searxng, tavily
 from tests.peers.web import PUBLIC, WebPeer, fetcher_on

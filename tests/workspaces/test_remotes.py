@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from gateway.base.errors import GitFailed
-from gateway.settings.workspace_store import WorkspaceStoreSettings
+from gateway.settings.workspace_store_settings import WorkspaceStoreSettings
 from gateway.workspaces.git_program import GitProgram, RemoteAccess, remote_failure
 from tests.workspaces.clones import git
 

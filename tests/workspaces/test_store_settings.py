@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from gateway.settings.workspace_store import WorkspaceStoreSettings
+from gateway.settings.workspace_store_settings import WorkspaceStoreSettings
 
 
 @pytest.mark.parametrize(

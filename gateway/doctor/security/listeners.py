@@ -16,7 +16,7 @@ from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Check, Finding, ok
 from gateway.doctor.ledger_checks import ledger_facts
 from gateway.doctor.network_checks import inodes_of, sockets
-from gateway.settings.http import BIND_VARIABLE, GatewaySettings
+from gateway.settings.http_settings import BIND_VARIABLE, GatewaySettings
 
 OLD_TOKEN_DAYS: Final = 365
 _COPIED: Final = "The longer a token is used, the more places it was copied to."

@@ -12,7 +12,7 @@ from gateway.doctor.checked_installation import Installation
 from gateway.doctor.confinement_check import SANDBOX
 from gateway.doctor.finding import Check, Finding, ok
 from gateway.mcp.pins import PinStore
-from gateway.settings.approvals import ApprovalRule
+from gateway.settings.approval_settings import ApprovalRule
 from gateway.settings.command_pattern import runs_others
 from gateway.settings.root import AgentProfile
 from gateway.skills.catalog import SkillCatalog

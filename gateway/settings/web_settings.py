@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from agent.section import Section
 from agent.tool_settings import GlobalToolsSettings
-from gateway.settings.media import MediaSettings
+from gateway.settings.media_settings import MediaSettings
 
 
 def _place(text: str) -> str:

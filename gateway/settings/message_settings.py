@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 from agent.section import Section
 from channels.messages import ChatAddress
 from gateway.settings.block_streaming import BlockSettings
-from gateway.settings.media import TtsSettings
+from gateway.settings.media_settings import TtsSettings
 from gateway.settings.mention_patterns import Pattern
 
 if TYPE_CHECKING:
