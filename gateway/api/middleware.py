@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LARGEST_HEAD: Final = 32 * 1024
 LARGEST_BODY: Final = 1024 * 1024
 LARGEST_LOCAL_BODY: Final = 8 * 1024 * 1024
-"""On the unix socket; messages of the terminal are as large (``gateway.api.client.MESSAGE_BYTES``)."""
+"""On the unix socket; messages of the terminal are as large (``gateway.api.api_client.MESSAGE_BYTES``)."""
 LARGEST_API_BODY: Final = 32 * 1024 * 1024
 """Below ``/v1/``, where requests hold pictures; their route reads few large ones at a time."""
 LARGEST_HOOK_BODY: Final = 3 * 1024 * 1024

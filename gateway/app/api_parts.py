@@ -13,7 +13,7 @@ from gateway.settings.root import SettingsStore
 
 if TYPE_CHECKING:
     from channels.openai_api.channel import ApiChannel
-    from gateway.api.routes.openai import Elsewhere
+    from gateway.api.routes.openai_routes import Elsewhere
 
 UPLOADS = "api-files"
 
@@ -67,7 +67,7 @@ class ApiParts:
 
     def routes(self) -> Callable[[Any], Awaitable[Any]]:
         """Return what answers requests. It is loaded with the first one."""
-        from gateway.api.routes.openai import OpenAiRoutes
+        from gateway.api.routes.openai_routes import OpenAiRoutes
         from gateway.base.client_tokens import ClientTokens
         from gateway.base.structured_log import structlog
 

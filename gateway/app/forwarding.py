@@ -10,11 +10,11 @@ from inspect import signature as _signature
 from typing import TYPE_CHECKING, Any, Final
 
 from channels.messages import ChatAddress
-from gateway.api.forwarding.calls import EACH_SECONDS, Call, ForwardedCalls
+from gateway.api.forwarding.forwarded_calls import EACH_SECONDS, Call, ForwardedCalls
+from gateway.api.forwarding.listener_middleware import Entries
 from gateway.api.forwarding.live_events import PeerEvents, events_of
 from gateway.api.forwarding.passing import PassedOn
 from gateway.api.forwarding.peers import Elsewhere, Peers
-from gateway.api.forwarding.wiring import Entries
 from gateway.base.errors import HomebodyError
 from gateway.cluster.cells import AGENT
 from gateway.outbound.owner_notifications import OwnerNotifications, read_address

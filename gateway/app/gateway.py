@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from channels.messages import Outbound
 from channels.platform import Policy
-from gateway.api.handlers.approvals import ApprovalHandlers
+from gateway.api.handlers.approval_requests import ApprovalHandlers
 from gateway.api.handlers.memory_requests import MemoryHandlers
 from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.api.handlers.routes import RouteHandlers
-from gateway.api.handlers.sharing import SharingHandlers
+from gateway.api.handlers.sharing_requests import SharingHandlers
 from gateway.app.backups import restored_notice
 from gateway.app.dependencies import Dependencies
 from gateway.app.owner_calls import owner_calls

@@ -8,7 +8,7 @@ from typing import Any
 
 from channels.messages import ChatAddress
 from gateway.agents.running_agent import RunningAgent
-from gateway.api.handlers.hooks import HookHandlers
+from gateway.api.handlers.hook_requests import HookHandlers
 from gateway.app.chat_readers import TERMINAL, ChatReaders
 from gateway.app.dependencies import Dependencies
 from gateway.hooks.receiver import HookReceiver

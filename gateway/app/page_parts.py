@@ -140,7 +140,7 @@ class PageParts:
 
     def routes(self, calls: Callable[[], Mapping[str, Call]]) -> Callable[[Any], Awaitable[Any]]:
         """Return what answers requests. ``calls`` are those of the command line."""
-        from gateway.api.routes.page import PageRoutes
+        from gateway.api.routes.page_routes import PageRoutes
         from gateway.base.structured_log import structlog
         from gateway.page.asset_files import AssetFiles
 

@@ -11,7 +11,7 @@ from gateway.agents.memory_stores import owner_zone
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.todo_lists import TodoLists
 from gateway.api.handlers.todo_requests import TodoHandlers
-from gateway.api.handlers.tools import ToolHandlers
+from gateway.api.handlers.tool_requests import ToolHandlers
 from gateway.app.agent_factory import AgentParts
 from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.app.approvals import ApprovalParts

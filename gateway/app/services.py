@@ -17,7 +17,7 @@ from channels.terminal.channel import TerminalChannel
 from gateway.api.routes.admin import Call, admin_routes
 from gateway.api.routes.chat_stream import ChatRoutes
 from gateway.api.routes.health import health_routes
-from gateway.api.routes.hooks import HookRoutes
+from gateway.api.routes.hook_routes import HookRoutes
 from gateway.api.routes.on_demand import on_demand, on_demand_all
 from gateway.api.routes.webhooks import Webhooks
 from gateway.api.server import PortTaken, Routes, serve_tcp, serve_unix

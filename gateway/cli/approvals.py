@@ -108,7 +108,7 @@ def restore(invocation: Invocation, rule: str, as_json: bool) -> None:
 
 def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
     """Ask the gateway, or the ledger itself; a turn that may go on then does when a gateway starts."""
-    from gateway.api.handlers.approvals import ApprovalHandlers
+    from gateway.api.handlers.approval_requests import ApprovalHandlers
     from gateway.approvals.decisions import Decisions
     from gateway.approvals.rules import Rules
     from gateway.base.clock import SystemClock

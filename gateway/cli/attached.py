@@ -65,7 +65,7 @@ async def _to_gateway(invocation: Invocation, conversation: str, agent: str) -> 
                 where=str(invocation.paths.home),
                 hint="Wait until it has ended. To use several at once, run `homebody gateway`.",
             )
-        from gateway.api.client import ChatConnection
+        from gateway.api.api_client import ChatConnection
 
         return await ChatConnection.open(Path(holder.socket), conversation, agent)
 
@@ -85,7 +85,7 @@ def _reconnecting(
         return link
     from channels.errors import LinkLost
     from channels.terminal.reconnecting import ReconnectingLink
-    from gateway.api.client import ChatConnection
+    from gateway.api.api_client import ChatConnection
 
     async def again() -> Link:
         if holder.conversation and describe(lock) is None:

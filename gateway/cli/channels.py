@@ -53,9 +53,9 @@ def restart(invocation: Invocation, name: str) -> int:
     """
     if asyncio.run(_running(invocation)) is None:
         raise errors.UsageError("no gateway is running", hint="Start it with: homebody start")
-    from gateway.api import client
+    from gateway.api import api_client
 
-    told = asyncio.run(client.ask(invocation.paths.local, "channels.restart", name=name))
+    told = asyncio.run(api_client.ask(invocation.paths.local, "channels.restart", name=name))
     click.echo("\n".join(f"{one} is reconnecting. See its state with: homebody channels status" for one in told["restarted"]))
     return errors.OK
 

@@ -59,13 +59,13 @@ async def once_it_listens(
 
 
 async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
-    """Make a call to the gateway that holds ``state``, or is about to; see ``gateway.api.client.ask``.
+    """Make a call to the gateway that holds ``state``, or is about to; see ``gateway.api.api_client.ask``.
 
     Gateways of a cluster that were not reached are named on stderr.
     """
-    from gateway.api import client
+    from gateway.api import api_client
 
-    answer = await once_it_listens(state / "gateway.lock", lambda: client.ask(state, call, **arguments))
+    answer = await once_it_listens(state / "gateway.lock", lambda: api_client.ask(state, call, **arguments))
     for why in answer.get("unreached", ()) if isinstance(answer, dict) else ():
         click.echo(f"{why}. What it holds is missing here.", err=True)
     return answer

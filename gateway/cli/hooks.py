@@ -220,7 +220,7 @@ def remove(invocation: Invocation, name: str, as_json: bool) -> None:
 
 
 def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
-    from gateway.api.handlers.hooks import HookHandlers
+    from gateway.api.handlers.hook_requests import HookHandlers
     from gateway.base.clock import SystemClock
     from gateway.cli.gateway_calls import call_ledger
 
@@ -232,10 +232,10 @@ def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]
 
 async def _tried(invocation: Invocation, name: str, trial: dict[str, Any], wait: float) -> dict[str, Any]:
     """Send the sample to the address on this machine, and return what became of it within ``wait`` seconds."""
-    from gateway.api import client
+    from gateway.api import api_client
 
     url = f"http://127.0.0.1:{_port(invocation)}/hooks/in/{name}"
-    status, answer = await client.post(url, trial["headers"], trial["body"])
+    status, answer = await api_client.post(url, trial["headers"], trial["body"])
     if "id" not in answer:
         error = f"the call was refused ({status}): {answer.get('error', 'no reason was given')}"
         raise HomebodyError(error, where=url, hint=str(answer.get("mend", "")))

@@ -18,7 +18,7 @@ from gateway.cli.invocation import Invocation, pass_invocation
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from gateway.api.handlers.sharing import SharedAgent, To
+    from gateway.api.handlers.sharing_requests import SharedAgent, To
     from gateway.logs.redaction import Redactor
     from gateway.mcp.serving import Given
 
@@ -80,7 +80,7 @@ class _Served:
 
     async def run(self) -> None:
         """Serve until standard input ends."""
-        from gateway.api.handlers.sharing import offers
+        from gateway.api.handlers.sharing_requests import offers
         from gateway.mcp.serving import serve as serve_mcp
 
         told = (
@@ -126,7 +126,7 @@ class _Served:
         from agent.tools.toolbox import Toolbox
         from agent.tools.untrusted_files import UntrustedFiles
         from gateway.agents.memory_stores import owner_zone
-        from gateway.api.handlers.sharing import SharedAgent
+        from gateway.api.handlers.sharing_requests import SharedAgent
         from gateway.app.agent_factory import UNTRUSTED
         from gateway.base.clock import SystemClock
         from gateway.cli.notes import opened

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 from gateway.agents.memory_stores import owner_zone
-from gateway.api import client
+from gateway.api import api_client
 from gateway.base.errors import AlreadyRunning, GatewayNotResponding, SettingsError
 from gateway.base.paths import Paths
 from gateway.base.state_lock import Holder, StateLock, describe
@@ -141,7 +141,7 @@ class Installation:
         began = asyncio.get_running_loop().time()
         while True:
             try:
-                return await client.ask(self.paths.local, call, **arguments)
+                return await api_client.ask(self.paths.local, call, **arguments)
             except GatewayNotResponding:
                 if asyncio.get_running_loop().time() - began > STARTING_SECONDS:
                     raise

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import apsw
 
-from gateway.api.handlers.hooks import HookHandlers
+from gateway.api.handlers.hook_requests import HookHandlers
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.clock import SystemClock
 from gateway.base.errors import StorageFailed

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.api import client
+from gateway.api import api_client
 from gateway.base.errors import HomebodyError
 from gateway.ledger.pairing import PAIRING_TTL
 from gateway.schedules.words import span_in_words
@@ -45,7 +45,7 @@ class Invite:
 
 async def invite(state: Path, channel: ChosenChannel) -> Invite:
     """Have the running gateway make a code for the owner."""
-    facts = await client.ask(state, "pairing.invite", channel=channel.platform.name, account=ACCOUNT)
+    facts = await api_client.ask(state, "pairing.invite", channel=channel.platform.name, account=ACCOUNT)
     code = str(facts["code"])
     make = channel.guide.invite
     return Invite(code, make(channel.bot, code) if make and channel.bot else "")
@@ -53,7 +53,7 @@ async def invite(state: Path, channel: ChosenChannel) -> Invite:
 
 async def has_owner(state: Path, channel: ChosenChannel) -> str | None:
     """Return the name of the owner on this platform, "" if they have none; None if there is no owner yet."""
-    facts = await client.ask(state, "pairing.list", channel=channel.platform.name)
+    facts = await api_client.ask(state, "pairing.list", channel=channel.platform.name)
     owner = next((one for one in facts["approved"] if one["role"] == "owner" and one["account"] == ACCOUNT), None)
     return None if owner is None else str(owner["name"] or owner["sender"])
 
@@ -62,7 +62,7 @@ async def wait_for_connection(state: Path, channel: ChosenChannel, *, longest: f
     """Wait until the platform is connected, ``longest`` seconds at most: one that keeps no messages for its bot would lose the code."""
     ends = time.monotonic() + longest
     while time.monotonic() < ends:
-        status = await client.ask(state, "status")
+        status = await api_client.ask(state, "status")
         one = status["channels"].get(f"{channel.platform.name}:{ACCOUNT}", {})
         if one.get("state") == "connected" or one.get("trouble"):
             return
@@ -79,7 +79,7 @@ async def wait_for_owner(
     began = told = time.monotonic()
     trouble = ""
     while (waited := time.monotonic() - began) < longest:
-        facts = await client.ask(state, "pairing.invitation", channel=channel.platform.name, account=ACCOUNT)
+        facts = await api_client.ask(state, "pairing.invitation", channel=channel.platform.name, account=ACCOUNT)
         if facts["owner"]:
             owner: dict[str, Any] = facts["owner"]
             return owner
@@ -96,7 +96,7 @@ async def wait_for_owner(
 
 async def _trouble(state: Path, channel: ChosenChannel) -> str:
     try:
-        status = await client.ask(state, "status")
+        status = await api_client.ask(state, "status")
     except HomebodyError:
         return ""
     one = status["channels"].get(f"{channel.platform.name}:{ACCOUNT}", {})

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from gateway.api import client
+from gateway.api import api_client
 from gateway.base.errors import HomebodyError
 from gateway.base.paths import Paths
 from gateway.service import background
@@ -164,7 +164,7 @@ class Wizard:
 
     async def _reload(self) -> bool:
         """Have the running gateway read its settings; return whether some of them wait for a restart."""
-        facts = await client.ask(self._paths.local, "settings.reload")
+        facts = await api_client.ask(self._paths.local, "settings.reload")
         if facts["complaint"]:
             raise HomebodyError(str(facts["complaint"]), hint="homebody config validate")
         return bool(facts["waiting"])

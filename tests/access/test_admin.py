@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from gateway.api.client import ask, connection
+from gateway.api.api_client import ask, connection
 from gateway.api.routes.admin import admin_routes
 from gateway.api.server import serve_unix
 from gateway.api.unix_socket import SOCKET

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import gateway
-from gateway.api.handlers.approvals import ApprovalHandlers
+from gateway.api.handlers.approval_requests import ApprovalHandlers
 from gateway.base.clock import TickingClock
 from gateway.base.errors import UsageError
 from tests import programs

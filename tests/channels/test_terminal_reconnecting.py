@@ -12,7 +12,7 @@ from channels.live import Note, Reply
 from channels.messages import Outbound
 from channels.terminal import reconnecting
 from channels.terminal.reconnecting import ReconnectingLink
-from gateway.api.client import ChatConnection
+from gateway.api.api_client import ChatConnection
 from gateway.base.clock import SystemClock
 from tests.http.test_chat import HERE, record, serving
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.api.forwarding.answer_merging import merged, merged_status
 from gateway.api.forwarding.call_table import ROUTES, Holder
-from gateway.api.forwarding.merging import merged, merged_status
 from gateway.app.dependencies import Dependencies
 from gateway.app.gateway import Gateway
 from gateway.base.paths import Paths

@@ -17,7 +17,7 @@ import httpx
 from msgspec.structs import replace
 
 from channels.messages import ChatAddress
-from gateway.api import client
+from gateway.api import api_client
 from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError
 from gateway.base.state_lock import describe
@@ -141,7 +141,7 @@ async def resume_and_call(world: World) -> None:
             await asyncio.sleep(0.02)
     while True:
         with contextlib.suppress(HomebodyError, OSError, ValueError):  # it is killed, or not there yet
-            await client.ask(world.root / STATE, "hooks.resume", name="damson")
+            await api_client.ask(world.root / STATE, "hooks.resume", name="damson")
             break
         await asyncio.sleep(0.02)
     await call_hooks(world)

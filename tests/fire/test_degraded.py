@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.api import client
+from gateway.api import api_client
 from tests.fire.world import STATE, STOP_SECONDS, Nursery, World, missing_tools
 from tests.patience import PATIENCE
 
@@ -39,7 +39,7 @@ async def answered(world: World) -> dict[str, Any]:
     life = await world.start()
     try:
         assert await world.quiet(life)
-        return dict(await client.ask(world.root / STATE, "status"))
+        return dict(await api_client.ask(world.root / STATE, "status"))
     finally:
         await life.end()
 
@@ -81,12 +81,12 @@ async def test_a_damaged_transcript_is_told_and_mended_by_one_command(tmp_path: 
         assert any("cannot be read" in notice for notice in status["notices"])
         life = await world.start()
         assert await world.quiet(life)
-        facts = await client.ask(world.root / STATE, "sessions.repair", key="agent:main:main")
+        facts = await api_client.ask(world.root / STATE, "sessions.repair", key="agent:main:main")
         assert facts["bad"] == 2
         assert facts["kept"]
         await world.say("tell me pear")
         assert await world.quiet(life)
-        assert (await client.ask(world.root / STATE, "sessions.repair", key="agent:main:main"))["bad"] == 0
+        assert (await api_client.ask(world.root / STATE, "sessions.repair", key="agent:main:main"))["bad"] == 0
         await life.end()
         assert "heard pear" in world.said()
 

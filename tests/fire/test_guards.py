@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.api import client
+from gateway.api import api_client
 from gateway.base.clock import ManualClock
 from gateway.supervision.crash_loop import TOO_OFTEN, CrashLoopBreaker
 from gateway.supervision.disk_guard import MB, DiskGuard
@@ -132,7 +132,7 @@ async def test_a_house_that_fell_over_three_times_pauses_until_it_is_told_to_go_
         await world.platform.until(lambda: any("I crashed 3 times" in text for text in world.said()))
         await world.say("/status")
         await world.platform.until(lambda: any("Running" in text for text in world.said()))
-        status = await client.ask(world.root / STATE, "status")
+        status = await api_client.ask(world.root / STATE, "status")
         assert (len(status["paused"]), status["inbox"]["waiting"], world.model.calls) == (1, 1, 0)
         await life.end(signal.SIGKILL)
         life = await world.start()

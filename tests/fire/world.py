@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from gateway.api import client
+from gateway.api import api_client
 from gateway.base.errors import HomebodyError
 from tests.fire import power
 from tests.fire.model import CHANGES, DEEDS, PredictableModel
@@ -320,14 +320,14 @@ class World:
         async with asyncio.timeout(QUIET_SECONDS):
             while True:
                 with contextlib.suppress(HomebodyError, OSError, ValueError):  # it is not open yet
-                    status = await client.ask(self.root / STATE, "status")
+                    status = await api_client.ask(self.root / STATE, "status")
                     if status["paused"]:
                         return dict(status)
                 await asyncio.sleep(0.04)
 
     async def _idle(self) -> bool:
         try:
-            facts = await client.ask(self.root / STATE, "status")
+            facts = await api_client.ask(self.root / STATE, "status")
         except (HomebodyError, OSError, ValueError):
             return False
         if not self.platform.tells_all and any(channel["state"] != "connected" for channel in facts["channels"].values()):
@@ -342,7 +342,7 @@ class World:
     async def _jobs_are_due(self) -> bool:
         """Whether a job is still to fire: those that repeat are not due again for a long while."""
         try:
-            found = (await client.ask(self.root / STATE, "jobs.list"))["jobs"]
+            found = (await api_client.ask(self.root / STATE, "jobs.list"))["jobs"]
             return any(not one["nextAt"] or not _is_ahead(one["nextAt"]) for one in found)
         except (HomebodyError, OSError, ValueError):
             return True

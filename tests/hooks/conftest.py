@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from channels.messages import ChatAddress
 from gateway.api.routes.health import health_routes
-from gateway.api.routes.hooks import HookRoutes
+from gateway.api.routes.hook_routes import HookRoutes
 from gateway.api.routes.webhooks import Webhooks
 from gateway.api.server import serve_tcp
 from gateway.base.api_token import FixedToken

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec.structs import replace
 
-from gateway.api.routes.hooks import MOST_UNPROVEN
+from gateway.api.routes.hook_routes import MOST_UNPROVEN
 from gateway.base.errors import StorageFailed
 from gateway.hooks.credentials import hash_of, signature_of
 from gateway.hooks.receiver import LARGEST_BODY, MOST_WAITING, WRONG_BURST

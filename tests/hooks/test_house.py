@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from channels.messages import ChatAddress
-from gateway.api.handlers.hooks import HookHandlers
+from gateway.api.handlers.hook_requests import HookHandlers
 from gateway.base.errors import UsageError
 from gateway.cli.hooks import became
 from gateway.hooks.refusal import HookRefused

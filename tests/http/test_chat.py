@@ -15,7 +15,7 @@ from channels.live import Delta, Done, Note, Reply
 from channels.messages import ChatAddress, Outbound
 from channels.terminal.channel import TerminalChannel
 from gateway.api import unix_socket
-from gateway.api.client import MESSAGE_BYTES, ChatConnection, connection
+from gateway.api.api_client import MESSAGE_BYTES, ChatConnection, connection
 from gateway.api.routes.chat_stream import ChatRoutes
 from gateway.api.server import serve_unix
 from gateway.base.clock import ManualClock

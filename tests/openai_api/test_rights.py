@@ -17,8 +17,8 @@ from agent.models.scripted import Stall
 from channels.openai_api.pending_answer import Ended, PendingAnswer
 from gateway.api.middleware import LARGEST_API_BODY
 from gateway.api.openai.answer_response import AnswerResponse
-from gateway.api.openai.completion import Completion
-from gateway.api.routes import openai as routes
+from gateway.api.openai.chat_completion import Completion
+from gateway.api.routes import openai_routes as routes
 from tests.openai_api.conftest import ApiVillage, until
 from tests.patience import PATIENCE
 

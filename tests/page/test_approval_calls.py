@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.tools.protocol import Act
-from gateway.api.handlers.approvals import ApprovalHandlers, visible_act
+from gateway.api.handlers.approval_requests import ApprovalHandlers, visible_act
 from gateway.base.errors import UsageError
 from tests.approvals.house import Farm, asked
 

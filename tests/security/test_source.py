@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from gateway.api.routes.health import health_routes
-from gateway.api.routes.hooks import HookRoutes
+from gateway.api.routes.hook_routes import HookRoutes
 from gateway.api.routes.webhooks import Webhooks
 from gateway.base.paths import Paths
 from gateway.config.load import load

@@ -95,7 +95,7 @@ def test_nothing_is_imported_for_what_is_not_asked_for() -> None:
     code = (
         "import sys, gateway.app.gateway, gateway.app.services; "
         "print([name for name in sys.modules if name.partition('.')[0] in {'prometheus_client', 'opentelemetry'} "
-        "or name in {'gateway.telemetry.exposition', 'gateway.telemetry.tracing', 'gateway.api.routes.openai', "
+        "or name in {'gateway.telemetry.exposition', 'gateway.telemetry.tracing', 'gateway.api.routes.openai_routes', "
         "'channels.openai_api.channel'}])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

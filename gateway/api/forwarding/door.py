@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from starlette.requests import ClientDisconnect, Request
 
 from gateway.api.answers import Refusal, json_answer
-from gateway.api.forwarding.calls import Call, Member
+from gateway.api.forwarding.forwarded_calls import Call, Member
 from gateway.api.forwarding.peers import CALLS, EVENTS, NOT_HERE, PAGE_CALLS, UNPROVEN
 from gateway.api.forwarding.signed_answer import SignedAnswer
 from gateway.api.middleware import CLUSTER, PASSED_ON

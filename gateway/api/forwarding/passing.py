@@ -12,8 +12,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from gateway.api.answers import HEADERS, OPENAI, Refusal
-from gateway.api.client import HOLDER_AWAY, NO_HOLDER
-from gateway.api.forwarding.calls import AGAIN, ForwardedCalls, away
+from gateway.api.api_client import HOLDER_AWAY, NO_HOLDER
+from gateway.api.forwarding.forwarded_calls import AGAIN, ForwardedCalls, away
 from gateway.api.forwarding.peers import Elsewhere, Peers
 from gateway.api.middleware import PASSED_ON
 from gateway.base.errors import HolderAway, HomebodyError

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from channels.openai_api.pending_answer import Ended, PendingAnswer
 from gateway.api.answers import HEADERS, json_answer
-from gateway.api.openai.completion import WAITING, Completion, event, usage_of
-from gateway.api.openai.refusals import ApiRefusal
+from gateway.api.openai.chat_completion import WAITING, Completion, event, usage_of
+from gateway.api.openai.openai_errors import ApiRefusal
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

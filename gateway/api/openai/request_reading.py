@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from channels.openai_api.uploads import Upload
-from gateway.api.openai.refusals import ApiRefusal
+from gateway.api.openai.openai_errors import ApiRefusal
 
 MODEL: Final = "homebody"
 """The model that stands for the usual agent; ``homebody/<agent>`` stands for another one."""

@@ -25,8 +25,8 @@ from channels.openai_api.pending_answer import Ended, PendingAnswer
 from gateway.api.answers import json_answer
 from gateway.api.middleware import LARGEST_API_BODY, LARGEST_BODY
 from gateway.api.openai.answer_response import AnswerResponse
-from gateway.api.openai.completion import Completion
-from gateway.api.openai.refusals import ApiRefusal
+from gateway.api.openai.chat_completion import Completion
+from gateway.api.openai.openai_errors import ApiRefusal
 from gateway.api.openai.request_reading import MODEL, Wanted, model_names, read_request, unknown_model
 from gateway.hooks.rate_limits import RateLimits
 from gateway.ledger.values import clean

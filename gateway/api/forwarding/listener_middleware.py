@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from starlette.middleware import Middleware
 
-from gateway.api.forwarding.calls import Call, ForwardedCalls, Member
 from gateway.api.forwarding.door import Door
-from gateway.api.forwarding.entries import ForwardedTerminals, ForwardedWebhooks
+from gateway.api.forwarding.forwarded_calls import Call, ForwardedCalls, Member
+from gateway.api.forwarding.forwarded_requests import ForwardedTerminals, ForwardedWebhooks
 from gateway.api.forwarding.peers import Peers
 from gateway.api.server import app_of
 from gateway.cluster.peer_proof import Secret

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any, Final, Protocol, TypeAlias
 
+from gateway.api.forwarding.answer_merging import merged, merged_status
 from gateway.api.forwarding.call_table import ROUTES, Each, Holder, agent_of, asks_each, order_of
-from gateway.api.forwarding.merging import merged, merged_status
 from gateway.api.forwarding.peers import Elsewhere, Peers, Space
 from gateway.base.errors import HolderAway, UsageError, unknown_agent
 from gateway.cluster.cells import ACCOUNT, AGENT

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, unquote
 from starlette.requests import Request
 
 from gateway.api.answers import Refusal
-from gateway.api.forwarding.calls import ForwardedCalls, Member
+from gateway.api.forwarding.forwarded_calls import ForwardedCalls, Member
 from gateway.api.forwarding.passing import PassedOn
 from gateway.api.forwarding.peers import LOOK_SECONDS, Peers
 from gateway.api.middleware import HOOKS
