@@ -11,7 +11,7 @@ from channels.silent import is_silent
 from channels.terminal.channel import LOCAL
 from gateway.agents.running_agent import RunningAgent
 from gateway.inbound.pipeline import Inbox
-from gateway.ledger.pairing import PairingLedger
+from gateway.ledger.pairing_rows import PairingLedger
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.routing.access import Actor, Allowed
 from memory.audience import OWNER, Audience

@@ -31,7 +31,7 @@ from gateway.cluster.listening import listen
 from gateway.cluster.postgres_leases import Member, PostgresLeases
 from gateway.cluster.settings_marks import MAY_DIFFER, marks_of
 from gateway.cluster.workspace_standing import PostgresStandings
-from gateway.ledger.storage import need_driver
+from gateway.ledger.open_ledger import need_driver
 from gateway.settings.root import Settings
 from gateway.storage.storage import Storage, finish_renames, refuse_both
 from gateway.supervision.connected_elsewhere import ConnectedElsewhere
@@ -93,11 +93,11 @@ async def join(deps: Dependencies) -> Joined:
     refuse_both(deps.paths)
     import psycopg
 
-    from gateway.ledger.postgres.database import place
+    from gateway.ledger.postgres.cluster_views import Sharing
     from gateway.ledger.postgres.engine import make_tables
-    from gateway.ledger.postgres.failures import storage_error
     from gateway.ledger.postgres.ledger import PostgresLedger
-    from gateway.ledger.postgres.sharing import Sharing
+    from gateway.ledger.postgres.postgres_connection import place
+    from gateway.ledger.postgres.postgres_errors import storage_error
     from gateway.storage.postgres_storage import PostgresStorage
 
     url, schema = settings.storage.url.get_secret_value(), settings.storage.schema_name

@@ -34,8 +34,8 @@ from gateway.backup.versions import refuse_later
 from gateway.base.errors import HomebodyError, StorageFailed
 from gateway.base.state_lock import StateLock
 from gateway.budget.report import facts as usage_facts
+from gateway.ledger.open_ledger import ledger_gone
 from gateway.ledger.spending import UsageBy
-from gateway.ledger.storage import ledger_gone
 from gateway.models.model_registry import ModelRegistry, open_registry
 from gateway.routing.access import concerns
 from gateway.storage.storage import Storage, open_storage

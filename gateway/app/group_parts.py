@@ -16,7 +16,7 @@ from gateway.command_handlers.urgent_commands import FurtherCommand
 from gateway.inbound.authorise import history_limit
 from gateway.inbound.group_arrivals import GroupArrivals
 from gateway.inbound.pipeline import Inbox
-from gateway.ledger.activations import ActivationMode
+from gateway.ledger.activation_rows import ActivationMode
 from gateway.ledger.protocol import Ledger
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.queue.lanes import Lanes

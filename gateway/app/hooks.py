@@ -14,7 +14,7 @@ from gateway.app.dependencies import Dependencies
 from gateway.hooks.receiver import HookReceiver
 from gateway.hooks.target import HookMessages
 from gateway.inbound.pipeline import Inbox
-from gateway.ledger.hooks import HOOK_ACCOUNT
+from gateway.ledger.hook_rows import HOOK_ACCOUNT
 from gateway.ledger.protocol import Ledger
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.settings.root import SettingsStore

@@ -14,7 +14,7 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.app.dependencies import Dependencies
 from gateway.base.errors import StorageFailed
 from gateway.inbound.pipeline import Inbox
-from gateway.ledger.hooks import HOOK_ACCOUNT
+from gateway.ledger.hook_rows import HOOK_ACCOUNT
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Unasked
 from gateway.settings.mail_settings import MailAccount

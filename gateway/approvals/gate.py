@@ -21,7 +21,7 @@ from gateway.approvals.fingerprint import fingerprint, only_files_around_differ
 from gateway.approvals.named_paths import TooManyFiles
 from gateway.approvals.record import AskedAct, approval_id
 from gateway.approvals.taint_rules import in_order, may_be_asked, needs_yes
-from gateway.ledger.approvals import ApprovalLedger
+from gateway.ledger.approval_rows import ApprovalLedger
 from gateway.ledger.rows import UNSURE, Approval, NewApproval
 
 LIFETIME: Final = timedelta(minutes=30)

@@ -26,8 +26,8 @@ from gateway.backup.restoring import Target, restore
 from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError
 from gateway.base.paths import Paths
+from gateway.ledger.open_ledger import open_file
 from gateway.ledger.snapshot import jobs_of
-from gateway.ledger.storage import open_file
 from gateway.sessions.store import sessions_in
 from memory.notes.version_store import VersionStore
 

@@ -144,7 +144,7 @@ def _stored(invocation: Invocation) -> StoredRules:
     settings, stored = invocation.loaded.settings, StoredRules(invocation.paths.state)
     if settings.cluster.enabled and settings.storage.url is not None:
         from gateway.cluster.database_lock import database_lock
-        from gateway.ledger.storage import need_driver
+        from gateway.ledger.open_ledger import need_driver
 
         need_driver()
         stored.guard = partial(database_lock, settings.storage, "rules")

@@ -25,7 +25,7 @@ def cluster() -> None:
 def status(invocation: Invocation, as_json: bool) -> None:
     """List the gateways, and who holds each agent and account since when."""
     from gateway.cluster.overview import overview
-    from gateway.ledger.storage import need_driver
+    from gateway.ledger.open_ledger import need_driver
 
     need_driver()
     facts = overview(invocation.loaded.settings.storage)
@@ -76,7 +76,7 @@ def drain(invocation: Invocation, seconds: float, as_json: bool) -> None:
 def rotate(invocation: Invocation, as_json: bool) -> None:
     """Give the gateways another secret with which they prove themselves to each other. Nothing has to be started again."""
     from gateway.cluster.overview import rotate as exchange
-    from gateway.ledger.storage import need_driver
+    from gateway.ledger.open_ledger import need_driver
 
     need_driver()
     exchange(invocation.loaded.settings.storage)
@@ -91,7 +91,7 @@ def rotate(invocation: Invocation, as_json: bool) -> None:
 def move(invocation: Invocation, agent: str, gateway: str, as_json: bool) -> None:
     """Hand AGENT over to another gateway, with its accounts and the agents that share them, once running turns have ended."""
     from gateway.cluster.overview import move as wish
-    from gateway.ledger.storage import need_driver
+    from gateway.ledger.open_ledger import need_driver
 
     need_driver()
     moved = wish(invocation.loaded.settings.storage, agent.lower(), gateway)

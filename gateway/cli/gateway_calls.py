@@ -115,7 +115,7 @@ async def _without_gateway(
 ) -> dict[str, Any]:
     from gateway.base.clock import SystemClock
     from gateway.base.state_lock import StateLock
-    from gateway.ledger.storage import open_ledger
+    from gateway.ledger.open_ledger import open_ledger
 
     invocation.paths.prepare()
     lock = StateLock.acquire(invocation.paths.lock)
@@ -154,7 +154,7 @@ def outcome(came: dict[str, Any] | None) -> str:
 
 async def _copy_of_database(invocation: Invocation, place: Path) -> None:
     from gateway.base.clock import SystemClock
-    from gateway.ledger.storage import open_ledger
+    from gateway.ledger.open_ledger import open_ledger
 
     ledger = await open_ledger(invocation.paths.state, invocation.loaded.settings.storage, SystemClock())
     try:

@@ -29,7 +29,7 @@ def storage() -> None:
 @pass_invocation
 def status(invocation: Invocation, as_json: bool) -> None:
     """Say where the ledger and conversations are, and what the database says of itself."""
-    from gateway.ledger.storage import LEDGER
+    from gateway.ledger.open_ledger import LEDGER
     from gateway.storage.moving import server_facts
     from gateway.storage.storage import conversations_in_files
 

@@ -10,7 +10,7 @@ from channels.messages import Button, ChatAddress
 from channels.protocol import Channel
 from gateway.base.errors import StorageFailed
 from gateway.command_handlers.rights import CommandRights
-from gateway.ledger.activations import Activation, ActivationLedger, ActivationMode
+from gateway.ledger.activation_rows import Activation, ActivationLedger, ActivationMode
 from gateway.routing.access import GroupRules
 from gateway.routing.activations import Activations
 from gateway.routing.routed_message import RoutedMessage

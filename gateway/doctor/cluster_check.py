@@ -20,7 +20,7 @@ async def _examine(installation: Installation) -> list[Finding]:
         mend = "homebody config set storage.url (docs/cluster.md)"
         return [Finding(level="error", what="a cluster needs a database, and none is set", where="cluster.enabled", mend=mend)]
     from gateway.cluster.overview import overview
-    from gateway.ledger.storage import need_driver
+    from gateway.ledger.open_ledger import need_driver
 
     need_driver()
     facts = await asyncio.to_thread(overview, installation.settings.storage)

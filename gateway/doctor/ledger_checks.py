@@ -18,10 +18,10 @@ from gateway.base.clock import SystemClock
 from gateway.base.errors import StorageFailed
 from gateway.doctor.checked_installation import Installation, in_thread
 from gateway.doctor.finding import Check, Finding, NotChecked, ok
-from gateway.ledger.backup import copies_of
+from gateway.ledger.ledger_backup import copies_of
 from gateway.ledger.ledger_file import examined
+from gateway.ledger.open_ledger import LEDGER, open_file, open_ledger
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.storage import LEDGER, open_file, open_ledger
 from gateway.supervision import crash_loop
 
 OLD_COPY: Final = timedelta(days=1)

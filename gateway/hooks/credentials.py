@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from gateway.base.api_token import fresh_token
-from gateway.ledger.hooks import Hook
+from gateway.ledger.hook_rows import Hook
 
 TOKEN_HEADER: Final = b"x-homebody-token"
 SIGNATURE_HEADER: Final = b"x-hub-signature-256"

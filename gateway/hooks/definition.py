@@ -14,7 +14,7 @@ from agent.models.catalog.model_selection import find
 from agent.tool_settings import ToolRules
 from gateway.base.errors import UsageError, unknown_agent
 from gateway.hooks.template import fields_of, stray_brace
-from gateway.ledger.hooks import LATEST, NOWHERE, HookKind, HookRules
+from gateway.ledger.hook_rows import LATEST, NOWHERE, HookKind, HookRules
 from gateway.routing.chat_addresses import checked_address
 from gateway.settings.root import Settings
 

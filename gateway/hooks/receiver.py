@@ -16,7 +16,7 @@ from gateway.hooks.credentials import Headers, Offered, has_signed, has_token, h
 from gateway.hooks.payload import Payload, decode
 from gateway.hooks.rate_limits import RateLimits
 from gateway.hooks.refusal import HookRefused
-from gateway.ledger.hooks import Hook, HookLedger
+from gateway.ledger.hook_rows import Hook, HookLedger
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from gateway.agents.session_contexts import main_key
 from gateway.hooks.payload import Payload
 from gateway.hooks.refusal import HookRefused
 from gateway.hooks.template import render
-from gateway.ledger.hooks import LATEST, NOWHERE, Hook
+from gateway.ledger.hook_rows import LATEST, NOWHERE, Hook
 from gateway.ledger.rows import InboxRow, NewOutbound, Unasked
 from gateway.routing.routed_message import Automation
 from gateway.routing.router import Route

@@ -25,7 +25,7 @@ from channels.silent import silent_place
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed
 from gateway.inbound.pipeline import Inbox
-from gateway.ledger.heartbeats import HeartbeatLedger, HeartbeatState
+from gateway.ledger.heartbeat_rows import HeartbeatLedger, HeartbeatState
 from gateway.queue.lanes import Lanes
 from gateway.routing.routed_message import Automation
 from gateway.routing.router import Route

@@ -2,7 +2,7 @@
 
 SQL is written once, for SQLite and PostgreSQL: placeholders are ``?`` and ``:name``, ON CONFLICT names its columns, truth values in columns
 are 0 and 1, a list is bound as JSON and read by ``json_each``, and rows without an id of their own are in the order of ``rowid``. What
-PostgreSQL lacks of that is in its schema (``gateway/ledger/postgres/schema.py``).
+PostgreSQL lacks of that is in its schema (``gateway/ledger/postgres/postgres_schema.py``).
 """
 
 from __future__ import annotations

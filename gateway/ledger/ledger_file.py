@@ -15,7 +15,7 @@ import apsw
 
 from gateway.base.atomic_file import sync, write_atomically
 from gateway.base.errors import StorageFailed
-from gateway.ledger.backup import copies_of
+from gateway.ledger.ledger_backup import copies_of
 from gateway.ledger.open_rows import read_through
 from gateway.ledger.schema import APPLICATION_ID, STEPS, migrate
 from gateway.ledger.sqlite_engine import Mark, Marking, missing, storage_error

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.ledger import restored
-from gateway.ledger.activations import ActivationsPart
-from gateway.ledger.approvals import ApprovalsPart
+from gateway.ledger.activation_rows import ActivationsPart
+from gateway.ledger.approval_rows import ApprovalsPart
 from gateway.ledger.database import Database
 from gateway.ledger.forget_requests import ForgetRequestsPart
-from gateway.ledger.heartbeats import HeartbeatsPart
-from gateway.ledger.hooks import HooksPart
+from gateway.ledger.heartbeat_rows import HeartbeatsPart
+from gateway.ledger.hook_rows import HooksPart
 from gateway.ledger.inbox import ContextEventsPart, InboxPart
 from gateway.ledger.jobs import JobsPart, forget_jobs
 from gateway.ledger.outbox import OutboxPart
 from gateway.ledger.outbox_rows import ChatMigrationsPart
-from gateway.ledger.pairing import PairingPart
+from gateway.ledger.pairing_rows import PairingPart
 from gateway.ledger.rows import Marks, Tally
 from gateway.ledger.spending import SpendingPart
-from gateway.ledger.subagents import SubAgentsPart
+from gateway.ledger.subagent_rows import SubAgentsPart
 from gateway.ledger.thread import LedgerConnection
 from gateway.ledger.turns import TurnsPart
 from gateway.ledger.unasked import UnaskedPart, sweep_unasked

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import apsw
 
-from gateway.ledger import approvals, hooks, inbox, jobs, outbox, subagents, turns, unasked
+from gateway.ledger import approval_rows, hook_rows, inbox, jobs, outbox, subagent_rows, turns, unasked
 from gateway.ledger.database import Database
 from gateway.ledger.schema import intended_shape, shape
 
@@ -34,9 +34,9 @@ _READERS: Final[dict[str, tuple[str, _Reader]]] = {
     "inbox": (f"SELECT {inbox.COLUMNS} FROM inbox", inbox.read_row),
     "outbox": (f"SELECT {outbox.COLUMNS} FROM outbox", outbox.read_row),
     "turn": (turns.TURN, turns.read_turn),
-    "approval": (f"SELECT {approvals.COLUMNS} FROM approval", approvals.read_approval),
-    "hook": (f"SELECT {hooks.COLUMNS} FROM hook", hooks.read_hook),
-    "subagent": (f"SELECT {subagents.COLUMNS} FROM subagent", subagents.read_subagent),
+    "approval": (f"SELECT {approval_rows.COLUMNS} FROM approval", approval_rows.read_approval),
+    "hook": (f"SELECT {hook_rows.COLUMNS} FROM hook", hook_rows.read_hook),
+    "subagent": (f"SELECT {subagent_rows.COLUMNS} FROM subagent", subagent_rows.read_subagent),
     "job": (f"SELECT {jobs.COLUMNS} FROM job", jobs.read_job),
     "unasked": (f"SELECT {unasked.COLUMNS} FROM unasked", unasked.read_row),
 }

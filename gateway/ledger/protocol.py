@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.tools.protocol import Effect
 from channels.messages import Cursor
-from gateway.ledger.activations import ActivationLedger
-from gateway.ledger.approvals import ApprovalLedger
+from gateway.ledger.activation_rows import ActivationLedger
+from gateway.ledger.approval_rows import ApprovalLedger
 from gateway.ledger.forget_requests import ForgetRequestLedger
-from gateway.ledger.heartbeats import HeartbeatLedger
-from gateway.ledger.hooks import HookLedger
+from gateway.ledger.heartbeat_rows import HeartbeatLedger
+from gateway.ledger.hook_rows import HookLedger
 from gateway.ledger.job_rows import JobLedger
 from gateway.ledger.outbox_rows import OutboxLedger
-from gateway.ledger.pairing import PairingLedger
+from gateway.ledger.pairing_rows import PairingLedger
 from gateway.ledger.rows import (
     Accepted,
     Arrival,
@@ -43,7 +43,7 @@ from gateway.ledger.rows import (
     TurnEnd,
 )
 from gateway.ledger.spending import SpendingLedger
-from gateway.ledger.subagents import SubAgentLedger
+from gateway.ledger.subagent_rows import SubAgentLedger
 from gateway.ledger.unasked import UnaskedLedger
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import apsw
 
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
-from gateway.ledger.backup import LedgerBackup
 from gateway.ledger.database import Engine
+from gateway.ledger.ledger_backup import LedgerBackup
 from gateway.ledger.ledger_file import closing, connect
 from gateway.ledger.ledger_store import LedgerStore, new_id
 from gateway.ledger.sqlite_engine import SqliteEngine

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.tools.protocol import Effect
 from gateway.base.errors import InvalidTransition
-from gateway.ledger.approvals import ask, close_questions, resume_turn
+from gateway.ledger.approval_rows import ask, close_questions, resume_turn
 from gateway.ledger.database import Database
 from gateway.ledger.inbox import add_event, take
 from gateway.ledger.outbox import Queue, enqueue
@@ -25,7 +25,7 @@ from gateway.ledger.rows import (
     TurnEnd,
     message_uid,
 )
-from gateway.ledger.subagents import end_subagent
+from gateway.ledger.subagent_rows import end_subagent
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import NUMBERS, clean, instant, listed, stamp
 

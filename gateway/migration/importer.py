@@ -18,7 +18,7 @@ from gateway.base.state_lock import StateLock
 from gateway.config.document import Document
 from gateway.config.load import load
 from gateway.config.settings_file import change
-from gateway.ledger.storage import open_file
+from gateway.ledger.open_ledger import open_file
 from gateway.migration.foreign_state import ForeignState, read_json, section
 from gateway.migration.job_import import import_jobs
 from gateway.migration.openclaw_database import reported

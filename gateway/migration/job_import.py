@@ -12,7 +12,7 @@ from gateway.api.handlers.job_requests import stored_jobs
 from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError
 from gateway.base.paths import Paths
-from gateway.ledger.storage import open_ledger
+from gateway.ledger.open_ledger import open_ledger
 from gateway.migration.foreign_state import ForeignState, agent_id, read_json
 from gateway.migration.openclaw_database import reported
 from gateway.migration.report import Report

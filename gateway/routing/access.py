@@ -12,8 +12,8 @@ from msgspec import Struct
 from agent.tool_settings import ToolRules
 from channels.messages import ChatAddress, Sender
 from channels.platform import ANYBODY, GroupChoices, GroupRule, Policy
-from gateway.ledger.activations import ActivationMode
-from gateway.ledger.pairing import PairingLedger
+from gateway.ledger.activation_rows import ActivationMode
+from gateway.ledger.pairing_rows import PairingLedger
 from gateway.ledger.rows import ApprovedSender, Role
 from gateway.sessions.sessions_file import SessionRecord
 

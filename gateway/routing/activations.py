@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from channels.messages import ChatAddress
-from gateway.ledger.activations import Activation, ActivationLedger, ActivationMode
+from gateway.ledger.activation_rows import Activation, ActivationLedger, ActivationMode
 
 
 class Activations:

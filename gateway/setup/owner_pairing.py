@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gateway.api import api_client
 from gateway.base.errors import HomebodyError
-from gateway.ledger.pairing import PAIRING_TTL
+from gateway.ledger.pairing_rows import PAIRING_TTL
 from gateway.schedules.words import span_in_words
 from gateway.setup.channel_step import ACCOUNT, ChosenChannel
 

@@ -13,7 +13,7 @@ from agent.transcript.entries import InvalidEntry, decode
 from agent.transcript.transcript_file import SUFFIX
 from gateway.base.atomic_file import sync, write_synced
 from gateway.base.errors import StorageFailed
-from gateway.ledger.postgres.database import PostgresDatabase
+from gateway.ledger.postgres.postgres_connection import PostgresDatabase
 from gateway.sessions.sessions_file import Damaged, Records, SessionFile, from_json
 from gateway.sessions.transcript_folder import TranscriptFolder
 from gateway.storage.session_table import to_text

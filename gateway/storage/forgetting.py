@@ -46,13 +46,13 @@ def _of(paths: Paths, storage: StorageSettings, agent: str, *, delete: bool) -> 
 
 
 def _in_database(url: str, schema: str, agent: str, *, delete: bool) -> Kept:
-    from gateway.ledger.storage import need_driver
+    from gateway.ledger.open_ledger import need_driver
 
     need_driver()
     import psycopg
 
-    from gateway.ledger.postgres.database import connected, place
-    from gateway.ledger.postgres.failures import storage_error
+    from gateway.ledger.postgres.postgres_connection import connected, place
+    from gateway.ledger.postgres.postgres_errors import storage_error
 
     where = place(url, schema)
     words = ("DELETE FROM session WHERE agent = %s", "DELETE FROM transcript WHERE agent = %s")

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from gateway.base.errors import UsageError
-from gateway.ledger.storage import need_driver
+from gateway.ledger.open_ledger import need_driver
 
 if TYPE_CHECKING:
     from gateway.settings.root import AgentProfile
@@ -43,7 +43,7 @@ def index_in_postgres(profile: AgentProfile, storage: StorageSettings) -> IndexE
 @cache
 def index_connections(url: str, schema: str) -> Connections:
     """Return the connections of this process to a database: those of all its agents are the same few."""
-    from gateway.ledger.postgres.database import connected, place
+    from gateway.ledger.postgres.postgres_connection import connected, place
     from memory.store.postgres.connections import Connections
 
     def connect() -> Connection:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.base.paths import Paths
-from gateway.ledger.storage import LEDGER, need_driver
+from gateway.ledger.open_ledger import LEDGER, need_driver
 from gateway.settings.storage_settings import StorageSettings
 from gateway.storage.storage import SIDES, conversations_in_files, finish_renames
 
@@ -71,7 +71,7 @@ def to_postgres(
             where=str(file),
             hint="Start the gateway once without storage.url: it recovers what it can. Then move it.",
         )
-    from gateway.ledger.postgres.database import place
+    from gateway.ledger.postgres.postgres_connection import place
     from gateway.storage.conversation_transfer import into_tables
 
     rows = _filled(paths, storage, partial(into_tables, folders, told=told), told, keep=not dry_run)
@@ -114,8 +114,8 @@ def _filled(
     """Fill the database from the ledger's file, if there is one, and by ``also``, in one transaction."""
     import psycopg
 
-    from gateway.ledger.postgres.database import place
-    from gateway.ledger.postgres.failures import storage_error
+    from gateway.ledger.postgres.postgres_connection import place
+    from gateway.ledger.postgres.postgres_errors import storage_error
     from gateway.ledger.postgres.transfer import from_file, into_database
     from gateway.ledger.snapshot import copy_closed
 
@@ -153,7 +153,7 @@ def to_file(
     if folders := conversations_in_files(paths):
         raise UsageError(f"there are conversations in {folders[0]} already", hint=f"Move the folder away first. {_BACK}")
     from gateway.ledger.postgres import transfer
-    from gateway.ledger.postgres.database import place
+    from gateway.ledger.postgres.postgres_connection import place
     from gateway.storage.conversation_transfer import into_folders
 
     unfinished = file.with_name(f".{LEDGER}.moving")
@@ -218,8 +218,8 @@ def copy_conversations(storage: StorageSettings, agents: Path) -> bool:
     need_driver()
     import psycopg
 
-    from gateway.ledger.postgres.database import connected, place
-    from gateway.ledger.postgres.failures import storage_error
+    from gateway.ledger.postgres.postgres_connection import connected, place
+    from gateway.ledger.postgres.postgres_errors import storage_error
     from gateway.storage.conversation_transfer import into_folders
 
     url = storage.url.get_secret_value()
@@ -245,9 +245,9 @@ def server_facts(storage: StorageSettings) -> dict[str, object]:
     url = _url(storage)
     import psycopg
 
-    from gateway.ledger.postgres.database import connected, place
-    from gateway.ledger.postgres.failures import storage_error
-    from gateway.ledger.postgres.schema import version_of
+    from gateway.ledger.postgres.postgres_connection import connected, place
+    from gateway.ledger.postgres.postgres_errors import storage_error
+    from gateway.ledger.postgres.postgres_schema import version_of
 
     where = place(url, storage.schema_name)
     try:
@@ -269,7 +269,7 @@ def server_facts(storage: StorageSettings) -> dict[str, object]:
 
 def _missing(there: Connection, schema: str) -> list[str]:
     """Return the tables that the schema should have and has not, of one that was made."""
-    from gateway.ledger.postgres.schema import version_of
+    from gateway.ledger.postgres.postgres_schema import version_of
     from gateway.ledger.raw_tables import SHAPES
 
     if not version_of(there, schema, schema):

@@ -11,8 +11,8 @@ import psycopg
 from psycopg import errors
 
 from gateway.base.errors import StorageFailed
-from gateway.ledger.postgres.database import PostgresDatabase, connected, place
-from gateway.ledger.postgres.failures import storage_error
+from gateway.ledger.postgres.postgres_connection import PostgresDatabase, connected, place
+from gateway.ledger.postgres.postgres_errors import storage_error
 
 
 class ReadingConnection:

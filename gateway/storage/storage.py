@@ -11,8 +11,8 @@ from typing import Final, Protocol
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
 from gateway.base.paths import Paths
+from gateway.ledger.open_ledger import LEDGER, need_driver, open_ledger
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.storage import LEDGER, need_driver, open_ledger
 from gateway.sessions.protocol import SessionStore
 from gateway.sessions.store import sessions_in
 from gateway.settings.storage_settings import StorageSettings

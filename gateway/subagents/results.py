@@ -17,7 +17,7 @@ from channels.messages import Inbound, Sender
 from gateway.agents.running_agent import RunningAgent
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Arrival, TurnEnd
-from gateway.ledger.subagents import ACCOUNT, RESULT, SubAgent
+from gateway.ledger.subagent_rows import ACCOUNT, RESULT, SubAgent
 from gateway.routing.routed_message import arrival_of, isolated_kind
 from gateway.routing.router import Route
 from gateway.subagents.origin_turn import OriginTurn

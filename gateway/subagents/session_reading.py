@@ -15,7 +15,7 @@ from agent.transcript.entries import Said
 from agent.transcript.transcript import Transcript
 from gateway.agents.running_agent import RunningAgent
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.subagents import SubAgent
+from gateway.ledger.subagent_rows import SubAgent
 from gateway.routing.routed_message import is_isolated
 from gateway.routing.router import agent_of, is_owners
 from gateway.sessions.sessions_file import SessionRecord

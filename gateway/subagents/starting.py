@@ -21,7 +21,7 @@ from gateway.approvals.taint_rules import may_be_asked
 from gateway.base.wait import finish_despite_cancel
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import InboxRow
-from gateway.ledger.subagents import NewSubAgent, Obstacle, SentToSubAgent, SubAgent
+from gateway.ledger.subagent_rows import NewSubAgent, Obstacle, SentToSubAgent, SubAgent
 from gateway.routing.routed_message import Automation, RoutedMessage, arrival_of
 from gateway.routing.router import Route
 from gateway.settings.subagent_settings import SubAgentSettings

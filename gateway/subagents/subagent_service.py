@@ -12,7 +12,7 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Arrival, InboxRow
-from gateway.ledger.subagents import StoppedSubAgents, SubAgent
+from gateway.ledger.subagent_rows import StoppedSubAgents, SubAgent
 from gateway.queue.lanes import Lanes
 from gateway.queue.message_queue import MessageQueue
 from gateway.routing.router import agent_of

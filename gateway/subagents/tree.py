@@ -11,7 +11,7 @@ from channels.messages import Button
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.subagents import SubAgent
+from gateway.ledger.subagent_rows import SubAgent
 from gateway.queue.lanes import Lanes
 from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage

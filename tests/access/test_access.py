@@ -13,7 +13,7 @@ from channels.platform import Policy
 from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
-from gateway.ledger.pairing import PENDING_LIMIT
+from gateway.ledger.pairing_rows import PENDING_LIMIT
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import CODE_ALPHABET, Access, Allowed, Ignored, Pair, concerns, new_code
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from channels.messages import ChatAddress, Sender
 from channels.platform import Policy
-from gateway.ledger.pairing import PAIRING_TTL
+from gateway.ledger.pairing_rows import PAIRING_TTL
 from gateway.routing.access import CODE_ALPHABET, INVITATION_LENGTH, Pair, invitation_in, new_invitation
 from tests.access.test_access import Gate, gate
 

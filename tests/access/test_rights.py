@@ -12,7 +12,7 @@ from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
 from gateway.command_handlers.rights import ASKING, OPEN, OWNERS, CommandRights, Who
 from gateway.commands.table import COMMANDS, Command
-from gateway.ledger.pairing import KEPT_AT_LEAST, PENDING_LIMIT
+from gateway.ledger.pairing_rows import KEPT_AT_LEAST, PENDING_LIMIT
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Actor
 

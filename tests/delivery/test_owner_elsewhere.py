@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from channels.messages import ChatAddress
 from gateway.base.clock import SystemClock
-from gateway.ledger.storage import open_ledger
+from gateway.ledger.open_ledger import open_ledger
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.settings.root import Settings
 

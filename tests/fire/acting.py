@@ -22,8 +22,8 @@ from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError
 from gateway.base.state_lock import describe
 from gateway.hooks.credentials import hash_of
-from gateway.ledger.heartbeats import HeartbeatState
-from gateway.ledger.hooks import Hook, HookKind, HookRules
+from gateway.ledger.heartbeat_rows import HeartbeatState
+from gateway.ledger.hook_rows import Hook, HookKind, HookRules
 from gateway.ledger.job_rows import NewJob
 from gateway.ledger.rows import NewOutbound, Unasked
 from gateway.ledger.sqlite import SqliteLedger

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.base.clock import SystemClock
 from gateway.jobs.scheduler import Scheduler
-from gateway.ledger.backup import copies_of
+from gateway.ledger.ledger_backup import copies_of
 from gateway.sessions.sessions_file import SessionRecord
 
 if TYPE_CHECKING:

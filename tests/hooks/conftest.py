@@ -22,7 +22,7 @@ from gateway.base.clock import ManualClock
 from gateway.hooks.credentials import hash_of
 from gateway.hooks.receiver import HookReceiver
 from gateway.hooks.target import HookMessages
-from gateway.ledger.hooks import HOOK_ACCOUNT, Hook, HookRules
+from gateway.ledger.hook_rows import HOOK_ACCOUNT, Hook, HookRules
 from gateway.ledger.rows import Unasked
 from gateway.routing.routed_message import arrival_of, decode_received
 from gateway.settings.http_settings import GatewaySettings

@@ -16,7 +16,7 @@ from gateway.api.routes.hook_routes import MOST_UNPROVEN
 from gateway.base.errors import StorageFailed
 from gateway.hooks.credentials import hash_of, signature_of
 from gateway.hooks.receiver import LARGEST_BODY, MOST_WAITING, WRONG_BURST
-from gateway.ledger.hooks import NOWHERE, HookRules
+from gateway.ledger.hook_rows import NOWHERE, HookRules
 from gateway.settings.quiet_hours import DailyHours, UnaskedRule
 from tests.hooks.conftest import BEARER, GATEWAY_TOKEN, HOME, PROMPT, SECRET, TOKEN, a_hook, opened
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from channels.messages import Cursor
 from gateway.base.clock import ManualClock
-from gateway.ledger.backup import KEPT, PAGES, copies_of
+from gateway.ledger.ledger_backup import KEPT, PAGES, copies_of
 from gateway.ledger.rows import IN_DOUBT, NewOutbound
 from gateway.ledger.schema import STEPS
 from gateway.ledger.sqlite import SqliteLedger

@@ -11,9 +11,9 @@ import pytest
 
 from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
-from gateway.ledger.activations import Activation
+from gateway.ledger.activation_rows import Activation
 from gateway.ledger.forget_requests import ForgetRequest
-from gateway.ledger.heartbeats import HeartbeatState
+from gateway.ledger.heartbeat_rows import HeartbeatState
 from gateway.ledger.job_rows import NewJob
 from gateway.ledger.rows import Arrival, NewOutbound, Unasked
 from gateway.ledger.spending import Limit, NewCall, Spent

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
-from gateway.ledger.hooks import HOOK_ACCOUNT, Hook, HookRules, from_json, to_json
+from gateway.ledger.hook_rows import HOOK_ACCOUNT, Hook, HookRules, from_json, to_json
 from gateway.ledger.rows import Arrival, NewOutbound
 from tests.ledger.engines import open_at
 from tests.ledger.test_recovery import DAMAGE, damaged

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
 from gateway.ledger.rows import Arrival, NewApproval
-from gateway.ledger.subagents import ACCOUNT, NewSubAgent
+from gateway.ledger.subagent_rows import ACCOUNT, NewSubAgent
 from tests.ledger.engines import open_at
 from tests.properties import examples
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from gateway.ledger.protocol import Ledger
-    from gateway.ledger.subagents import SentToSubAgent, SubAgent
+    from gateway.ledger.subagent_rows import SentToSubAgent, SubAgent
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ROOT = "agent:main:main"

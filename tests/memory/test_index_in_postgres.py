@@ -73,7 +73,7 @@ def tables_on(connections: Connections) -> IndexTables:
 
 def connections_of(workspace: Path, made: Callable[[Any], None], url: str = "") -> Connections:
     """Return connections to the schema of a workspace, each of which is handed to ``made``."""
-    from gateway.ledger.postgres.database import connected
+    from gateway.ledger.postgres.postgres_connection import connected
     from memory.store.postgres.connections import Connections
 
     schema = engines.schema_of(workspace.parent / "i.sqlite")

@@ -6,8 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from gateway.base.clock import SystemClock
-from gateway.ledger.postgres.database import PostgresDatabase, connected
-from gateway.ledger.postgres.schema import migrate
+from gateway.ledger.postgres.postgres_connection import PostgresDatabase, connected
+from gateway.ledger.postgres.postgres_schema import migrate
 from gateway.sessions.store import StoredSessions
 from gateway.storage.reading_connection import ReadingConnection
 from gateway.storage.session_table import SessionRows

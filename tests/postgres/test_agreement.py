@@ -18,10 +18,10 @@ from gateway.cluster.agreement import Home, clock_trouble, home_of, refuse_other
 from gateway.cluster.lease_tables import prepare, write_lock_of
 from gateway.cluster.leases import LeaseTable
 from gateway.cluster.postgres_leases import Member, PostgresLeases
-from gateway.ledger.postgres import sharing
+from gateway.ledger.postgres import cluster_views
+from gateway.ledger.postgres.cluster_views import Sharing
 from gateway.ledger.postgres.engine import make_tables
 from gateway.ledger.postgres.ledger import PostgresLedger
-from gateway.ledger.postgres.sharing import Sharing
 from tests.peers.cut_line import CutLine
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ async def test_tables_of_a_later_version_are_left_alone(url: str) -> None:
 
 def test_a_change_of_the_tables_or_views_has_a_new_version() -> None:
     """Who changes them raises ``agreement.VERSION``, so that an earlier Homebody leaves them alone, and writes the digest down here."""
-    text = f"{lease_tables.FORM}{sharing.FORM}"
+    text = f"{lease_tables.FORM}{cluster_views.FORM}"
     assert (agreement.VERSION, hashlib.sha256(text.encode()).hexdigest()[:12]) == (3, "b06de64fdb2e")
 
 
@@ -195,6 +195,6 @@ async def test_tables_whose_making_ends_at_any_message_are_made_by_the_next_one(
 def test_a_server_that_is_not_ready_yet_is_waited_for(told: str, away: bool) -> None:
     import psycopg
 
-    from gateway.ledger.postgres.failures import storage_error
+    from gateway.ledger.postgres.postgres_errors import storage_error
 
     assert isinstance(storage_error(psycopg.OperationalError(told), "here"), StorageAway) == away

@@ -206,7 +206,7 @@ async def test_one_that_was_cut_off_writes_no_more_once_another_took_over(url: s
 def test_a_server_that_is_silent_for_too_long_is_left(url: str) -> None:
     import psycopg
 
-    from gateway.ledger.postgres.database import connected
+    from gateway.ledger.postgres.postgres_connection import connected
 
     connection = connected(url, "public")
     connection.silence = 0.3

@@ -84,7 +84,7 @@ async def test_the_owner_is_told_once_of_an_outage_that_lasts_and_of_its_end(url
 async def test_a_server_without_room_for_another_connection_is_named(server: Server, database: str) -> None:
     import psycopg
 
-    from gateway.ledger.postgres.failures import storage_error
+    from gateway.ledger.postgres.postgres_errors import storage_error
 
     said(server.url(), "CREATE ROLE crowded LOGIN CONNECTION LIMIT 0")
     try:

@@ -16,9 +16,9 @@ from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.cluster.lease_tables import prepare, write_lock_of
 from gateway.cluster.leases import LeaseTable
 from gateway.cluster.postgres_leases import Member, PostgresLeases
+from gateway.ledger.postgres.cluster_views import Sharing
 from gateway.ledger.postgres.engine import PostgresEngine, make_tables
 from gateway.ledger.postgres.ledger import PostgresLedger
-from gateway.ledger.postgres.sharing import Sharing
 from gateway.ledger.rows import Arrival, NewOutbound
 
 if TYPE_CHECKING:

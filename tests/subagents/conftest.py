@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from agent.models.protocol import Request
     from gateway.app.gateway import Gateway
-    from gateway.ledger.subagents import SubAgent
+    from gateway.ledger.subagent_rows import SubAgent
 
 __all__ = ["engine", "street"]
 

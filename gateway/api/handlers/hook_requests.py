@@ -17,7 +17,7 @@ from gateway.hooks.credentials import hash_of, new_secret
 from gateway.hooks.definition import checked_agent, checked_name, checked_rules, sample_of
 from gateway.hooks.receiver import HookReceiver
 from gateway.hooks.target import NOT_TO_OTHERS
-from gateway.ledger.hooks import LATEST, NOWHERE, Hook, HookCall, HookLedger, HookState
+from gateway.ledger.hook_rows import LATEST, NOWHERE, Hook, HookCall, HookLedger, HookState
 from gateway.settings.root import Settings
 from memory.audience import OWNER, Audience
 

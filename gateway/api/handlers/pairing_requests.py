@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gateway.base.errors import UsageError
-from gateway.ledger.pairing import PAIRING_TTL
+from gateway.ledger.pairing_rows import PAIRING_TTL
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import ApprovedSender, NewOutbound, PairingRequest, Role
 from gateway.routing.access import WELCOME_OWNER, Access, digest_of, new_invitation

@@ -4,7 +4,7 @@ One session writes: it holds an advisory lock of its schema, which ends with the
 of its own in ``meta``, in the same message as COMMIT, so that the next connection can read whether it happened.
 
 In a cluster (``sharing``) each gateway has a session. They share the lock, so that nobody opens the ledger alone meanwhile, and what each
-may write follows from its leases (``gateway/ledger/postgres/sharing.py``).
+may write follows from its leases (``gateway/ledger/postgres/cluster_views.py``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from psycopg import errors, sql
 from psycopg.pq import TransactionStatus
 
 from gateway.base.errors import StorageAway, StorageFailed
-from gateway.ledger.postgres.database import PostgresDatabase, connected, place
-from gateway.ledger.postgres.failures import storage_error
-from gateway.ledger.postgres.schema import COMMIT, HOLDER, STEPS, migrate, version_of
-from gateway.ledger.postgres.sharing import Sharing, held_schema, make_views
+from gateway.ledger.postgres.cluster_views import Sharing, held_schema, make_views
+from gateway.ledger.postgres.postgres_connection import PostgresDatabase, connected, place
+from gateway.ledger.postgres.postgres_errors import storage_error
+from gateway.ledger.postgres.postgres_schema import COMMIT, HOLDER, STEPS, migrate, version_of
 
 OLDEST: Final = 150_000
 """PostgreSQL 15. Of the older ones some are not maintained any more, and none is tested."""

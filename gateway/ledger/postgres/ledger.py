@@ -14,11 +14,11 @@ from gateway.base.errors import StorageFailed
 from gateway.ledger.database import Database, Engine
 from gateway.ledger.ledger_store import LedgerStore, new_id
 from gateway.ledger.open_rows import unreadable_row
-from gateway.ledger.postgres.database import PostgresDatabase, place
+from gateway.ledger.postgres.cluster_views import Sharing
 from gateway.ledger.postgres.engine import PostgresEngine
-from gateway.ledger.postgres.failures import storage_error
-from gateway.ledger.postgres.schema import HOME, PROBE
-from gateway.ledger.postgres.sharing import Sharing
+from gateway.ledger.postgres.postgres_connection import PostgresDatabase, place
+from gateway.ledger.postgres.postgres_errors import storage_error
+from gateway.ledger.postgres.postgres_schema import HOME, PROBE
 from gateway.ledger.postgres.transfer import to_file
 from gateway.ledger.thread import LedgerConnection, LedgerThread
 

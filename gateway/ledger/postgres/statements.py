@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from gateway.ledger.postgres.sharing import EVERYWHERE
+from gateway.ledger.postgres.cluster_views import EVERYWHERE
 
 _TOKEN: Final = re.compile(r"'(?:[^']|'')*'|::|:([a-z_]+)|\?|%")
 """Texts, which may hold any of the others; casts; parameters by name and by position; percent signs."""

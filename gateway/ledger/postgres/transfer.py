@@ -15,10 +15,10 @@ from psycopg import sql
 
 from gateway.base.atomic_file import sync
 from gateway.base.errors import StorageFailed
-from gateway.ledger.postgres.database import connected, place, storable
 from gateway.ledger.postgres.engine import PostgresEngine, lock
-from gateway.ledger.postgres.failures import storage_error
-from gateway.ledger.postgres.schema import OWN_ROWS, version_of
+from gateway.ledger.postgres.postgres_connection import connected, place, storable
+from gateway.ledger.postgres.postgres_errors import storage_error
+from gateway.ledger.postgres.postgres_schema import OWN_ROWS, version_of
 from gateway.ledger.schema import migrate
 
 ORDER: Final = {
