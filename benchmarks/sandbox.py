@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
-from gateway.runner.client import Runner
+from gateway.runner.runner_client import Runner
+from gateway.sandbox.command_sandbox import CommandSandbox
 from gateway.sandbox.protocol import Request
-from gateway.sandbox.service import CommandSandbox
 from gateway.settings.root import Settings
 
 if TYPE_CHECKING:

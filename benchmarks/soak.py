@@ -38,8 +38,8 @@ from gateway.app.gateway import Gateway
 from gateway.base.clock import PacedClock
 from gateway.base.heap import keep_heap_small
 from gateway.base.paths import Paths
+from gateway.logs.log_setup import configure
 from gateway.logs.redaction import Redactor
-from gateway.logs.wiring import configure
 from gateway.settings.root import Settings
 
 DAYS = 56

@@ -22,7 +22,7 @@ from gateway.models.key_profiles import Profiles
 from gateway.routing.routed_message import is_isolated
 from gateway.routing.router import is_owners
 from gateway.settings.root import AgentProfile, Settings
-from gateway.storage.storage import sessions_to_read
+from gateway.storage.open_storage import sessions_to_read
 from memory.audience import OWNER
 from memory.embedding.endpoint import EMBEDDING_PROVIDERS, KeyRing, ProviderAccess
 from memory.embedding.engines.model_download import DownloadProgress

@@ -17,10 +17,10 @@ from gateway.api.handlers.late_calls import on_first_use
 from gateway.app.calendar_parts import CalendarParts
 from gateway.app.chat_readers import ChatReaders
 from gateway.app.dependencies import Dependencies
-from gateway.app.hooks import HookParts
+from gateway.app.hook_parts import HookParts
 from gateway.app.job_targets import GatewayJobTargets
-from gateway.app.subagents import SubAgentParts
-from gateway.budget.report import first_day
+from gateway.app.subagent_parts import SubAgentParts
+from gateway.budget.usage_report import first_day
 from gateway.command_handlers.urgent_commands import FurtherCommand
 from gateway.inbound.pipeline import Inbox
 from gateway.jobs.agent_jobs import AgentJobs

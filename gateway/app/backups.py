@@ -22,7 +22,7 @@ from gateway.settings.backup_settings import schedule_parts
 from gateway.settings.root import SettingsStore
 
 if TYPE_CHECKING:
-    from gateway.backup.schedule import LastBackup
+    from gateway.backup.backup_schedule import LastBackup
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +67,8 @@ class ScheduledBackups:
         settings = self._settings.current.backup
 
         def look() -> dict[str, Any]:
-            from gateway.backup.folder import copies_in, folder_of
-            from gateway.backup.schedule import read_last
+            from gateway.backup.backup_folder import copies_in, folder_of
+            from gateway.backup.backup_schedule import read_last
 
             folder, last = folder_of(self._deps.paths, settings), read_last(self._deps.paths.state)
             try:
@@ -93,7 +93,7 @@ class ScheduledBackups:
             return
         if schedule_parts(settings.backup.schedule) is None:
             return
-        from gateway.backup.schedule import is_due, read_last
+        from gateway.backup.backup_schedule import is_due, read_last
 
         named = settings.agent(settings.default_agent).settings.user_timezone
         last = await asyncio.to_thread(read_last, self._deps.paths.state)
@@ -112,7 +112,7 @@ class ScheduledBackups:
             await asyncio.wait([self._task])
 
     async def _make(self, former: LastBackup | None) -> None:
-        from gateway.backup.schedule import LastBackup, write_last
+        from gateway.backup.backup_schedule import LastBackup, write_last
 
         tried = self._deps.clock.now().isoformat(timespec="seconds")
         outcome = LastBackup(

@@ -24,7 +24,7 @@ from gateway.settings.root import Settings, SettingsStore
 if TYPE_CHECKING:  # loaded with the first account
     from gateway.calendar.accounts import Account
     from gateway.calendar.alarms import Alarm, Reminder
-    from gateway.calendar.sources import CalendarSource
+    from gateway.calendar.calendar_source import CalendarSource
 
 log = logging.getLogger(__name__)
 
@@ -73,9 +73,9 @@ class CalendarParts:
         if not accounts or agent not in settings.agent_ids:
             return ()
         from agent.tools.calendar_tool import CalendarTool
+        from gateway.calendar.agent_calendars import AgentCalendars
         from gateway.calendar.edits import CalendarEdits
         from gateway.calendar.ical_process import CalendarProcess
-        from gateway.calendar.service import AgentCalendars
 
         process = CalendarProcess()
         zone = owner_zone(settings.agent(agent))
@@ -156,7 +156,7 @@ class CalendarParts:
         return done["open"]
 
     def _source(self, name: str, account: CalendarAccount, process: Any) -> CalendarSource:
-        from gateway.calendar.sources import CalendarSource
+        from gateway.calendar.calendar_source import CalendarSource
 
         return CalendarSource(account_of(name, account), self._fetcher, process, self._clock)
 

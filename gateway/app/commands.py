@@ -20,9 +20,9 @@ from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import NewOutbound
 from gateway.routing.router import agent_of
 from gateway.runner.agent_commands import AgentCommands, AgentFacts
-from gateway.runner.client import Runner
 from gateway.runner.job_records import JobRecords
-from gateway.sandbox.service import CommandSandbox
+from gateway.runner.runner_client import Runner
+from gateway.sandbox.command_sandbox import CommandSandbox
 from gateway.settings.root import AgentProfile, SettingsStore
 
 log = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from gateway.base.errors import StorageAway
 from gateway.base.paths import Paths
 from gateway.base.state_lock import Holder, boot_id
 from gateway.config.secrets import passwords_in, secrets_of
+from gateway.logs.log_setup import Closer
 from gateway.logs.redaction import secrets_in
 from gateway.logs.secret_scanner import SecretScanner, telling_apart
-from gateway.logs.wiring import Closer
 from gateway.models.key_profiles import Profiles
 from gateway.net.fetcher import GuardedFetcher
 from gateway.settings.root import Settings

@@ -20,7 +20,7 @@ from gateway.cluster.cells import AGENT
 from gateway.outbound.owner_notifications import OwnerNotifications, read_address
 
 if TYPE_CHECKING:
-    from gateway.app.cluster import ClusterMember
+    from gateway.app.cluster_member import ClusterMember
     from gateway.app.page_parts import PageParts
     from gateway.cluster.directory import Peer
     from gateway.hooks.receiver import HookReceiver

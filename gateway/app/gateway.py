@@ -33,18 +33,18 @@ from gateway.app.view_calls import view_calls
 from gateway.backup.versions import refuse_later
 from gateway.base.errors import HomebodyError, StorageFailed
 from gateway.base.state_lock import StateLock
-from gateway.budget.report import facts as usage_facts
+from gateway.budget.usage_report import facts as usage_facts
 from gateway.ledger.open_ledger import ledger_gone
 from gateway.ledger.spending import UsageBy
 from gateway.models.model_registry import ModelRegistry, open_registry
 from gateway.routing.access import concerns
-from gateway.storage.storage import Storage, open_storage
+from gateway.storage.open_storage import Storage, open_storage
 from gateway.supervision.crash_loop import OFTEN_CRASHED, TOO_OFTEN, CrashLoopBreaker
 from gateway.turns.worker import InterruptedTurn
 
 if TYPE_CHECKING:
     from gateway.api.routes.admin import Call
-    from gateway.app.cluster import ClusterMember, Joined
+    from gateway.app.cluster_member import ClusterMember, Joined
     from gateway.app.forwarding import ForwardingParts
     from gateway.supervision.database_outage import DatabaseOutage
 
@@ -87,7 +87,7 @@ class Gateway(GatewayParts):
         try:
             joined = None
             if deps.settings.cluster.enabled:
-                from gateway.app.cluster import join
+                from gateway.app.cluster_member import join
 
                 joined = await deps.once_storage_answers(partial(join, deps))
                 storage = joined.storage
@@ -389,7 +389,7 @@ class Gateway(GatewayParts):
 
     def share(self, joined: Joined) -> None:
         """Work for those agents and accounts alone whose leases this gateway holds."""
-        from gateway.app.cluster import GIVE_UP_SECONDS, ClusterMember, Work
+        from gateway.app.cluster_member import GIVE_UP_SECONDS, ClusterMember, Work
         from gateway.app.forwarding import ForwardingParts
         from gateway.app.workspace_sharing import WorkspaceSharing
 
@@ -422,7 +422,7 @@ class Gateway(GatewayParts):
 
     def _share_rules(self, cluster: ClusterMember) -> None:
         """Let no two gateways change the lasting rules at once, and the others read them again."""
-        from gateway.app.cluster import RULES
+        from gateway.app.cluster_member import RULES
         from gateway.cluster.database_lock import database_lock
 
         loop, stored = asyncio.get_running_loop(), self.rules.stored
@@ -434,7 +434,7 @@ class Gateway(GatewayParts):
         stored.changed = changed
 
     def _told(self, what: str) -> None:
-        from gateway.app.cluster import RULES, SETTINGS
+        from gateway.app.cluster_member import RULES, SETTINGS
 
         assert self.forwarding is not None
         if what == RULES:
@@ -445,7 +445,7 @@ class Gateway(GatewayParts):
 
     def _lost_lease(self, why: str) -> None:
         """End all work at once and start this program again, which is no crash."""
-        from gateway.app.cluster import begin_anew
+        from gateway.app.cluster_member import begin_anew
 
         self._starts.end()
         begin_anew(why)

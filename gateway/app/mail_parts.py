@@ -16,8 +16,8 @@ from gateway.settings.root import SettingsStore
 
 if TYPE_CHECKING:  # loaded with the first account
     from gateway.mail.account_connections import AccountConnections
+    from gateway.mail.mail_sending import MailSender
     from gateway.mail.send_records import SendRecords
-    from gateway.mail.sending import MailSender
 
 
 log = logging.getLogger(__name__)
@@ -69,8 +69,8 @@ class MailParts:
         """Return what the tools of all agents share, made at first use."""
         if self._made is None:
             from gateway.mail.account_connections import AccountConnections
+            from gateway.mail.mail_sending import MailSender
             from gateway.mail.send_records import OUTGOING, SendRecords
-            from gateway.mail.sending import MailSender
 
             records = SendRecords(self._deps.paths.state / OUTGOING)
             connections = AccountConnections(lambda: self._settings.current.mail)

@@ -14,7 +14,7 @@ from gateway.command_handlers.urgent_commands import FurtherCommand
 from gateway.config.effective import alike
 from gateway.mcp.filing import Files, OutputFiles
 from gateway.mcp.mcp_command import McpCommand
-from gateway.mcp.provider import AgentServers
+from gateway.mcp.mcp_provider import AgentServers
 from gateway.mcp.requests import McpRequests
 from gateway.mcp.servers import McpServers
 from gateway.settings.root import Settings, SettingsStore

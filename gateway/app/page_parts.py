@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from channels.web.channel import WebChannel
     from gateway.api.routes.admin import Call
     from gateway.page.browsers import Browsers
-    from gateway.page.events import EventHub
     from gateway.page.outside_changes import Facts, OutsideChanges
+    from gateway.page.page_events import EventHub
 
 FOLDER: Final = "web"
 """Below the state: what was said in the page, and files that came or went there."""
@@ -72,7 +72,7 @@ class PageParts:
     def hub(self) -> EventHub:
         """What open pages are told by."""
         if self._hub is None:
-            from gateway.page.events import EventHub
+            from gateway.page.page_events import EventHub
 
             self._hub = EventHub()
         return self._hub

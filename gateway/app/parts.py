@@ -14,7 +14,7 @@ from gateway.api.handlers.todo_requests import TodoHandlers
 from gateway.api.handlers.tool_requests import ToolHandlers
 from gateway.app.agent_factory import AgentParts
 from gateway.app.agent_supervisor import AgentSupervisor
-from gateway.app.approvals import ApprovalParts
+from gateway.app.approval_parts import ApprovalParts
 from gateway.app.automation_parts import AutomationParts
 from gateway.app.backups import ScheduledBackups
 from gateway.app.commands import CommandParts
@@ -28,7 +28,7 @@ from gateway.app.queue_parts import QueueParts
 from gateway.app.reload import Reload
 from gateway.app.skill_parts import SkillParts
 from gateway.app.status_handlers import StatusHandlers
-from gateway.app.subagents import SubAgentParts
+from gateway.app.subagent_parts import SubAgentParts
 from gateway.app.telemetry_parts import TelemetryParts
 from gateway.app.turn_parts import TurnParts
 from gateway.app.workspace_parts import WorkspaceParts
@@ -48,9 +48,9 @@ from gateway.queue.enqueue import Enqueuer
 from gateway.queue.steering import RunningTurn
 from gateway.routing.access import Access
 from gateway.routing.router import ChatMigrations, router_of
-from gateway.sandbox.service import CommandSandbox
+from gateway.sandbox.command_sandbox import CommandSandbox
 from gateway.settings.root import Settings, SettingsStore
-from gateway.storage.storage import Storage
+from gateway.storage.open_storage import Storage
 from gateway.tools.message_search_provider import MessageSearchProvider
 
 
@@ -335,7 +335,7 @@ class GatewayParts:
     def page_facts(self) -> Mapping[str, Callable[[], Awaitable[Hashable]]]:
         """Return what open pages are told of. It is loaded with the first of them."""
         from gateway.app.page_facts import outside_facts
-        from gateway.budget.report import first_day
+        from gateway.budget.usage_report import first_day
 
         deps, settings = self.deps, self.settings
         return outside_facts(

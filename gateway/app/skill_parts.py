@@ -11,7 +11,7 @@ from gateway.command_handlers.urgent_commands import FurtherCommand
 from gateway.settings.root import Settings, SettingsStore
 from gateway.skills.agent_skills import AgentSkills
 from gateway.skills.catalog import SkillCatalog
-from gateway.skills.questions import SkillQuestions
+from gateway.skills.skill_questions import SkillQuestions
 from gateway.skills.skills_command import SkillsCommand
 from gateway.skills.trust import SkillTrust
 

@@ -17,7 +17,7 @@ from gateway.ledger.rows import Tally
 from gateway.outbound.failed_sends import AccountHealth
 from gateway.outbound.owner_notifications import StartupNotices
 from gateway.queue.lanes import Lanes, Pause
-from gateway.sandbox.service import CommandSandbox
+from gateway.sandbox.command_sandbox import CommandSandbox
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 
 TALLY_SECONDS = 10.0

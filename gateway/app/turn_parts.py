@@ -11,7 +11,7 @@ from channels.messages import API, CLIENT_CHANNELS, ChatAddress
 from channels.protocol import Channel
 from channels.terminal.channel import LOCAL, TerminalChannel
 from gateway.agents.running_agent import RunningAgent
-from gateway.app.approvals import ApprovalParts
+from gateway.app.approval_parts import ApprovalParts
 from gateway.app.dependencies import Dependencies
 from gateway.command_handlers.rights import CommandRights
 from gateway.inbound.pipeline import Inbox

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from channels.messages import Button, ChatAddress
 from channels.protocol import Channel
-from gateway.approvals.gate import LIFETIME
+from gateway.approvals.approval_gate import LIFETIME
 from gateway.approvals.question import Question, question_text
 from gateway.approvals.record import AskedAct, public_name
 from gateway.ledger.rows import NewApproval, NewOutbound

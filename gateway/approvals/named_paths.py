@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from agent.tools.protocol import Act
-from gateway.approvals.paths import is_inside
+from gateway.approvals.command_paths import is_inside
 
 MOST_ENTRIES: Final = 500_000
 """So many files and folders are compared at most."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gateway.approvals.paths import is_inside
+from gateway.approvals.command_paths import is_inside
 
 SYSTEM_FOLDERS: Final = (
     "/usr/",

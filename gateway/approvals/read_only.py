@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from gateway.approvals.paths import Place
+from gateway.approvals.command_paths import Place
 from gateway.approvals.read_only_git import git_only_looks
 
 Kind = Literal["paths", "files", "pattern", "text", "filter", "format", "numbers", "names", "disk", "none"]

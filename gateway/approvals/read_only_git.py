@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gateway.approvals.paths import Place, is_inside
+from gateway.approvals.command_paths import Place, is_inside
 
 _LONGEST_CONFIG: Final = 65_536
 _LONGEST_INDEX: Final = 32 << 20

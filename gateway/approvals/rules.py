@@ -13,8 +13,8 @@ from typing import Final
 from agent.loop.gate import Verdict
 from agent.tools.command_line import plain_words
 from agent.tools.protocol import Act, Origin
+from gateway.approvals.command_paths import Place, is_inside
 from gateway.approvals.mentions import changes_own_rights, mentions
-from gateway.approvals.paths import Place, is_inside
 from gateway.approvals.program import find_program, is_of_the_system, sha256_of
 from gateway.approvals.read_only import LOOKING, only_looks, rule_of
 from gateway.approvals.stored_rules import StoredRule, StoredRules

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gateway.backup.encryption import KEY_NAME
+from gateway.backup.age_encryption import KEY_NAME
 from gateway.backup.manifest import HOME, WORKSPACE, check_path
 
 WORK: Final = "backup-work"

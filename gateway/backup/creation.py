@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent import fault_injection
-from gateway.backup import folder as folders
+from gateway.backup import backup_folder as folders
 from gateway.backup import outside_files
-from gateway.backup.archive import CHUNK, ArchiveWriter
+from gateway.backup.age_encryption import Lock, writing
 from gateway.backup.contents import WORK, Found, NotAPlainFileError, Place, Sources, walk
-from gateway.backup.encryption import Lock, writing
 from gateway.backup.manifest import HEAD, HOME, LEDGER, MANIFEST, Head, Manifest, StoredFile, to_bytes
+from gateway.backup.tar_archive import CHUNK, ArchiveWriter
 from gateway.backup.versions import state_versions
 from gateway.base.atomic_file import sync
 from gateway.base.errors import StorageFailed

@@ -18,8 +18,8 @@ from typing import Any, Final
 from agent.errors import AgentError
 from agent.transcript.transcript import Transcript
 from agent.transcript.transcript_file import TranscriptFile
+from gateway.backup.age_encryption import Keys
 from gateway.backup.comparison import Original, changed_by_restore, compare, digest_at, entries_in
-from gateway.backup.encryption import Keys
 from gateway.backup.extraction import Checked, Progress
 from gateway.backup.manifest import HOME, LEDGER, WORKSPACE
 from gateway.backup.restoring import Target, restore

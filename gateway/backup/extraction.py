@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gateway.backup.archive import ArchivedFile, ArchiveReader
-from gateway.backup.encryption import LIST, Keys, reading
+from gateway.backup.age_encryption import LIST, Keys, reading
 from gateway.backup.manifest import (
     HEAD,
     HOME,
@@ -28,6 +27,7 @@ from gateway.backup.manifest import (
     read_head,
     read_manifest,
 )
+from gateway.backup.tar_archive import ArchivedFile, ArchiveReader
 from gateway.backup.versions import state_versions
 from gateway.base.errors import BackupUnusable, StorageFailed
 

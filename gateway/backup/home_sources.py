@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from gateway.backup.age_encryption import Lock, key_file, own_recipient
+from gateway.backup.backup_folder import folder_of
 from gateway.backup.contents import Sources
-from gateway.backup.encryption import Lock, key_file, own_recipient
-from gateway.backup.folder import folder_of
 from gateway.backup.manifest import HOME
 from gateway.backup.outside_files import named_files, place_of, texts_in
 from gateway.base.errors import HomebodyError

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from agent import fault_injection
-from gateway.backup import folder as folders
+from gateway.backup import backup_folder as folders
 from gateway.backup import outside_files
-from gateway.backup.encryption import KEY_NAME, Keys
+from gateway.backup.age_encryption import KEY_NAME, Keys
 from gateway.backup.extraction import Checked, Progress, unpack
 from gateway.backup.manifest import WORKSPACE, Manifest
 from gateway.base.atomic_file import sync, write_atomically

@@ -16,7 +16,7 @@ from agent.models.catalog.prices import Price
 from agent.timing import Clock
 from gateway.base.errors import StorageFailed
 from gateway.budget.budget_words import budget_line
-from gateway.budget.report import first_day
+from gateway.budget.usage_report import first_day
 from gateway.ledger.spending import Limit, NewCall, Reserved, SpendingLedger, Spent, UsageBy, UsageRow
 from gateway.settings.budget_settings import BudgetSettings
 from gateway.telemetry.recorder import Telemetry

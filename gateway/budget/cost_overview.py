@@ -12,8 +12,8 @@ from agent.models.catalog.prices import Price
 from gateway.base.errors import UsageError
 from gateway.budget.cache_savings import cache_savings
 from gateway.budget.daily_budgets import daily_budgets
-from gateway.budget.report import facts, first_day
 from gateway.budget.source_budgets import SourceBudget, source_budgets
+from gateway.budget.usage_report import facts, first_day
 from gateway.ledger.protocol import Ledger
 from gateway.settings.budget_settings import BudgetSettings
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
+from gateway.calendar.calendar_source import CalendarSource, Event
 from gateway.calendar.period import span_in_words
-from gateway.calendar.sources import CalendarSource, Event
 
 EVERY: Final = timedelta(minutes=15)
 """How often calendars are looked at."""

@@ -13,11 +13,11 @@ from zoneinfo import ZoneInfo
 from agent.errors import CalendarFailed
 from agent.tools.calendar_tool import CalendarArguments
 from agent.tools.protocol import Act, ToolContext
+from gateway.calendar.calendar_source import CalendarSource, Event
 from gateway.calendar.dav_client import Collection
 from gateway.calendar.ical_process import CalendarProcess
 from gateway.calendar.period import begin_in_words, midnight, span_in_words
 from gateway.calendar.references import Reference, event_key, read_reference
-from gateway.calendar.sources import CalendarSource, Event
 from gateway.calendar.wish_check import check_wish
 
 WISHED: Final = ("start", "end", "title", "place", "notes", "repeat")

@@ -166,7 +166,7 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
 @pass_invocation
 def forget(invocation: Invocation, agent_id: str, *, yes: bool, as_json: bool) -> None:
     """Delete the conversations of the agent ID, which was removed. Its notes and other files are not deleted."""
-    from gateway.storage import forgetting
+    from gateway.storage import agent_deletion
 
     settings = invocation.loaded.settings
     if agent_id in settings.agent_ids:
@@ -175,11 +175,11 @@ def forget(invocation: Invocation, agent_id: str, *, yes: bool, as_json: bool) -
         working = asyncio.run(ask(invocation.paths.local, "status"))["agents"]
         if agent_id in working:
             raise UsageError(f"{agent_id!r} still ends what it does", hint="Try again in a minute.")
-    kept = forgetting.kept_of(invocation.paths, settings.storage, agent_id)
+    kept = agent_deletion.kept_of(invocation.paths, settings.storage, agent_id)
     if kept.sessions or kept.transcripts:
         if not yes:
             click.confirm(f"Delete {kept.transcripts} conversations of {agent_id} ({kept.where})?", abort=True, err=True)
-        kept = forgetting.forget(invocation.paths, settings.storage, agent_id)
+        kept = agent_deletion.forget(invocation.paths, settings.storage, agent_id)
     facts = {"id": agent_id, "sessions": kept.sessions, "transcripts": kept.transcripts, "where": kept.where}
     told = f"Deleted {kept.transcripts} conversations of {agent_id} ({kept.where})."
     tell(facts, told if kept.sessions or kept.transcripts else f"There are no conversations of {agent_id}.", as_json=as_json)

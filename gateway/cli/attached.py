@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from channels.protocol import Clock
     from channels.terminal.link import Link
     from gateway.cli.invocation import Invocation
-    from gateway.logs.wiring import Closer
+    from gateway.logs.log_setup import Closer
 
 
 @contextlib.asynccontextmanager
@@ -132,8 +132,8 @@ async def _embedded(invocation: Invocation, conversation: str, *, shared: bool) 
 def begin_logging(invocation: Invocation, *, console: bool) -> Closer:
     """Set up logging for this process, with all known secrets redacted."""
     from gateway.app.dependencies import known_secrets
+    from gateway.logs.log_setup import configure
     from gateway.logs.redaction import Redactor
-    from gateway.logs.wiring import configure
 
     settings, paths = invocation.loaded.settings, invocation.paths
     return configure(settings.logging, paths, Redactor(known_secrets(settings, paths, os.environ)), console=console)

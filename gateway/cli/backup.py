@@ -15,8 +15,8 @@ import click
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
+    from gateway.backup.age_encryption import Keys
     from gateway.backup.creation import Made
-    from gateway.backup.encryption import Keys
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _FILE = click.argument("file", type=click.Path(path_type=Path), required=False)
@@ -113,8 +113,8 @@ def verify(invocation: Invocation, *, file: Path | None, identities: tuple[Path,
 @pass_invocation
 def list_(invocation: Invocation, *, as_json: bool) -> None:
     """List the backups, newest first, and the schedule."""
-    from gateway.backup.folder import copies_in, folder_of
-    from gateway.backup.schedule import read_last
+    from gateway.backup.backup_folder import copies_in, folder_of
+    from gateway.backup.backup_schedule import read_last
 
     settings = invocation.loaded.settings.backup
     folder = folder_of(invocation.paths, settings)
@@ -238,7 +238,7 @@ def key(invocation: Invocation, *, as_json: bool) -> None:
 
     Keep a copy of it where this machine is not.
     """
-    from gateway.backup.encryption import key_file, own_recipient, secret_of
+    from gateway.backup.age_encryption import key_file, own_recipient, secret_of
 
     recipient, _ = own_recipient(invocation.paths)
     secret = secret_of(key_file(invocation.paths))
@@ -278,7 +278,7 @@ def release(invocation: Invocation, *, everything: bool, as_json: bool) -> None:
 
 
 def _keys(invocation: Invocation, identities: tuple[Path, ...]) -> Keys:
-    from gateway.backup.encryption import PASSPHRASE_VARIABLE, Keys, key_file
+    from gateway.backup.age_encryption import PASSPHRASE_VARIABLE, Keys, key_file
 
     def ask() -> str:
         if words := os.environ.get(PASSPHRASE_VARIABLE):
@@ -289,7 +289,7 @@ def _keys(invocation: Invocation, identities: tuple[Path, ...]) -> Keys:
 
 
 def _new_passphrase() -> str:
-    from gateway.backup.encryption import PASSPHRASE_VARIABLE
+    from gateway.backup.age_encryption import PASSPHRASE_VARIABLE
     from gateway.base.errors import UsageError
 
     words = os.environ.get(PASSPHRASE_VARIABLE) or (
@@ -316,7 +316,7 @@ def _facts(made: Made) -> dict[str, Any]:
 
 
 def _created(invocation: Invocation, made: Made, *, fresh: bool, checked: bool) -> Iterator[str]:
-    from gateway.backup.encryption import key_file, secret_of
+    from gateway.backup.age_encryption import key_file, secret_of
     from gateway.cli.backup_texts import counted
 
     yield f"{made.path} ({_size(made.size)}): {counted(len(made.manifest.files), 'file')}, {_size(made.manifest.size)}."

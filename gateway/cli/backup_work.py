@@ -8,12 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
+from gateway.backup.age_encryption import Keys, Lock, key_file
+from gateway.backup.backup_folder import alone, copies_in, folder_of, free_name, prune
 from gateway.backup.comparison import Original
 from gateway.backup.creation import Made, Wish, create
 from gateway.backup.drill import Report, drill
-from gateway.backup.encryption import Keys, Lock, key_file
 from gateway.backup.extraction import Progress, verify
-from gateway.backup.folder import alone, copies_in, folder_of, free_name, prune
 from gateway.backup.home_sources import can_open, lock_of, outside_files, settings_to_store, sources_of
 from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError, UsageError

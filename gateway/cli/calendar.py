@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from zoneinfo import ZoneInfo
 
-    from gateway.calendar.sources import CalendarSource
+    from gateway.calendar.calendar_source import CalendarSource
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _NONE = "No calendar account is configured. docs/calendar.md says how: calendar.accounts.NAME.url, .user and .password."
@@ -85,8 +85,8 @@ def _sources(invocation: Invocation, account: str | None) -> tuple[Sequence[Cale
     from gateway.app.calendar_parts import account_of
     from gateway.base.clock import SystemClock
     from gateway.base.errors import UsageError
+    from gateway.calendar.calendar_source import CalendarSource
     from gateway.calendar.ical_process import CalendarProcess
-    from gateway.calendar.sources import CalendarSource
     from gateway.net.fetcher import GuardedFetcher
 
     settings = invocation.loaded.settings

@@ -88,7 +88,7 @@ def restarted(invocation: Invocation) -> dict[str, Any]:
 
 def service_of(invocation: Invocation) -> ServiceManager | None:
     """Return the installed service of these paths; None if there is none."""
-    from gateway.service.selection import installed
+    from gateway.service.service_selection import installed
 
     return installed(invocation.paths, os.environ)
 

@@ -131,7 +131,7 @@ class _Served:
         from gateway.base.clock import SystemClock
         from gateway.cli.notes import opened
         from gateway.config.workspace_location import ProtectedInodes
-        from gateway.storage.storage import sessions_to_read
+        from gateway.storage.open_storage import sessions_to_read
         from gateway.tools.registry import tools_of
 
         paths, profile = self._invocation.paths, self._invocation.loaded.settings.agent(self._agent)

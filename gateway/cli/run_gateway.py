@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from gateway.base.errors import StorageAway
-    from gateway.logs.wiring import Closer
+    from gateway.logs.log_setup import Closer
 
 STOP_SECONDS = 60.0
 """What a service manager is asked to wait for the end."""

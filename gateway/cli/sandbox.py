@@ -61,7 +61,7 @@ def _ask_gateway(invocation: Invocation, what: str, agent: str | None) -> dict[s
 
 
 async def _from_here(invocation: Invocation, what: str, agent: str) -> dict[str, Any]:
-    from gateway.sandbox.service import CommandSandbox
+    from gateway.sandbox.command_sandbox import CommandSandbox
 
     settings = invocation.loaded.settings
     made = CommandSandbox(invocation.paths, lambda: settings)

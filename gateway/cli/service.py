@@ -36,7 +36,7 @@ def service() -> None:
 @pass_invocation
 def install(invocation: Invocation, system: bool, run_as: str | None, dry_run: bool, as_json: bool) -> None:
     """Install or renew the service, and start it. A gateway that runs in the background is stopped first."""
-    from gateway.service.selection import check_can_install
+    from gateway.service.service_selection import check_can_install
 
     manager = _manager(invocation, system=system, run_as=run_as)
     actions = manager.install()
@@ -78,7 +78,7 @@ def remove(invocation: Invocation, system: bool, dry_run: bool, as_json: bool) -
 def status(invocation: Invocation, system: bool, as_json: bool) -> None:
     """Show whether the service is installed and runs."""
     from gateway.service.actions import run_command
-    from gateway.service.selection import available
+    from gateway.service.service_selection import available
 
     manager = _existing(invocation, system=system)
     if manager is None:
@@ -145,7 +145,7 @@ def uninstall(invocation: Invocation, with_state: bool, yes: bool, dry_run: bool
 
 def _manager(invocation: Invocation, *, system: bool, run_as: str | None = None) -> ServiceManager:
     from gateway.base.errors import UsageError
-    from gateway.service.selection import system_service, user_service
+    from gateway.service.service_selection import system_service, user_service
 
     if run_as and not system:
         raise UsageError("--run-as needs --system", hint="homebody service install --system --run-as NAME")
@@ -155,7 +155,7 @@ def _manager(invocation: Invocation, *, system: bool, run_as: str | None = None)
 
 
 def _existing(invocation: Invocation, *, system: bool) -> ServiceManager | None:
-    from gateway.service.selection import any_system_service, installed
+    from gateway.service.service_selection import any_system_service, installed
 
     return any_system_service(invocation.paths) if system else installed(invocation.paths, os.environ)
 

@@ -181,7 +181,7 @@ def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
 async def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
     from gateway.base.clock import SystemClock
     from gateway.sessions.past_sessions import repair
-    from gateway.storage.storage import open_storage
+    from gateway.storage.open_storage import open_storage
 
     settings, clock = invocation.loaded.settings, SystemClock()
     storage = await open_storage(invocation.paths, settings.storage, clock)
@@ -228,7 +228,7 @@ def _message_text(at: str, message: Any) -> str:
 def stores_of(invocation: Invocation, agent_id: str | None) -> dict[str, SessionStore]:
     """Read the agents' sessions. This is safe while a gateway is running."""
     from gateway.base.clock import SystemClock
-    from gateway.storage.storage import sessions_to_read
+    from gateway.storage.open_storage import sessions_to_read
 
     settings = invocation.loaded.settings
     wanted = (settings.agent(agent_id).id,) if agent_id else settings.agent_ids

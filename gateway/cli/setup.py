@@ -55,7 +55,7 @@ def setup(invocation: Invocation, step: str | None, dry_run: bool, yes: bool, as
         tell({"found": found.as_json(), "commands": commands(found, step)}, as_text(found, step), as_json=as_json)
         return
     from gateway.setup.questions import DefaultAnswers, TerminalQuestions
-    from gateway.setup.screen import Screen
+    from gateway.setup.setup_screen import Screen
     from gateway.setup.wizard import Wizard
 
     screen = Screen(

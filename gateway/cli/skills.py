@@ -30,10 +30,10 @@ def skills() -> None:
 @pass_invocation
 def list_(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
     """List all skills that were found, and whether the agent is given them."""
-    from gateway.skills import words
+    from gateway.skills import skill_words
 
     found = _catalog(invocation, agent_id).scan()
-    tell({"skills": [words.facts(one) for one in found]}, words.listed(found), as_json=as_json)
+    tell({"skills": [skill_words.facts(one) for one in found]}, skill_words.listed(found), as_json=as_json)
 
 
 @skills.command()
@@ -43,11 +43,11 @@ def list_(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
 @pass_invocation
 def show(invocation: Invocation, name: str, agent_id: str | None, as_json: bool) -> None:
     """Show the skill NAME: what it is for, where it lies, its files, and what it lacks."""
-    from gateway.skills import words
+    from gateway.skills import skill_words
     from gateway.skills.choosing import named
 
     one = named(_catalog(invocation, agent_id), name)[0]
-    tell(words.details(one), words.shown(one), as_json=as_json)
+    tell(skill_words.details(one), skill_words.shown(one), as_json=as_json)
 
 
 @skills.command()
@@ -56,11 +56,15 @@ def show(invocation: Invocation, name: str, agent_id: str | None, as_json: bool)
 @pass_invocation
 def check(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
     """Say of each skill that the agent is not given why, and what to do."""
-    from gateway.skills import words
+    from gateway.skills import skill_words
 
     found = _catalog(invocation, agent_id).scan()
-    left = [words.facts(one) for one in found if one.state != "ready"]
-    tell({"ready": [one.name for one in found if one.state == "ready"], "left": left}, words.checked(found), as_json=as_json)
+    left = [skill_words.facts(one) for one in found if one.state != "ready"]
+    tell(
+        {"ready": [one.name for one in found if one.state == "ready"], "left": left},
+        skill_words.checked(found),
+        as_json=as_json,
+    )
 
 
 @skills.command()
@@ -71,7 +75,7 @@ def check(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
 def install(invocation: Invocation, path: Path, yes: bool, as_json: bool) -> None:
     """Copy the skill in the folder PATH for all agents, and approve it. What is copied is shown first."""
     from gateway.skills import install as installing
-    from gateway.skills import words
+    from gateway.skills import skill_words
     from gateway.skills.catalog import managed_folder
     from gateway.skills.trust import SkillTrust
 
@@ -82,7 +86,7 @@ def install(invocation: Invocation, path: Path, yes: bool, as_json: bool) -> Non
         _explained("install", as_json=as_json)
         does = "replaces the one that is installed" if target.exists() else "is copied"
         say(f"{one.header.name}: {one.header.description}\nIt {does}: {one.folder} -> {target}")
-        say("\n".join(words.file_lines(one.content.files)))
+        say("\n".join(skill_words.file_lines(one.content.files)))
         click.confirm("The agent will follow what SKILL.md says. Did you read it, and install it?", abort=True)
     installing.install(one, managed, SkillTrust(invocation.paths.state))
     done = {"name": one.header.name, "path": str(target), "digest": one.content.digest}
@@ -102,14 +106,14 @@ def install(invocation: Invocation, path: Path, yes: bool, as_json: bool) -> Non
 @pass_invocation
 def approve(invocation: Invocation, *, name: str, digest: str | None, agent_id: str | None, yes: bool, as_json: bool) -> None:
     """Approve the skill NAME as it is now. When a file of it changes, you are asked again."""
-    from gateway.skills import words
+    from gateway.skills import skill_words
     from gateway.skills.choosing import approvable, named
 
     catalog = _catalog(invocation, agent_id)
     one = approvable(named(catalog, name), digest)
     if not yes and one.state != "ready":
         _explained("approve", as_json=as_json)
-        say(words.shown(one))
+        say(skill_words.shown(one))
         click.confirm(
             f"The agent will follow what {one.folder / 'SKILL.md'} says. Did you read it, and approve it?", abort=True
         )

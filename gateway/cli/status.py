@@ -106,8 +106,8 @@ def gateway_lines(gateways: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _last_backup(invocation: Invocation) -> dict[str, Any]:
     """Return when the newest backup was made, and what the last one on schedule failed with; {} where that cannot be known."""
-    from gateway.backup.folder import copies_in, folder_of
-    from gateway.backup.schedule import read_last
+    from gateway.backup.backup_folder import copies_in, folder_of
+    from gateway.backup.backup_schedule import read_last
     from gateway.base.errors import HomebodyError
 
     try:
@@ -235,8 +235,8 @@ def usage(invocation: Invocation, *, days: int, by: UsageBy, budgets: bool, long
         tell(facts, "\n".join(budget_lines(facts) if budgets else savings_lines(facts)), as_json=as_json)
         return
     from gateway.agents.memory_stores import owner_zone
-    from gateway.budget.report import facts as usage_facts
-    from gateway.budget.report import first_day, usage_table
+    from gateway.budget.usage_report import facts as usage_facts
+    from gateway.budget.usage_report import first_day, usage_table
     from gateway.cli.gateway_calls import call_ledger
 
     settings = invocation.loaded.settings

@@ -31,7 +31,7 @@ def status(invocation: Invocation, as_json: bool) -> None:
     """Say where the ledger and conversations are, and what the database says of itself."""
     from gateway.ledger.open_ledger import LEDGER
     from gateway.storage.moving import server_facts
-    from gateway.storage.storage import conversations_in_files
+    from gateway.storage.open_storage import conversations_in_files
 
     settings, file = invocation.loaded.settings.storage, invocation.paths.state / LEDGER
     if settings.url is None:

@@ -70,7 +70,7 @@ def _rehearsed(invocation: Invocation) -> Rehearsed:
     import tempfile
     from pathlib import Path
 
-    from gateway.backup.encryption import Keys, key_file
+    from gateway.backup.age_encryption import Keys, key_file
     from gateway.base.clock import SystemClock
     from gateway.cli.backup_work import make
     from gateway.upgrade.rehearsal import rehearse
@@ -90,7 +90,7 @@ def _rehearsed(invocation: Invocation) -> Rehearsed:
 
 
 def _own(invocation: Invocation) -> str:
-    from gateway.backup.encryption import own_recipient
+    from gateway.backup.age_encryption import own_recipient
 
     return own_recipient(invocation.paths)[0]
 

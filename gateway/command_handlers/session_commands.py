@@ -10,8 +10,8 @@ from agent.models.protocol import ToolSpec
 from agent.tools.protocol import needs_of
 from gateway.agents.running_agent import RunningAgent
 from gateway.budget.cost_words import WEEK, hour_cache_line
-from gateway.budget.report import facts as usage_facts
-from gateway.budget.report import usage_table as usage_told
+from gateway.budget.usage_report import facts as usage_facts
+from gateway.budget.usage_report import usage_table as usage_told
 from gateway.command_handlers.model_commands import ModelCommands
 from gateway.command_handlers.rights import CommandRights
 from gateway.commands.table import COMMANDS, told_unknown

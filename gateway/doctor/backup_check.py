@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from gateway.backup.encryption import Keys, key_file
+from gateway.backup.age_encryption import Keys, key_file
+from gateway.backup.backup_folder import Copy, copies_in, folder_of
+from gateway.backup.backup_schedule import LastBackup, read_last
 from gateway.backup.extraction import verify
-from gateway.backup.folder import Copy, copies_in, folder_of
-from gateway.backup.schedule import LastBackup, read_last
 from gateway.base.errors import BackupLocked, BackupUnusable
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Check, Finding, ok

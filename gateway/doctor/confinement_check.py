@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Check, Finding, ok
-from gateway.sandbox.service import CommandSandbox
+from gateway.sandbox.command_sandbox import CommandSandbox
 from gateway.settings.root import AgentProfile
 
 _NAMES = {"bwrap": "bubblewrap", "landlock": "Landlock"}

@@ -12,7 +12,7 @@ from gateway.base.errors import StorageFailed
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Finding, ok
 from gateway.sessions.protocol import SessionStore
-from gateway.storage.storage import conversations_in_files, sessions_to_read
+from gateway.storage.open_storage import conversations_in_files, sessions_to_read
 
 _REST = "The rest of the conversation is not affected."
 

@@ -10,7 +10,7 @@ from typing import Final
 from gateway.doctor.checked_installation import Installation
 from gateway.doctor.finding import Check, Finding, ok
 from gateway.logs.log_reader import LogFilter, log_files, read_log
-from gateway.logs.wiring import LOG_NAME
+from gateway.logs.log_setup import LOG_NAME
 
 _LONGEST: Final = 160
 

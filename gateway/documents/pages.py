@@ -12,8 +12,8 @@ from agent.characters import without_smuggled
 from agent.tools.web.html_markdown import markdown_of, plain_text
 from agent.tools.web.page_text import decoded
 from agent.tools.web.visible_html import remove_invisible
-from gateway.documents.archive import attribute, children, local, opened, xml_of
 from gateway.documents.excerpt import Document, Unreadable
+from gateway.documents.zip_archive import attribute, children, local, opened, xml_of
 
 MAX_CHAPTER: Final = 8_000_000
 """Bytes of one chapter of a book."""

@@ -15,8 +15,8 @@ from typing import Any, Final
 from xml.etree import ElementTree as ET
 
 from agent.characters import without_smuggled
-from gateway.documents.archive import attribute, local, opened, xml_of
 from gateway.documents.excerpt import Document, Unreadable
+from gateway.documents.zip_archive import attribute, local, opened, xml_of
 
 MAX_ROWS: Final = 200_000
 """Rows of a sheet that are read."""

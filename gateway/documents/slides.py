@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from agent.characters import without_smuggled
-from gateway.documents.archive import opened
 from gateway.documents.excerpt import Document, Unreadable
 from gateway.documents.word import MARK
+from gateway.documents.zip_archive import opened
 
 _WHITE: Final = frozenset({"FFFFFF", "FEFEFE", "FDFDFD"})
 _DEEPEST: Final = 20

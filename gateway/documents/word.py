@@ -15,9 +15,9 @@ from typing import Any, Final
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element
 
-from gateway.documents.archive import attribute, child, children, local, opened, xml_of
 from gateway.documents.excerpt import Document, Unreadable
 from gateway.documents.pages import markdown
+from gateway.documents.zip_archive import attribute, child, children, local, opened, xml_of
 
 _PARTS: Final = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
 _WHITE: Final = frozenset({"ffffff", "fefefe", "fdfdfd"})

@@ -18,7 +18,7 @@ from gateway.ledger.rows import NewOutbound, Unasked
 from gateway.ledger.values import stamp
 from gateway.routing.routed_message import Automation, arrival_of
 from gateway.routing.router import Route
-from gateway.schedules.words import instant_in_words
+from gateway.schedules.schedule_words import instant_in_words
 from memory.audience import OWNER
 
 MOST_LINES = 10

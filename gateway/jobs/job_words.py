@@ -11,7 +11,7 @@ from channels.messages import ChatAddress
 from gateway.ledger.job_rows import Job, JobRun, NewJob
 from gateway.schedules.parsing import zone_named
 from gateway.schedules.schedule import At, Schedule, from_text
-from gateway.schedules.words import in_words, instant_in_words, next_three
+from gateway.schedules.schedule_words import in_words, instant_in_words, next_three
 
 _NAME: Final = 40
 _STATES: Final = {"active": "", "paused": "paused", "done": "ended"}

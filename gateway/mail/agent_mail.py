@@ -18,10 +18,10 @@ from channels.common.mail.stored_mail import StoredMail, Summary, attachment, re
 from gateway.mail import mail_words
 from gateway.mail.account_connections import AccountConnections
 from gateway.mail.letter_writing import LetterWriter
+from gateway.mail.mail_sending import MailSender
 from gateway.mail.message_ids import MessageId, parse_id
 from gateway.mail.message_text import MessageTexts
 from gateway.mail.search_query import criteria_of
-from gateway.mail.sending import MailSender
 from gateway.settings.mail_settings import MailAccount
 
 if TYPE_CHECKING:

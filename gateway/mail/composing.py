@@ -14,7 +14,7 @@ from typing import Final
 from agent.errors import MailRefused
 from channels.common.mail.header_text import POLICY, literal, serialised
 from channels.common.mail.mail_addresses import Address, header_of
-from gateway.mail.addresses import valid
+from gateway.mail.recipients import valid
 from gateway.media.file_types import format_size, media_type, safe_name
 
 MOST_FILES: Final = 20

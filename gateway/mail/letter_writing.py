@@ -19,9 +19,9 @@ from channels.common.mail.mail_headers import reply_subject
 from channels.common.mail.stored_mail import StoredMail, read_mail
 from gateway.mail import composing
 from gateway.mail.account_connections import AccountConnections
-from gateway.mail.addresses import MOST_RECIPIENTS, recipients
 from gateway.mail.composing import MOST_FILES, Enclosure, Letter
 from gateway.mail.message_ids import MessageId
+from gateway.mail.recipients import MOST_RECIPIENTS, recipients
 from gateway.mail.send_records import SendRecord, SendRecords, record_key
 from gateway.settings.mail_settings import MailAccount
 

@@ -21,7 +21,7 @@ from gateway.mcp.errors import CallRefused, CallTimedOut, McpError, ServerFailed
 from gateway.mcp.offer import Offer
 
 if TYPE_CHECKING:  # the MCP library takes a second and 60 MB, and is loaded when a server is used
-    from gateway.mcp.sessions import Address, McpSession
+    from gateway.mcp.mcp_session import Address, McpSession
     from gateway.mcp.stdio import Ending, Program
 
 FIRST_WAIT: Final = 2.0
@@ -49,7 +49,7 @@ def load_sessions() -> Any:
     from agent.models.adapters.warm_up import loading
 
     with loading():
-        return importlib.import_module("gateway.mcp.sessions")
+        return importlib.import_module("gateway.mcp.mcp_session")
 
 
 class Connection:
@@ -280,7 +280,7 @@ class Connection:
         if isinstance(found, ValidationError):
             where = ".".join(str(part) for part in found.errors(include_url=False, include_input=False)[0]["loc"])[:100]
             return ServerFailed(f"the MCP server {self.name} sent what is no valid MCP (at {where})")
-        sessions = importlib.import_module("gateway.mcp.sessions")
+        sessions = importlib.import_module("gateway.mcp.mcp_session")
         if isinstance(found, sessions.MCPError):
             return self._answered(sessions, found, ending, seconds)
         text = told or " ".join(str(found).split())[:300] or type(found).__name__

@@ -13,9 +13,9 @@ from agent.tools.arguments import Arguments, CheckedTool, failed
 from agent.tools.change_details import bounded
 from agent.tools.protocol import Act, Effect, Need, Outcome, ToolContext
 from gateway.mcp.errors import McpError
-from gateway.mcp.naming import tool_name
+from gateway.mcp.mcp_results import source_of
 from gateway.mcp.offer import ToolOffer
-from gateway.mcp.results import source_of
+from gateway.mcp.tool_names import tool_name
 
 READ: Final = "mcp_read"
 _OUTPUT: Final = "the MCP server {server}: untrusted"

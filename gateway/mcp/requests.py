@@ -7,9 +7,9 @@ from typing import Any
 
 from agent.models.protocol import ToolSpec
 from agent.models.token_estimate import Calibration, weight_of_tools
-from gateway.mcp.naming import tool_name
 from gateway.mcp.offer import Offer, ToolOffer, texts_of
 from gateway.mcp.servers import McpServers, Server
+from gateway.mcp.tool_names import tool_name
 from gateway.settings.root import Settings
 
 

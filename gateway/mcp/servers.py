@@ -23,7 +23,7 @@ from gateway.settings.mcp_settings import McpServer, McpSettings, plain
 
 if TYPE_CHECKING:
     from gateway.mcp.confinement import Confinement
-    from gateway.mcp.sessions import Address
+    from gateway.mcp.mcp_session import Address
     from gateway.mcp.stdio import Program
 
 PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/run/current-system/sw/bin"
@@ -177,7 +177,7 @@ class McpServers:
 
     def _place(self, name: str, settings: McpServer) -> Program | Address:
         """Return what to connect to. Blocking; loads the MCP library."""
-        from gateway.mcp.sessions import Address
+        from gateway.mcp.mcp_session import Address
         from gateway.mcp.stdio import Program
 
         if settings.url is not None:

@@ -21,8 +21,8 @@ from gateway.config.settings_file import change
 from gateway.ledger.open_ledger import open_file
 from gateway.migration.foreign_state import ForeignState, read_json, section
 from gateway.migration.job_import import import_jobs
+from gateway.migration.migration_report import Report
 from gateway.migration.openclaw_database import reported
-from gateway.migration.report import Report
 from gateway.migration.session_import import import_sessions
 from gateway.migration.settings_import import import_settings
 from gateway.models.key_profiles import Profile, ProfileFile, Profiles, same_provider

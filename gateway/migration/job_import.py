@@ -14,8 +14,8 @@ from gateway.base.errors import HomebodyError
 from gateway.base.paths import Paths
 from gateway.ledger.open_ledger import open_ledger
 from gateway.migration.foreign_state import ForeignState, agent_id, read_json
+from gateway.migration.migration_report import Report
 from gateway.migration.openclaw_database import reported
-from gateway.migration.report import Report
 from gateway.schedules.parsing import parse_schedule, zone_named
 from gateway.settings.root import Settings
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import apsw
 
-from gateway.migration.report import Report
+from gateway.migration.migration_report import Report
 
 LARGEST_EVENT: Final = 4 * 1024 * 1024
 """What a compressed line of a transcript may become; OpenClaw compresses none that is larger."""

@@ -21,8 +21,8 @@ from agent.transcript.stored_transcript import StoredTranscript
 from gateway.base.clock import SystemClock
 from gateway.migration.foreign_state import ForeignState, read_json
 from gateway.migration.foreign_transcript import ForeignMessage, ForeignTranscript, read_branch, read_transcript
+from gateway.migration.migration_report import Report
 from gateway.migration.openclaw_database import OpenClawDatabase, reported
-from gateway.migration.report import Report
 from gateway.sessions.protocol import SessionStore
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import sessions_in

@@ -14,8 +14,8 @@ from gateway.base.paths import Paths
 from gateway.config.load import check
 from gateway.config.syntax_tree import KeyPath, dotted_key
 from gateway.migration.foreign_state import ForeignState, agent_id, read_json, section
+from gateway.migration.migration_report import Report
 from gateway.migration.openclaw_database import reported
-from gateway.migration.report import Report
 
 KIND: Final = "settings"
 _ROUNDS: Final = 50

@@ -17,7 +17,7 @@ from typing import Final, Protocol, TypeAlias
 import httpcore2
 
 from agent.errors import FetchFailed, FetchRefused
-from gateway.net.addresses import IPAddress, own_host_refusal, parsed, refusal, same_site
+from gateway.net.ip_addresses import IPAddress, own_host_refusal, parsed, refusal, same_site
 from gateway.net.targets import Target
 
 Judge: TypeAlias = Callable[[IPAddress], str | None]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent.errors import FetchFailed, FetchRefused
 from agent.tools.web.fetch_protocol import Fetched, FetchRequest
-from gateway.net.addresses import refusal
+from gateway.net.ip_addresses import refusal
 from gateway.net.targets import Target, joined, target_of
 
 if TYPE_CHECKING:  # the HTTP library takes 15 MB, and is loaded with the first request

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.errors import FetchRefused
-from gateway.net.addresses import IPAddress, parsed
+from gateway.net.ip_addresses import IPAddress, parsed
 
 MAX_URL: Final = 4000
 PORTS: Final = {"http": 80, "https": 443}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import httpcore2
 
-from gateway.net.addresses import IPAddress, parsed
+from gateway.net.ip_addresses import IPAddress, parsed
 
 
 @dataclass

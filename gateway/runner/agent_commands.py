@@ -25,9 +25,9 @@ from agent.tools.unfinished_commands import UnfinishedCommands
 from gateway.base.errors import HomebodyError
 from gateway.logs.redaction import Redactor
 from gateway.runner import output
-from gateway.runner.client import Runner
 from gateway.runner.job_records import JobRecord, JobRecords
 from gateway.runner.output import Output
+from gateway.runner.runner_client import Runner
 from gateway.runner.running_job import JobHome, LostJob, RunningJob, act_of
 from gateway.sandbox.command import PATH
 from gateway.sandbox.limits import limits_of

@@ -19,9 +19,9 @@ from agent.tools.command_runner import CommandRequest, JobState
 from agent.tools.protocol import Act
 from agent.tools.workspace_changes import FolderId
 from gateway.runner import output
-from gateway.runner.client import NotStarted, Process, Reason
 from gateway.runner.job_records import JobRecords
 from gateway.runner.output import Output
+from gateway.runner.runner_client import NotStarted, Process, Reason
 from memory.audience import Audience
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from gateway.base.installation import find_installation, links_of
 from gateway.base.paths import Paths
 from gateway.base.state_lock import describe
 from gateway.service.actions import Action, Delete
-from gateway.service.selection import installed
+from gateway.service.service_selection import installed
 
 _COMPLETIONS = (
     ".local/share/bash-completion/completions/homebody",

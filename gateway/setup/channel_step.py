@@ -15,7 +15,7 @@ from channels.protocol import Channel
 from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError, UsageError
 from gateway.setup.pasted import Pasted, cleaned
-from gateway.setup.screen import Screen
+from gateway.setup.setup_screen import Screen
 from gateway.supervision.channel_probe import probe_channel
 from gateway.supervision.platforms import platforms
 

@@ -14,7 +14,7 @@ from channels.built_in import BUILT_IN
 from channels.common.shared_settings import DEFAULT
 from channels.platform import Platform
 from gateway.base.state_lock import describe
-from gateway.service.selection import available, installed
+from gateway.service.service_selection import available, installed
 from gateway.setup.draft import Draft
 
 SEARCH_SECONDS = 1.5

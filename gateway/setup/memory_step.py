@@ -11,7 +11,7 @@ from gateway.agents.memory_stores import open_memory
 from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError
 from gateway.base.installation import how_to_add
-from gateway.setup.screen import Screen
+from gateway.setup.setup_screen import Screen
 from memory.errors import EmbeddingFailed
 
 TRIAL_SECONDS = 60.0

@@ -13,7 +13,7 @@ from gateway.base.errors import HomebodyError, NoModel, SettingsError, UsageErro
 from gateway.models import model_probe
 from gateway.setup.found import FoundModel
 from gateway.setup.pasted import cleaned
-from gateway.setup.screen import Screen
+from gateway.setup.setup_screen import Screen
 
 TRIAL_SECONDS = 90.0
 """A local model may have to be loaded first."""

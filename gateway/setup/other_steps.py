@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from gateway.base.errors import HomebodyError, UsageError
-from gateway.setup.screen import Screen
+from gateway.setup.setup_screen import Screen
 
 Running = Literal["service", "background", "none"]
 _WORKSPACE = "agents.defaults.workspace"

@@ -13,7 +13,7 @@ from typing import Any, Final
 from gateway.api import api_client
 from gateway.base.errors import HomebodyError
 from gateway.ledger.pairing_rows import PAIRING_TTL
-from gateway.schedules.words import span_in_words
+from gateway.schedules.schedule_words import span_in_words
 from gateway.setup.channel_step import ACCOUNT, ChosenChannel
 
 WAIT_SECONDS = 900.0

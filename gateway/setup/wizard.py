@@ -21,13 +21,13 @@ from gateway.base.paths import Paths
 from gateway.service import background
 from gateway.service.actions import carry_out, run_command
 from gateway.service.manager import program
-from gateway.service.selection import check_can_install, installed, user_service
+from gateway.service.service_selection import check_can_install, installed, user_service
 from gateway.setup import owner_pairing
 from gateway.setup.channel_step import ChosenChannel, ask_for_channel
 from gateway.setup.memory_step import ask_for_memory
 from gateway.setup.model_step import ask_for_model
 from gateway.setup.other_steps import Running, ask_for_running, ask_for_workspace, settle_port
-from gateway.setup.screen import Screen
+from gateway.setup.setup_screen import Screen
 
 Step = Literal["model", "telegram", "discord", "slack", "matrix", "email", "whatsapp", "workspace", "service", "memory"]
 STEPS: tuple[Step, ...] = (

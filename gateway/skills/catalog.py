@@ -25,8 +25,8 @@ from gateway.base.paths import Paths
 from gateway.sandbox.command import PATH
 from gateway.settings.root import AgentProfile, Settings
 from gateway.settings.skill_settings import SkillEntry
-from gateway.skills import folder as folders
-from gateway.skills.folder import SKILL_FILE, Content, Stamp
+from gateway.skills import skill_folder as folders
+from gateway.skills.skill_folder import SKILL_FILE, Content, Stamp
 from gateway.skills.trust import SkillTrust
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from typing import Final
 from agent.errors import InvalidSkill
 from agent.skills.header import Header, read_header
 from gateway.base.errors import StorageFailed, UsageError
-from gateway.skills import folder as folders
-from gateway.skills.folder import SKILL_FILE, Content
+from gateway.skills import skill_folder as folders
+from gateway.skills.skill_folder import SKILL_FILE, Content
 from gateway.skills.trust import SkillTrust
 
 LEFT_OUT: Final = frozenset({".git", ".github", "__pycache__", "node_modules", ".venv", ".DS_Store"})

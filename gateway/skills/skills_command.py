@@ -11,8 +11,8 @@ from agent.errors import InvalidSkill
 from channels.messages import Button
 from gateway.base.errors import HomebodyError, UsageError
 from gateway.routing.routed_message import RoutedMessage
-from gateway.skills import folder as folders
-from gateway.skills import words
+from gateway.skills import skill_folder as folders
+from gateway.skills import skill_words
 from gateway.skills.catalog import Skill, SkillCatalog
 from gateway.skills.choosing import LEAST_DIGEST, approvable, named
 
@@ -56,16 +56,16 @@ def _reply(catalog: SkillCatalog, said: Sequence[str]) -> Reply:
             return f"✅ Approved {one.name} as it is now.{_still(catalog, one)}", ()
         case [name]:
             one = named(catalog, name)[0]
-            return _approval_question(one) if one.state in _WAITING else (words.shown(one), ())
+            return _approval_question(one) if one.state in _WAITING else (skill_words.shown(one), ())
         case _:
             return _USAGE, ()
 
 
 def _listed(skills: Sequence[Skill]) -> str:
     ready = [f"- `{one.name}` — {_cut(_purpose(one), _PURPOSE)}" for one in skills if one.state == "ready"]
-    waiting = [f"- `{one.name}` ({words.PLACES[one.place]}): {one.reason}" for one in skills if one.state in _WAITING]
+    waiting = [f"- `{one.name}` ({skill_words.PLACES[one.place]}): {one.reason}" for one in skills if one.state in _WAITING]
     left = [
-        f"- `{one.name}` ({words.PLACES[one.place]}): {_cut(one.reason, 2 * _PURPOSE)}"
+        f"- `{one.name}` ({skill_words.PLACES[one.place]}): {_cut(one.reason, 2 * _PURPOSE)}"
         for one in skills
         if one.state not in {"ready", *_WAITING}
     ]
@@ -80,7 +80,7 @@ def _listed(skills: Sequence[Skill]) -> str:
 def _approval_question(skill: Skill) -> Reply:
     """Show a skill as it is now, with a button that approves this and nothing else. Raises UsageError where it changes meanwhile."""
     if skill.state not in _WAITING:
-        return f"{skill.name} needs no approval: it is {words.STATES[skill.state]}. {skill.reason}".strip(), ()
+        return f"{skill.name} needs no approval: it is {skill_words.STATES[skill.state]}. {skill.reason}".strip(), ()
     try:
         content = folders.read(skill.folder)
     except InvalidSkill as error:
@@ -91,12 +91,12 @@ def _approval_question(skill: Skill) -> Reply:
     text = _cut("\n".join(without_smuggled(line) for line in content.text.strip().splitlines()), _SHOWN)
     more = [f"(the rest is in {skill.folder / folders.SKILL_FILE})"] if text.endswith("…") else []
     lines = [
-        f"🔐 {skill.name} ({words.PLACES[skill.place]}): {skill.reason}. Its {folders.SKILL_FILE} says:",
+        f"🔐 {skill.name} ({skill_words.PLACES[skill.place]}): {skill.reason}. Its {folders.SKILL_FILE} says:",
         "",
         *(f"> {line}" for line in text.splitlines()),
         "",
         *more,
-        *words.file_lines(skill.files),
+        *skill_words.file_lines(skill.files),
         "",
         f"I will follow it once you approve it, and its other files with it ({skill.folder}): {command}",
     ]

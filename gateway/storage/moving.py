@@ -19,7 +19,7 @@ from gateway.base.errors import StorageFailed, UsageError
 from gateway.base.paths import Paths
 from gateway.ledger.open_ledger import LEDGER, need_driver
 from gateway.settings.storage_settings import StorageSettings
-from gateway.storage.storage import SIDES, conversations_in_files, finish_renames
+from gateway.storage.open_storage import SIDES, conversations_in_files, finish_renames
 
 if TYPE_CHECKING:
     from gateway.ledger.postgres.transfer import Connection

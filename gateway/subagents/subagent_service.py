@@ -17,7 +17,7 @@ from gateway.queue.lanes import Lanes
 from gateway.queue.message_queue import MessageQueue
 from gateway.routing.router import agent_of
 from gateway.subagents.origin_turn import OriginTurn
-from gateway.subagents.results import SubAgentResults
+from gateway.subagents.subagent_results import SubAgentResults
 from gateway.turns.worker import InterruptedTurn
 
 log = logging.getLogger(__name__)

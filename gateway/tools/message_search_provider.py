@@ -54,7 +54,7 @@ class MessageSearchProvider:
 
     def _tool(self, platform: str, accounts: Mapping[str, MessageSearch]) -> Tool:
         from agent.tools.message_search import MessageSearchTool
-        from gateway.tools.message_search import AccountSearches
+        from gateway.tools.account_searches import AccountSearches
 
         hint = next(iter(accounts.values())).hint
         return MessageSearchTool(platform, hint, AccountSearches(accounts, self._fetcher, self._zone))

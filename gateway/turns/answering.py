@@ -18,7 +18,7 @@ from channels.messages import ChatAddress
 from channels.protocol import Channel
 from channels.silent import SilentChannel
 from gateway.agents.running_agent import RunningAgent
-from gateway.approvals.gate import ApprovalGate, TurnFacts
+from gateway.approvals.approval_gate import ApprovalGate, TurnFacts
 from gateway.approvals.record import asked_call
 from gateway.base import errors
 from gateway.base.wait import finish_despite_cancel, run_despite_cancel

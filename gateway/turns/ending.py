@@ -27,8 +27,8 @@ from channels.protocol import Channel
 from channels.silent import is_silent
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import with_asides
+from gateway.approvals.approval_gate import LIFETIME
 from gateway.approvals.asking import Asking
-from gateway.approvals.gate import LIFETIME
 from gateway.approvals.record import public_name
 from gateway.base import errors
 from gateway.budget.budgeted_calls import REFUSED, USED_UP

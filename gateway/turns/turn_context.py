@@ -18,7 +18,7 @@ from agent.messages import ToolCall
 from agent.models.notebook import NAME as NOTEBOOK
 from agent.tools.protocol import Effect
 from gateway.agents.running_agent import RunningAgent
-from gateway.approvals.gate import TurnFacts
+from gateway.approvals.approval_gate import TurnFacts
 from gateway.base import errors
 from gateway.budget.budget_guard import Spender
 from gateway.ledger.protocol import TurnLedger

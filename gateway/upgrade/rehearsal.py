@@ -22,7 +22,7 @@ from channels.live import Done, Reply
 from channels.terminal.link import Link
 from gateway.app.dependencies import Dependencies
 from gateway.app.gateway import Gateway
-from gateway.backup.encryption import Keys
+from gateway.backup.age_encryption import Keys
 from gateway.backup.extraction import Progress
 from gateway.backup.manifest import WORKSPACE, Manifest
 from gateway.backup.restoring import Target, restore

@@ -18,10 +18,10 @@ from gateway.media.file_types import media_type
 from gateway.media.outgoing import OutgoingFiles
 from gateway.net.targets import place_in
 from gateway.settings.media_settings import TtsSettings
-from gateway.voice.prices import per_thousand
-from gateway.voice.servers import OpenAiKey, server_of
 from gateway.voice.speakable import speakable
+from gateway.voice.speech_prices import per_thousand
 from gateway.voice.speech_server import SpeechFailed, SpeechServer
+from gateway.voice.speech_server_choice import OpenAiKey, server_of
 
 log = logging.getLogger(__name__)
 

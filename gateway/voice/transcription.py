@@ -16,9 +16,9 @@ from gateway.media.file_types import format_size
 from gateway.media.kept_results import KeptResults
 from gateway.media.recordings import Recording, Transcript, clock_time
 from gateway.settings.media_settings import AudioSettings
-from gateway.voice.prices import per_minute
-from gateway.voice.servers import OpenAiKey, server_of
+from gateway.voice.speech_prices import per_minute
 from gateway.voice.speech_server import SpeechFailed, SpeechServer
+from gateway.voice.speech_server_choice import OpenAiKey, server_of
 
 log = logging.getLogger(__name__)
 

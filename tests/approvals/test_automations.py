@@ -9,7 +9,7 @@ import pytest
 from agent.messages import ToolCall
 from agent.tools.protocol import Act, ToolContext
 from channels.messages import ChatAddress
-from gateway.approvals.gate import ApprovalGate, TurnFacts
+from gateway.approvals.approval_gate import ApprovalGate, TurnFacts
 from gateway.approvals.rules import Rules
 from gateway.approvals.stored_rules import StoredRules
 from gateway.settings.root import Settings

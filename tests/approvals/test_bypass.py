@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.approvals.paths import Place
+from gateway.approvals.command_paths import Place
 from gateway.approvals.read_only import LOOKING, only_looks
 from tests.approvals.conftest import RULES, act, repository
 from tests.properties import examples

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.backup.archive import ArchivedFile, ArchiveReader, ArchiveWriter
+from gateway.backup.tar_archive import ArchivedFile, ArchiveReader, ArchiveWriter
 from gateway.cli import main
 from gateway.cli.backup_work import make
 from gateway.cli.invocation import Invocation

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.backup.archive import CHUNK, ArchiveReader, ArchiveWriter
+from gateway.backup.tar_archive import CHUNK, ArchiveReader, ArchiveWriter
 from gateway.base.errors import BackupUnusable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gateway.backup.archive import ArchivedFile
+    from gateway.backup.tar_archive import ArchivedFile
 
 NAMES = st.binary(min_size=1, max_size=300).map(
     lambda raw: "home/" + raw.replace(b"\0", b"0").replace(b"/", b"_").decode("utf-8", "surrogateescape")

@@ -6,7 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from gateway.backup.encryption import Keys, key_file
+from gateway.backup.age_encryption import Keys, key_file
 from gateway.backup.extraction import unpack, verify
 from gateway.base.paths import Paths
 

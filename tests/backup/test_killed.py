@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.backup.folder import copies_in
+from gateway.backup.backup_folder import copies_in
 from tests import programs
 from tests.backup.conftest import ROOT, Lived, tree
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.backup.encryption import Keys, key_file, own_recipient
+from gateway.backup.age_encryption import Keys, key_file, own_recipient
 from gateway.backup.extraction import verify
 from gateway.base.errors import BackupUnusable, StorageFailed
 from gateway.base.paths import Paths

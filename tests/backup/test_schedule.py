@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gateway.backup.schedule import AGAIN_AFTER, LastBackup, is_due, latest_due
+from gateway.backup.backup_schedule import AGAIN_AFTER, LastBackup, is_due, latest_due
 from gateway.settings.backup_settings import BackupSettings
 
 ZONE = ZoneInfo("Europe/Berlin")

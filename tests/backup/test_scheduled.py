@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.app.backups import ScheduledBackups
 from gateway.app.dependencies import Dependencies
-from gateway.backup.schedule import read_last
+from gateway.backup.backup_schedule import read_last
 from gateway.base.clock import ManualClock
 from gateway.base.paths import Paths
 from gateway.ledger.snapshot import VERSION, read_version

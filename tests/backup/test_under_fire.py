@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.backup.encryption import Keys, key_file
+from gateway.backup.age_encryption import Keys, key_file
 from gateway.base.errors import HomebodyError
 from gateway.base.paths import Paths
 from gateway.cli.backup_work import drilled, make

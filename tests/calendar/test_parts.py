@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from agent.errors import CalendarFailed
 from gateway.calendar.accounts import Account
 from gateway.calendar.alarms import AHEAD, LATE, MOST, alarms_of
+from gateway.calendar.calendar_source import Event
 from gateway.calendar.dav_client import Collection, Resource
 from gateway.calendar.free_time import free_spans, merged_spans
 from gateway.calendar.period import Period, period_of
 from gateway.calendar.references import Reference, read_reference, reference_of
-from gateway.calendar.sources import Event
 from gateway.calendar.vcards import contacts_in
 from gateway.settings.root import Settings
 

@@ -14,11 +14,11 @@ from agent.tools.calendar_tool import CalendarTool
 from agent.tools.protocol import ToolContext
 from gateway.base.clock import TickingClock
 from gateway.calendar.accounts import Account
+from gateway.calendar.agent_calendars import AgentCalendars
+from gateway.calendar.calendar_source import CalendarSource
 from gateway.calendar.edits import CalendarEdits
 from gateway.calendar.ical_process import CalendarProcess
 from gateway.calendar.references import event_key
-from gateway.calendar.service import AgentCalendars
-from gateway.calendar.sources import CalendarSource
 from gateway.net.fetcher import GuardedFetcher
 from gateway.settings.calendar_settings import CalendarSettings
 from tests import programs

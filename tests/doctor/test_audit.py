@@ -17,9 +17,9 @@ from gateway.doctor.finding import worst
 from gateway.doctor.security.audit import AUDIT
 from gateway.doctor.security.listeners import API, LISTENERS, TOKEN, WEBHOOKS, address_of
 from gateway.doctor.security.people import GUESTS, PEOPLE
+from gateway.doctor.security.plain_connections import TRANSPORT, plain_text
 from gateway.doctor.security.powers import COMMANDS, MCP, OTHER_PACKAGES, RULES, SKILLS
 from gateway.doctor.security.secret_places import FILES, INLINE, inline_secrets
-from gateway.doctor.security.transport import TRANSPORT, plain_text
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.mcp.offer import Offer, offered
 from gateway.mcp.pins import PinStore

@@ -18,7 +18,7 @@ import apsw
 import pytest
 
 from channels.messages import ChatAddress
-from gateway.backup.schedule import LastBackup, write_last
+from gateway.backup.backup_schedule import LastBackup, write_last
 from gateway.base.clock import SystemClock
 from gateway.base.state_lock import StateLock, describe
 from gateway.doctor.backup_check import BACKUPS

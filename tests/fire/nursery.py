@@ -34,7 +34,7 @@ HEAVY = (
     "gateway.config.secrets",
     "gateway.app.gateway",
     "gateway.api.server",
-    "gateway.logs.wiring",
+    "gateway.logs.log_setup",
     "gateway.supervision.platforms",
     "memory.workspace_memory",
     "openai.resources.chat",

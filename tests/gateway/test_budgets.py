@@ -17,7 +17,7 @@ from agent.models.catalog.prices import ESTIMATE
 from agent.models.scripted import Stall
 from gateway.base.clock import ManualClock
 from gateway.budget.budget_guard import BudgetGuard
-from gateway.budget.report import first_day
+from gateway.budget.usage_report import first_day
 from gateway.ledger.spending import Limit, NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings.budget_settings import BudgetSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gateway.budget.report import facts, usage_table
+from gateway.budget.usage_report import facts, usage_table
 from gateway.commands.table import COMMANDS, OTHER_NAMES, parse
 from gateway.ledger.spending import UsageRow
 

@@ -48,7 +48,7 @@ async def test_a_model_runs_a_command_in_its_workspace(street: Make) -> None:
         assert (s.workspace / "made.txt").read_text() == "hello\n"
         pid = house.commands.runner.pid
         assert pid is not None
-    await until(lambda: not alive(f"program.py {pid}"))
+    await until(lambda: not alive(f"runner_process.py {pid}"))
 
 
 async def test_stop_ends_the_whole_tree_of_a_running_command(street: Make) -> None:

@@ -14,8 +14,8 @@ import pytest
 import structlog
 
 from gateway.base.paths import Paths
+from gateway.logs.log_setup import Listener, RotatedFile, configure
 from gateway.logs.redaction import REDACTED, Redactor
-from gateway.logs.wiring import Listener, RotatedFile, configure
 from gateway.settings.root import LoggingSettings
 
 SECRET = "123456:secret/token"

@@ -18,8 +18,8 @@ from agent.tools.workspace_sandbox import WorkspaceSandbox
 from gateway.mail.account_connections import AccountConnections
 from gateway.mail.agent_mail import AgentMail
 from gateway.mail.letter_writing import LetterWriter
+from gateway.mail.mail_sending import MailSender
 from gateway.mail.send_records import SendRecords
-from gateway.mail.sending import MailSender
 from gateway.settings.mail_settings import MailSettings
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent.errors import MailRefused
 from channels.common.mail.mail_addresses import addresses_of, header_of
-from gateway.mail.addresses import recipients
+from gateway.mail.recipients import recipients
 
 
 def test_the_address_comes_first_and_a_name_that_is_another_address_is_told() -> None:

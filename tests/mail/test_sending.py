@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway.mail.account_connections import AccountConnections
+from gateway.mail.mail_sending import MailSender
 from gateway.mail.send_records import SendRecords
-from gateway.mail.sending import MailSender
 from gateway.settings.mail_settings import MailSettings
 from tests import programs
 from tests.mail.dovecot import PASSWORD, free_port

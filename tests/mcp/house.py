@@ -15,7 +15,7 @@ from agent.tools.protocol import Outcome, Tool, ToolContext
 from agent.tools.untrusted_files import UntrustedFiles
 from gateway.base.clock import SystemClock
 from gateway.mcp.filing import OutputFiles
-from gateway.mcp.provider import AgentServers
+from gateway.mcp.mcp_provider import AgentServers
 from gateway.mcp.servers import McpServers
 from gateway.settings.root import Settings
 from tests.peers.aimock import node_path

@@ -159,10 +159,10 @@ def test_loading_the_library_lets_no_full_collection_stop_the_event_loop() -> No
         "found = []\n"
         "gc.callbacks.append(lambda phase, facts: found.append(facts['generation']))\n"
         "import gateway.mcp.connection as c\n"
-        "sys.argv[1] == 'plain' and __import__('gateway.mcp.sessions') or c.load_sessions()\n"
+        "sys.argv[1] == 'plain' and __import__('gateway.mcp.mcp_session') or c.load_sessions()\n"
         "print(2 in found, gc.isenabled())\n"
     )
     for how, said in (("plain", "True True"), ("careful", "False True")):
         done = subprocess.run([sys.executable, "-c", program, how], capture_output=True, text=True, check=True)
         assert done.stdout.strip() == said, how
-    assert load_sessions().__name__ == "gateway.mcp.sessions"
+    assert load_sessions().__name__ == "gateway.mcp.mcp_session"

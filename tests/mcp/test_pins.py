@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.base.errors import UsageError
-from gateway.mcp.naming import tool_name
 from gateway.mcp.offer import Offer, difference, offered, texts_of
+from gateway.mcp.tool_names import tool_name
 from tests.mcp.house import odd, servers
 
 if TYPE_CHECKING:

@@ -114,7 +114,7 @@ async def test_a_provider_that_tells_wrong_figures_does_not_open_the_budget(
 
 
 async def test_a_model_without_a_price_is_held_by_an_estimate_and_that_is_told(tmp_path: Path) -> None:
-    from gateway.budget.report import facts, usage_table
+    from gateway.budget.usage_report import facts, usage_table
 
     model_registry = ModelRegistry(ModelsSettings(), {}, clock=ManualClock(NOON), random=Random(1))
     price = model_registry.price("anthropic/claude-unheard-of")

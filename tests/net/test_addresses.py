@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import FetchRefused
-from gateway.net.addresses import GLOBAL_UNICAST, IPV6_REFUSED, parsed, refusal, same_site
+from gateway.net.ip_addresses import GLOBAL_UNICAST, IPV6_REFUSED, parsed, refusal, same_site
 from gateway.net.targets import place_of, target_of
 
 IANA = """

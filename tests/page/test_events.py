@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.page.events import KEPT, MOST, MOST_A_BROWSER, MOST_WAITING, RELOAD, EventHub, Stream, TooManyStreams
+from gateway.page.page_events import KEPT, MOST, MOST_A_BROWSER, MOST_WAITING, RELOAD, EventHub, Stream, TooManyStreams
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:

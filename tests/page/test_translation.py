@@ -15,7 +15,7 @@ from gateway.base.errors import ScheduleError
 from gateway.config.settings_form import groups, sections
 from gateway.page.translation import LANGUAGES, SENTENCES, phrases, table
 from gateway.schedules.parsing import parse_schedule
-from gateway.schedules.words import in_words
+from gateway.schedules.schedule_words import in_words
 
 if TYPE_CHECKING:
     from tests.page.conftest import ServedPage

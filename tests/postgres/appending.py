@@ -10,7 +10,7 @@ from agent.transcript.transcript import Transcript
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.settings.storage_settings import StorageSettings
-from gateway.storage.storage import open_storage
+from gateway.storage.open_storage import open_storage
 from tests.sessions.test_either_store import record, said
 
 

@@ -24,7 +24,7 @@ from gateway.base.paths import Paths
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings.storage_settings import StorageSettings
 from gateway.storage.moving import to_file, to_postgres
-from gateway.storage.storage import Storage, open_storage
+from gateway.storage.open_storage import Storage, open_storage
 from tests import programs
 from tests.ledger.test_kill import ROOT
 from tests.peers.cut_line import CutLine

@@ -12,7 +12,7 @@ from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed
 from gateway.base.paths import Paths
 from gateway.settings.storage_settings import StorageSettings
-from gateway.storage.forgetting import forget, kept_of
+from gateway.storage.agent_deletion import forget, kept_of
 from gateway.storage.moving import server_facts
 from gateway.supervision.database_outage import LOOK_SECONDS, TELL_AFTER, DatabaseOutage
 

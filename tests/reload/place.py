@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from gateway.logs.wiring import Closer
+    from gateway.logs.log_setup import Closer
 
 TOKEN = "a-token-of-the-house-0123456789"
 

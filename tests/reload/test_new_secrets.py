@@ -17,8 +17,8 @@ from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.scripted import ScriptedModel
 from channels.errors import ChannelBroken
 from gateway.base.clock import SystemClock
+from gateway.logs.log_setup import configure
 from gateway.logs.redaction import Redactor
-from gateway.logs.wiring import configure
 from gateway.models.key_profiles import Profile, Profiles
 from gateway.settings.auth_settings import AuthSettings
 from gateway.settings.root import LoggingSettings
@@ -28,7 +28,7 @@ from tests.patience import PATIENCE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gateway.logs.wiring import Closer
+    from gateway.logs.log_setup import Closer
     from tests.reload.place import Place
 
 log = logging.getLogger("gateway.test")

@@ -16,8 +16,8 @@ from agent.tools.protocol import Act
 from channels.messages import ChatAddress
 from gateway.config.effective import compare
 from gateway.config.reference import markdown_page
+from gateway.logs.log_setup import configure
 from gateway.logs.redaction import Redactor
-from gateway.logs.wiring import configure
 from gateway.routing.access import Actor
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.settings.root import LoggingSettings, Settings

@@ -16,8 +16,8 @@ from agent.models.scripted import Stall
 from channels.messages import ChatAddress, Inbound, Sender
 from gateway.app.reload import EMPTY_SECONDS
 from gateway.base.clock import SystemClock
+from gateway.logs.log_setup import configure
 from gateway.logs.redaction import Redactor
-from gateway.logs.wiring import configure
 from gateway.settings.root import LoggingSettings
 from tests.patience import PATIENCE
 from tests.reload.place import Place, ask, homebody, listening, until

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.sandbox.protocol import Confined
 
 if TYPE_CHECKING:
-    from gateway.runner.client import Exit, Process, Runner
+    from gateway.runner.runner_client import Exit, Process, Runner
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 _numbers = itertools.count(os.getpid() % 10_000 * 1000)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.base.clock import SystemClock
-from gateway.runner.client import Runner
+from gateway.runner.runner_client import Runner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -17,8 +17,8 @@ from agent.tools.toolbox import Toolbox
 from gateway.base.clock import SystemClock
 from gateway.logs.redaction import Redactor
 from gateway.runner.agent_commands import AgentCommands, AgentFacts
-from gateway.runner.client import Runner
 from gateway.runner.job_records import JobRecords
+from gateway.runner.runner_client import Runner
 from gateway.sandbox.protocol import Confined, Request, Standing
 from memory.audience import OWNER
 from tests.runner.commands import ENV

@@ -25,7 +25,7 @@ from tests.runner.hands import hands
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from gateway.runner.client import Runner
+    from gateway.runner.runner_client import Runner
     from gateway.sandbox.protocol import Confined
     from tests.runner.hands import Hands
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gateway.base.clock import SystemClock
-from gateway.runner.client import NotStarted, Runner, RunnerGone
 from gateway.runner.frames import WINDOW
+from gateway.runner.runner_client import NotStarted, Runner, RunnerGone
 from gateway.sandbox.protocol import Limits
 from tests.runner.commands import ENV, alive, mark, output, plan, ran, sh, until
 
@@ -330,7 +330,7 @@ import asyncio, os, sys
 sys.path.insert(0, os.environ["ROOT"])
 from gateway.base.clock import SystemClock
 from gateway.runner.frames import WINDOW
-from gateway.runner.client import Runner
+from gateway.runner.runner_client import Runner
 from tests.runner.commands import sh
 
 async def main():

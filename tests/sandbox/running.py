@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.base.paths import Paths
 from gateway.sandbox import restrict
+from gateway.sandbox.command_sandbox import CommandSandbox
 from gateway.sandbox.protocol import Request
-from gateway.sandbox.service import CommandSandbox
 from gateway.settings.root import Settings
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.base.clock import SystemClock
-from gateway.runner.client import Exit, Process, Runner
+from gateway.runner.runner_client import Exit, Process, Runner
 from gateway.sandbox.protocol import Limits
 from tests.sandbox.running import Confining
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gateway.base.errors import ScheduleError
 from gateway.schedules.parsing import parse_schedule, zone_named
 from gateway.schedules.schedule import Schedule, first_instant
-from gateway.schedules.words import in_words, next_three, span_in_words
+from gateway.schedules.schedule_words import in_words, next_three, span_in_words
 from tests.properties import examples
 
 BERLIN = ZoneInfo("Europe/Berlin")

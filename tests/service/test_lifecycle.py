@@ -14,7 +14,7 @@ from gateway.base.errors import HomebodyError
 from gateway.base.state_lock import Holder, StateLock, describe
 from gateway.service import background
 from gateway.service.actions import carry_out, run_command
-from gateway.service.selection import installed, user_service
+from gateway.service.service_selection import installed, user_service
 from tests.service.conftest import Machine
 
 

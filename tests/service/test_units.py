@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.base.errors import UsageError
-from gateway.service import selection
+from gateway.service import service_selection
 from gateway.service.launchd import LaunchdService
 from gateway.service.systemd import OWN_HOME, Account, SystemdService
 from gateway.supervision.watchdog import HOPELESS
@@ -130,12 +130,12 @@ def test_a_program_in_a_home_folder_is_not_given_to_another_user(monkeypatch: py
     monkeypatch.setattr("sys.prefix", "/home/alice/homebody/.venv")
     monkeypatch.setattr("sys.executable", "/home/alice/homebody/.venv/bin/python")
     with pytest.raises(UsageError, match="lies in a home folder") as refused:
-        selection.system_service(Paths(tmp_path), {})
+        service_selection.system_service(Paths(tmp_path), {})
     assert "/opt/homebody" in refused.value.hint
 
 
 def test_root_is_no_user_of_the_service() -> None:
     with pytest.raises(UsageError, match="does not run as root"):
-        selection.account_of("root")
+        service_selection.account_of("root")
     with pytest.raises(UsageError, match="has no user"):
-        selection.account_of("nobody-of-this-name")
+        service_selection.account_of("nobody-of-this-name")

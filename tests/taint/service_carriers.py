@@ -9,8 +9,8 @@ from datetime import timedelta
 from html import escape
 from typing import Any
 
+from gateway.calendar.calendar_source import KNOWN_SECONDS
 from gateway.calendar.references import event_key
-from gateway.calendar.sources import KNOWN_SECONDS
 from tests.calendar.conftest import calendar, event
 from tests.mail.letters import letter
 from tests.taint.tool_carriers import ToolCarriers

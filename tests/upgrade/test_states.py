@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.backup.encryption import Keys
+from gateway.backup.age_encryption import Keys
 from gateway.upgrade.rehearsal import rehearse
 from tests.upgrade.make_state import STATES, facts_of, homebody
 

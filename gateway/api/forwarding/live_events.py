@@ -15,7 +15,7 @@ from gateway.api.answers import HEADERS, Refusal
 from gateway.api.forwarding.peers import EVENTS, Elsewhere, Peers
 from gateway.base.errors import HomebodyError
 from gateway.cluster.directory import Directory, Peer
-from gateway.page.events import RELOAD, EventHub, TooManyStreams
+from gateway.page.page_events import RELOAD, EventHub, TooManyStreams
 
 if TYPE_CHECKING:
     from starlette.responses import Response

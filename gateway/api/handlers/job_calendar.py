@@ -10,14 +10,14 @@ from zoneinfo import ZoneInfo
 
 from agent.timing import Clock
 from gateway.base.errors import ScheduleError, UsageError
-from gateway.budget.report import first_day
+from gateway.budget.usage_report import first_day
 from gateway.jobs.job_service import JobService
 from gateway.jobs.job_words import facts, run_facts
 from gateway.ledger.job_rows import Job
 from gateway.ledger.spending import SpendingLedger
 from gateway.schedules.parsing import parse_schedule, zone_named
 from gateway.schedules.schedule import At, Schedule, next_after
-from gateway.schedules.words import in_words, next_three
+from gateway.schedules.schedule_words import in_words, next_three
 from gateway.settings.root import Settings
 
 LONGEST: Final = timedelta(days=62)

@@ -12,7 +12,7 @@ from gateway.ledger.pairing_rows import PAIRING_TTL
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import ApprovedSender, NewOutbound, PairingRequest, Role
 from gateway.routing.access import WELCOME_OWNER, Access, digest_of, new_invitation
-from gateway.schedules.words import span_in_words
+from gateway.schedules.schedule_words import span_in_words
 
 _WELCOME: Mapping[Role, str] = {
     "owner": WELCOME_OWNER,

@@ -32,7 +32,7 @@ from gateway.api.middleware import is_encrypted
 from gateway.base.errors import Conflict, HolderAway, HomebodyError, UsageError, as_homebody_error
 from gateway.page.browsers import COOKIE_LIFETIME, Browser, Browsers, csrf_of
 from gateway.page.calls import AS_VIEWER, allowed, changes
-from gateway.page.events import EventHub, Stream, TooManyStreams
+from gateway.page.page_events import EventHub, Stream, TooManyStreams
 
 if TYPE_CHECKING:
     import structlog

@@ -7,9 +7,9 @@ from typing import Final
 from gateway.doctor.finding import Check
 from gateway.doctor.security.listeners import API, LISTENERS, TOKEN, WEBHOOKS
 from gateway.doctor.security.people import GUESTS, PEOPLE
+from gateway.doctor.security.plain_connections import TRANSPORT
 from gateway.doctor.security.powers import COMMANDS, CONFINEMENT, MCP, OTHER_PACKAGES, RULES, SKILLS
 from gateway.doctor.security.secret_places import FILES, INLINE, OWN_FILES
-from gateway.doctor.security.transport import TRANSPORT
 from gateway.doctor.settings_check import SETTINGS
 
 AUDIT: Final[tuple[Check, ...]] = (

@@ -25,7 +25,7 @@ from gateway.sandbox.protocol import Confined, Limits
 
 log = logging.getLogger(__name__)
 
-PROGRAM: Final = Path(__file__).with_name("program.py")
+PROGRAM: Final = Path(__file__).with_name("runner_process.py")
 IDLE: Final = 60.0
 """Seconds after its last command after which the runner process is ended; the next command starts another."""
 MOST_WAIT: Final = 30.0

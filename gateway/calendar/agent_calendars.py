@@ -13,12 +13,12 @@ from agent.errors import CalendarFailed
 from agent.taint import source
 from agent.tools.calendar_tool import CalendarArguments
 from agent.tools.protocol import Act, Outcome, ToolContext
+from gateway.calendar.calendar_source import CalendarSource, Event, Reading
 from gateway.calendar.edits import CalendarEdits
+from gateway.calendar.event_lines import listed, shown, span_lines
 from gateway.calendar.free_time import free_spans, merged_spans
-from gateway.calendar.listing import listed, shown, span_lines
 from gateway.calendar.period import Period, instant_of, period_of
 from gateway.calendar.references import read_reference
-from gateway.calendar.sources import CalendarSource, Event, Reading
 
 SOURCE: Final = "calendar"
 WEEK: Final = 7

@@ -9,9 +9,9 @@ from agent.timing import Clock
 from agent.tools.protocol import Origin
 from channels.messages import ChatAddress
 from channels.protocol import Channel
+from gateway.approvals.approval_gate import ApprovalGate, TurnFacts
 from gateway.approvals.asking import Asking
 from gateway.approvals.decisions import Decisions
-from gateway.approvals.gate import ApprovalGate, TurnFacts
 from gateway.approvals.record import AskedAct
 from gateway.approvals.rules import Rules
 from gateway.ledger.protocol import Ledger

@@ -10,8 +10,8 @@ from agent.tools.protocol import Outcome, Tool, ToolContext
 from agent.tools.provider import ToolProvider
 from gateway.mcp.errors import McpError, ServerFailed
 from gateway.mcp.filing import Files
+from gateway.mcp.mcp_results import outcome_of, prompt_outcome, resource_outcome, source_of
 from gateway.mcp.mcp_tool import McpRead, McpTool
-from gateway.mcp.results import outcome_of, prompt_outcome, resource_outcome, source_of
 from gateway.mcp.servers import McpServers, Server
 from gateway.settings.root import Settings
 

@@ -1,6 +1,6 @@
 """The runner process: starts commands for the gateway and ends them with all their processes. Imports the standard library alone.
 
-Run as ``python -I -S program.py FD PARENT`` with an empty environment; FD is a socket to the gateway, over which ``frames.py``
+Run as ``python -I -S runner_process.py FD PARENT`` with an empty environment; FD is a socket to the gateway, over which ``frames.py``
 is spoken. It has one thread, so forking is safe, and it holds none of the gateway's memory. When the socket closes, which is what the
 death of the gateway does, it ends every command and itself.
 """

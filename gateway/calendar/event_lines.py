@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
+from gateway.calendar.calendar_source import Event
 from gateway.calendar.free_time import Span
 from gateway.calendar.period import Period, day_in_words, instant_of, span_in_words
-from gateway.calendar.sources import Event
 
 MOST_NOTES = 4000
 

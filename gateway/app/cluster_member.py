@@ -33,7 +33,7 @@ from gateway.cluster.settings_marks import MAY_DIFFER, marks_of
 from gateway.cluster.workspace_standing import PostgresStandings
 from gateway.ledger.open_ledger import need_driver
 from gateway.settings.root import Settings
-from gateway.storage.storage import Storage, finish_renames, refuse_both
+from gateway.storage.open_storage import Storage, finish_renames, refuse_both
 from gateway.supervision.connected_elsewhere import ConnectedElsewhere
 from gateway.supervision.platforms import platforms
 

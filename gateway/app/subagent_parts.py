@@ -26,9 +26,9 @@ from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
 from gateway.subagents.asking_turn import AskingTurns
 from gateway.subagents.chats import OtherChats
-from gateway.subagents.results import SubAgentResults
 from gateway.subagents.session_reading import SessionReading
 from gateway.subagents.starting import SubAgentStarter
+from gateway.subagents.subagent_results import SubAgentResults
 from gateway.subagents.subagent_service import SubAgents
 from gateway.subagents.tree import WorkTree
 
