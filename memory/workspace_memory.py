@@ -26,7 +26,7 @@ from memory.settings import MemorySettings
 from memory.store.index import Index
 from memory.store.index_handle import IndexEngine, IndexHandle
 from memory.store.index_status import IndexStatus, read_status
-from memory.store.sqlite.database import AllowedFeatures
+from memory.store.sqlite.index_database import AllowedFeatures
 from memory.store.sqlite.index_file import IndexFile
 
 _MOST_NAMED = 3

@@ -33,7 +33,7 @@ def search(account: SlackAccount) -> MessageSearch | None:
     """Return what searches with a token of the owner's."""
     if account.user_token is None:
         return None
-    from channels.slack.message_search import search_of
+    from channels.slack.slack_search import search_of
 
     return search_of(account)
 

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 from agent.errors import WorkspaceFileError
 from agent.timing import Clock
 from agent.tools.protocol import ToolContext
-from agent.tools.todo import Todo
 from agent.tools.todo_file import Changed, Shown, TodoFiles
+from agent.tools.todo_tool import Todo
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import UsageError, unknown_agent
 from memory.audience import Audience

@@ -22,7 +22,7 @@ from gateway.doctor.finding import Check, Finding, ok
 from gateway.settings.root import AgentProfile
 from memory.errors import IndexBroken
 from memory.notes.sources import UNREADABLE, NoteSources
-from memory.store.sqlite.database import AllowedFeatures, detect_features
+from memory.store.sqlite.index_database import AllowedFeatures, detect_features
 from memory.workspace_memory import WorkspaceMemory
 
 _SHOWN: Final = 3

@@ -11,8 +11,8 @@ from agent.errors import AgentError
 from agent.messages import AssistantMessage, Failure, Text, UserMessage
 from agent.models.adapter_factory import build_adapter
 from agent.models.catalog.discovery import find_local
+from agent.models.catalog.model_names import ModelNames
 from agent.models.catalog.model_selection import ResolvedModel, resolve_model
-from agent.models.catalog.naming import ModelNames
 from agent.models.catalog.provider_keys import Key
 from agent.models.middleware.key_health import ROTATING_KINDS
 from agent.models.middleware.key_rotation import without_key

@@ -15,8 +15,8 @@ from agent.errors import AgentError
 from agent.models.catalog.discovery import find_local, served
 from agent.models.catalog.known_models import PROVIDERS
 from agent.models.catalog.model_listing import ListedModel, offers
+from agent.models.catalog.model_names import ModelNames
 from agent.models.catalog.model_selection import ResolvedModel, find, resolve_model
-from agent.models.catalog.naming import ModelNames
 from agent.models.catalog.prices import ESTIMATE, FREE, Price, PriceList, read_prices
 from agent.models.catalog.provider_keys import NO_SECRET, Key, KeySource, keys_of, no_profiles
 from agent.models.middleware.key_health import KeyHealth

@@ -7,7 +7,7 @@ from datetime import tzinfo
 from typing import Final
 
 from agent.errors import FetchFailed
-from agent.tools.message_search import MessageHit
+from agent.tools.message_search_tool import MessageHit
 from agent.tools.web.fetch_protocol import Fetcher, FetchRequest
 from channels.message_search import FoundMessage, MessageSearch, SearchRefused
 from gateway.net.targets import place_in
@@ -26,7 +26,7 @@ class AccountSearches:
         self._zone = zone
 
     async def search(self, query: str, count: int, *, newest: bool) -> list[MessageHit]:
-        """See ``agent.tools.message_search.MessageSearcher``."""
+        """See ``agent.tools.message_search_tool.MessageSearcher``."""
         found = []
         for name, account in self._accounts.items():
             label = "" if len(self._accounts) == 1 else f" ({name})"

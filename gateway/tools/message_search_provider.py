@@ -53,7 +53,7 @@ class MessageSearchProvider:
         """Do nothing: nothing is open."""
 
     def _tool(self, platform: str, accounts: Mapping[str, MessageSearch]) -> Tool:
-        from agent.tools.message_search import MessageSearchTool
+        from agent.tools.message_search_tool import MessageSearchTool
         from gateway.tools.account_searches import AccountSearches
 
         hint = next(iter(accounts.values())).hint

@@ -23,8 +23,8 @@ from agent.tools.process import ProcessTool
 from agent.tools.protocol import Tool, is_private
 from agent.tools.provider import FixedTools, ToolProvider
 from agent.tools.send_file import Outgoing, SendFile
-from agent.tools.todo import Todo
 from agent.tools.todo_file import TodoFiles
+from agent.tools.todo_tool import Todo
 from agent.tools.tool_search import CALL, SEARCH
 from agent.tools.toolbox import Toolbox, Withheld
 from memory.audience import SHARED

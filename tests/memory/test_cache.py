@@ -16,7 +16,7 @@ from memory.audience import OWNER
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.settings import CacheSettings, FusedSettings, MemorySettings, QuerySettings, VectorStoreSettings
 from memory.store.packed_vectors import packed
-from memory.store.sqlite.database import AllowedFeatures, Database
+from memory.store.sqlite.index_database import AllowedFeatures, Database
 from memory.store.sqlite.vector_matrix import Matrix
 from memory.store.sqlite.vector_store import VectorStore
 from tests.memory.memory_engines import memory_at

@@ -11,7 +11,7 @@ import pytest
 from gateway.base.clock import ManualClock
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.settings import MemorySettings, VectorStoreSettings
-from memory.store.sqlite.database import Database
+from memory.store.sqlite.index_database import Database
 from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:

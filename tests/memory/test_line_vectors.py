@@ -13,7 +13,7 @@ from memory.audience import OWNER
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.errors import EmbeddingFailed
 from memory.settings import CacheSettings, FusedSettings, MemorySettings, QuerySettings, VectorStoreSettings
-from memory.store.sqlite.database import Database
+from memory.store.sqlite.index_database import Database
 from memory.text.line_groups import group_texts, line_groups
 from tests import postgres_server
 from tests.ledger import engines

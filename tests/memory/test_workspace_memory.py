@@ -13,7 +13,7 @@ from memory.audience import OWNER, Audience
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.errors import EmbeddingFailed, MemoryUnreadable
 from memory.settings import ChunkingSettings, MemorySettings, QuerySettings, StoreSettings, SyncSettings, VectorStoreSettings
-from memory.store.sqlite.database import AllowedFeatures
+from memory.store.sqlite.index_database import AllowedFeatures
 from tests.memory.memory_engines import memory_at
 from tests.patience import PATIENCE
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.known_models import PROVIDERS
-from agent.models.catalog.naming import ModelNames
+from agent.models.catalog.model_names import ModelNames
 from agent.settings import AgentSettings, ModelsSettings
 
 KEYS = {key: "k" for provider in PROVIDERS.values() for key in provider.keys}

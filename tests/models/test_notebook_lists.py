@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent.tools.todo import Todo
 from agent.tools.todo_file import TodoFiles
+from agent.tools.todo_tool import Todo
 from agent.tools.toolbox import Toolbox
 from tests.models.test_notebook_model import Talk, talk
 

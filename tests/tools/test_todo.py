@@ -12,8 +12,8 @@ from agent.messages import ToolCall
 from agent.models.token_estimate import Calibration, weight_of_tools
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.protocol import ToolContext
-from agent.tools.todo import Todo
 from agent.tools.todo_file import TodoFiles
+from agent.tools.todo_tool import Todo
 from agent.tools.toolbox import Toolbox
 from agent.tools.untrusted_files import UntrustedFiles
 from agent.tools.workspace_sandbox import WorkspaceSandbox

@@ -11,7 +11,7 @@ import pytest
 from agent.tools.protocol import is_private
 from channels.built_in import PlatformSettings
 from channels.message_search import SearchRefused
-from channels.slack.message_search import SlackMessageSearch
+from channels.slack.slack_search import SlackMessageSearch
 from gateway.net.testing import RecordedNetwork
 from gateway.tools.message_search_provider import MessageSearchProvider
 from tests.peers.search_apis import answer, asked

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from memory.embedding.batch.protocol import BatchJob
 from memory.embedding.identity import Identity
-from memory.store.sqlite.database import Database
+from memory.store.sqlite.index_database import Database
 
 _COLUMNS = "token, job, provider, model, fingerprint, texts, at"
 

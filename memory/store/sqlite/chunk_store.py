@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from memory.notes.sources import Source, Stamp, audience_of
 from memory.store.chunk_changes import NewChunk, changes
 from memory.store.generations import Generation, IndexedFile
-from memory.store.sqlite.database import Database
+from memory.store.sqlite.index_database import Database
 from memory.text.chunks import Chunk
 from memory.text.dates import day_of
 from memory.text.stems import language_of, stemmed

@@ -11,7 +11,7 @@ from memory.settings import MemorySettings
 from memory.store.generations import REFUSED_FOR, Generation, LinesMissing, Missing
 from memory.store.packed_vectors import packed
 from memory.store.sqlite.chunk_store import ChunkStore
-from memory.store.sqlite.database import Database
+from memory.store.sqlite.index_database import Database
 from memory.store.sqlite.line_vectors import LineVectors
 from memory.store.sqlite.vector_store import VectorStore
 

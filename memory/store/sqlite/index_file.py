@@ -11,7 +11,7 @@ from memory.settings import MemorySettings
 
 if TYPE_CHECKING:
     from memory.store.index import Index
-    from memory.store.sqlite.database import AllowedFeatures
+    from memory.store.sqlite.index_database import AllowedFeatures
 
 
 class IndexFile:
@@ -33,7 +33,7 @@ class IndexFile:
 
     def put_away(self, index: Index, error: Exception, now: datetime) -> str:
         """See the protocol. The file is renamed."""
-        from memory.store.sqlite.database import set_aside
+        from memory.store.sqlite.index_database import set_aside
 
         index.close()
         aside = set_aside(self._path, now)

@@ -20,7 +20,7 @@ from memory.store.keyword_hits import (
     written,
 )
 from memory.store.sqlite.chunk_store import ChunkStore
-from memory.store.sqlite.database import Database
+from memory.store.sqlite.index_database import Database
 from memory.store.vocabulary import LENGTHS, Vocabulary
 from memory.text.irregular import irregular_forms
 from memory.text.stems import forms

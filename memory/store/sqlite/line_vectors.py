@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from memory.store.candidates import LineCosines
 from memory.store.generations import Generation, LinesMissing
 from memory.store.packed_vectors import line_cosines, packed
-from memory.store.sqlite.database import Database
+from memory.store.sqlite.index_database import Database
 from memory.text.line_groups import MOST_GROUPS, group_texts
 
 _SHIFT = 8

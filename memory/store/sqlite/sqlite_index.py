@@ -16,8 +16,8 @@ from memory.store.candidates import BARE, AnswerCosines, Candidate, Lookup
 from memory.store.generations import DONE, INDEXING_VERSION, Generation, IndexedFile, allowed_missing
 from memory.store.index import SWEPT, FileChange, IndexCounts
 from memory.store.sqlite.batch_jobs import BatchJobs
-from memory.store.sqlite.database import AllowedFeatures, Database
 from memory.store.sqlite.embedded_chunks import EmbeddedChunks
+from memory.store.sqlite.index_database import AllowedFeatures, Database
 from memory.store.sqlite.keyword_index import KeywordIndex
 from memory.text.chunks import is_only_headings
 from memory.text.dates import LONGEST_LOOKED_UP, Span

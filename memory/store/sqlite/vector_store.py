@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory.store.generations import Generation
 from memory.store.packed_vectors import packed
-from memory.store.sqlite.database import Database
+from memory.store.sqlite.index_database import Database
 
 if TYPE_CHECKING:
     from memory.embedding.identity import Identity
