@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_SEEN = re.compile(
+SEEN = re.compile(
     "[^\\s\x00-\x1f\x7f-\xa0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f"
     "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
@@ -19,7 +19,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 def is_blank(text: str) -> bool:
     """Tell whether a text shows nothing: it is empty, or of blanks and characters of no width alone."""
-    return _SEEN.search(text) is None
+    return SEEN.search(text) is None
 
 
 def without_controls(text: str) -> str:

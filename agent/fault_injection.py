@@ -17,6 +17,8 @@ from typing import Literal
 
 VARIABLE = "HOMEBODY_FAULT"
 
+armed = False
+"""Whether anything may happen at all: what runs for every message asks this first."""
 _armed: tuple[str, int, Iterator[int], Callable[[], None]] | None = None
 
 
@@ -27,14 +29,10 @@ def die() -> None:
 
 def arm(place: str, act: Callable[[], None] = die) -> None:
     """Have ``act`` called at ``place``, such as ``before-finish:1``; nowhere when it is empty. Raises ValueError for nonsense."""
-    global _armed
+    global _armed, armed
     name, _, count = place.partition(":")
     _armed = (name, int(count or 1), itertools.count(1), act) if place else None
-
-
-def armed() -> bool:
-    """Tell whether anything may happen at all."""
-    return _armed is not None
+    armed = _armed is not None
 
 
 def point(moment: Literal["before", "after"], step: str) -> None:

@@ -9,10 +9,10 @@ from agent.context.cache_retention import SECONDS
 from agent.context.compaction import CompactionResult, compact
 from agent.context.context_report import visible_chars
 from agent.context.session_context import SessionContext
-from agent.context.window import is_cold, prune
+from agent.context.window import cold_since, prune
 from agent.events import Event, Notice, ReplyNote
 from agent.messages import Message
-from agent.transcript.entries import Compacted, FlushReceipt, Said
+from agent.transcript.entries import Compacted, FlushBegun, FlushReceipt, Said
 
 MAX_TRIES = 2
 """The largest number of compactions in one turn: a third one would not free more than two did."""
@@ -47,7 +47,9 @@ class ContextBudget:
         Raises:
             TranscriptWriteError: the transcript could not be written.
         """
-        await flush.make_good(self._context, self._turn)
+        latest = self._context.transcript.latest(FlushBegun, FlushReceipt)
+        if latest is not None and isinstance(latest.body, FlushBegun):
+            await flush.make_good(self._context, self._turn, latest.body)
         begins = self._context.transcript.latest(Said, Compacted) is None
         if begins and (told := self._context.too_small):
             self._emit(ReplyNote(f"⚠️ {told}"))
@@ -66,17 +68,20 @@ class ContextBudget:
         return await self._compact("overflow")
 
     async def _judge(self, size: int) -> None:
-        if self._flushes and flush.is_due(self._context, size):
+        window = self._context.window
+        if self._flushes and size >= window.flush_at and flush.may_fire(self._context):
             await self._flush("threshold")
-        if size > self._context.window.compact_above:
+        if size > window.compact_above:
             await self._compact("threshold", size - self._context.tokens())
 
     async def _after_silence(self) -> None:
         """When the provider's cache has run out: choose its retention anew, and prune."""
-        context, now = self._context, self._context.clock.now()
-        entries, settings = context.transcript.entries, context.settings.context_pruning
+        context, entries = self._context, self._context.transcript.entries
+        if (since := cold_since(entries)) is None:
+            return
+        silent, settings = (context.clock.now() - since).total_seconds(), context.settings.context_pruning
         ttl, shrinks = SECONDS[context.ttl], 0.0
-        if is_cold(entries, now, settings.ttl or ttl) and settings.is_on(context.model.name):
+        if silent >= (settings.ttl or ttl) and settings.is_on(context.model.name):
             shown = visible_chars(context)
             mark = prune(entries, settings, context.window.size, shown)
             if mark is not None:
@@ -84,7 +89,7 @@ class ContextBudget:
                 shrinks = 1 - visible_chars(context) / shown
                 told = f"{len(mark.trimmed) + len(mark.aged)} old tool results trimmed, {len(mark.cleared)} cleared"
                 self._emit(Notice(f"✂️ {told}", verbose=True))
-        if is_cold(entries, now, ttl):
+        if silent >= ttl:
             context.judge_rhythm(shrinks)
 
     async def _flush(self, reason: flush.Reason) -> None:

@@ -46,11 +46,6 @@ LEAST_SAID = 4
 """What people said since the last receipt must have this many bytes, letters and figures alone: a greeting is no reason."""
 
 
-def is_due(context: SessionContext, tokens: int) -> bool:
-    """Whether the context is large enough and this compaction cycle has not been flushed yet."""
-    return tokens >= context.window.flush_at and may_fire(context)
-
-
 def may_fire(context: SessionContext) -> bool:
     """Whether this compaction cycle has not been flushed for want of room yet, and there is something to flush."""
     cycle = context.transcript.cycle
@@ -144,16 +139,15 @@ def _fitting(context: SessionContext, messages: tuple[Message, ...]) -> tuple[Me
     return messages[start:]
 
 
-async def make_good(context: SessionContext, turn: str) -> None:
-    """End a flush that a crash left open: what was said is written down by rule, without a model.
+async def make_good(context: SessionContext, turn: str, begun: FlushBegun) -> None:
+    """End a flush that a crash left open after ``begun``: what was said is written down by rule, without a model.
 
     One that was cut off by the gateway stopping is void: its session continues, and is flushed when it is due.
 
     Raises:
         TranscriptWriteError: the transcript could not be written.
     """
-    begun = _left_open(context)
-    if begun is None or begun.reason == "shutdown":
+    if begun.reason == "shutdown":
         return
     writer = NoteWriter(context, turn)
     await writer.add_statements(statements_of(context), everything=True)
@@ -173,11 +167,6 @@ async def keep_unseen(context: SessionContext, turn: str, dropped: Sequence[Entr
     said = [body.message for body in bodies if isinstance(body, Said) and is_of_a_person(body.message)]
     statements = [one for message in said for one in _statements_in(context, message)]
     await NoteWriter(context, turn).add_statements(statements, everything=True)
-
-
-def _left_open(context: SessionContext) -> FlushBegun | None:
-    latest = context.transcript.latest(FlushBegun, FlushReceipt)
-    return latest.body if latest is not None and isinstance(latest.body, FlushBegun) else None
 
 
 def request_text(context: SessionContext) -> str:

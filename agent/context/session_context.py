@@ -17,7 +17,7 @@ from agent.context import cache_retention, file_changes, prompt
 from agent.context.cache_retention import Ttl
 from agent.context.light_run import LightRun, is_first_call, light_view
 from agent.context.prefix import PrefixWatch
-from agent.context.window import Window, cold_since, is_cold, least_window
+from agent.context.window import Window, cold_since, least_window
 from agent.context.workspace_files import LONG_TERM, TASK_FILES, Workspace, WorkspaceFile
 from agent.messages import Message, ToolCall, ToolMessage, UserMessage
 from agent.models import token_estimate
@@ -91,6 +91,8 @@ class SessionContext:
     """What the model knows of them: what the prompt holds, with what it was told since."""
     _files_cycle: str | None = None
     _listed: str = ""
+    _ready: Toolbox | None = None
+    """The tools whose descriptions were made."""
     _system: tuple[Segment, ...] = ()
     _made_of: dict[str, Any] = field(default_factory=dict)
     """What the system text was made of: it is made anew when that changed."""
@@ -156,7 +158,7 @@ class SessionContext:
     @property
     def may_write(self) -> bool:
         """Whether notes can be written: the tool is there, and the workspace is writable."""
-        return self.settings.sandbox.workspace_access == "rw" and _writes(self.keeping or self.toolbox)
+        return self.settings.sandbox.workspace_access == "rw" and "write" in (self.keeping or self.toolbox).told
 
     @property
     def flush_obstacle(self) -> str:
@@ -170,7 +172,8 @@ class SessionContext:
     @property
     def model_may_write(self) -> bool:
         """Whether the model itself can write notes."""
-        return self.may_write and _writes(self.toolbox)
+        boxes = (self.keeping or self.toolbox, self.toolbox)
+        return self.settings.sandbox.workspace_access == "rw" and all("write" in box.told for box in boxes)
 
     async def keep(self, call: ToolCall, turn: str, taint: frozenset[str] | None = None) -> ToolMessage:
         """Run a tool call of the memory flush: the workspace's rules apply, the rules on the model's tools do not.
@@ -246,7 +249,7 @@ class SessionContext:
             self._files_cycle = self.transcript.cycle
         if (made_of := self._sources_of_system()) != self._made_of:
             self._made_of, self._system = made_of, prompt.system_text(**made_of)
-        self._fixed = token_estimate.weight_of_system(self._system) + token_estimate.weight_of_tools(self.toolbox.specs)
+        self._fixed = token_estimate.weight_of_fixed(self._system, self.toolbox.specs)
 
     def news_of_files(self) -> FilesChanged | None:
         """Return what the model has to be told of the workspace files before the next message, once; None where it knows."""
@@ -261,13 +264,13 @@ class SessionContext:
 
         A summary leaves out what was told before it.
         """
-        entries = self.transcript.entries
+        since = cold_since(self.transcript.entries)
         if (
             self.settings.bootstrap_changes == "rewrite"
             or not self._files
             or self._files_cycle != self.transcript.cycle
-            or cold_since(entries) is None
-            or is_cold(entries, self.clock.now(), cache_retention.SECONDS[self.ttl])
+            or since is None
+            or self.clock.now() - since >= timedelta(seconds=cache_retention.SECONDS[self.ttl])
         ):
             return None
         if self._files_known is self._files_now or self._files_known == self._files_now:
@@ -279,11 +282,14 @@ class SessionContext:
 
         Blocks.
         """
-        make_ready()  # both take a while at the first turn, and must not hold up the event loop
+        if self._ready is not self.toolbox:  # both take a while at the first turn, and must not hold up the event loop
+            make_ready()
+            for spec in self.toolbox.specs:
+                _ = spec.parameters
+            self._ready = self.toolbox
         files = self.workspace.bootstrap_files(self.audience)
         closed = self.settings.sandbox.workspace_access == "none" or self.settings.prompt_mode != "full"
-        readable = {spec.name: spec.parameters for spec in self.toolbox.specs}.get("read") is not None
-        given = self.audience.kind == "owner" and readable and not (self.task or closed)
+        given = self.audience.kind == "owner" and "read" in self.toolbox.told and not (self.task or closed)
         return files, self.skills(self.readable) if given else "", self._start_notes() if begins else ("", ())
 
     def messages(self) -> tuple[Message, ...]:
@@ -304,7 +310,7 @@ class SessionContext:
             "there": prompt.PromptFacts(
                 zone=self.zone.key,
                 audience=self.audience,
-                tools={spec.name for spec in self.toolbox.specs},
+                tools=self.toolbox.told,
                 writes=self.model_may_write,
                 notes_given=self.settings.startup_context.enabled,
                 private=self.private,
@@ -325,7 +331,7 @@ class SessionContext:
         messages = repaired((*shown, *extra)) if extra else shown
         free = self.readable - self.tokens(history=shown, extra=extra)
         return Request(
-            system=self.system(),
+            system=self._system,
             tools=self.toolbox.specs,
             messages=messages,
             max_output=max(256, min(self.settings.max_output_tokens, self.model.max_output, free)),
@@ -415,7 +421,3 @@ class SessionContext:
         if not sources:
             return text
         return f"{kept.rstrip()}\n[left out: what was noted with untrusted text in view; read {path} if it matters]"
-
-
-def _writes(tools: Toolbox) -> bool:
-    return any(spec.name == "write" for spec in tools.specs)

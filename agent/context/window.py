@@ -35,23 +35,17 @@ class Window(Struct, frozen=True):
 
     size: int
     reserve: int
-    soft: int
+    flush_at: int
+    """Flush when the context is this large or larger."""
+    compact_above: int
+    """Compact when the context is larger than this."""
 
     @classmethod
     def of(cls, size: int, settings: CompactionSettings) -> Window:
         """Work the lines out for a window of ``size`` tokens."""
         reserve = min(max(settings.reserve_tokens, settings.reserve_tokens_floor), size // 4)
-        return cls(size, reserve, min(settings.memory_flush.soft_threshold_tokens, reserve // 5))
-
-    @property
-    def flush_at(self) -> int:
-        """Flush when the context is this large or larger."""
-        return self.size - self.reserve - self.soft
-
-    @property
-    def compact_above(self) -> int:
-        """Compact when the context is larger than this."""
-        return self.size - self.reserve
+        soft = min(settings.memory_flush.soft_threshold_tokens, reserve // 5)
+        return cls(size, reserve, flush_at=size - reserve - soft, compact_above=size - reserve)
 
 
 CHARS_PER_TOKEN = 4

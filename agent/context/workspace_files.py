@@ -62,6 +62,8 @@ class Workspace:
         self.sandbox = WorkspaceSandbox(self.root, closed)
         self.untrusted = untrusted or UntrustedFiles()
         self._known: OrderedDict[PurePosixPath, tuple[Stamp, str]] = OrderedDict()
+        self._prompt_files: dict[tuple[str, bool], tuple[tuple[object, ...], tuple[WorkspaceFile, ...]]] = {}
+        """What was given last, by kind of audience and with or without HEARTBEAT.md, and what it was made of."""
 
     def seed(self, templates: Traversable) -> tuple[str, ...]:
         """Put in place what is missing, and return its paths. What stands there is never touched, whatever its case or content.
@@ -87,12 +89,21 @@ class Workspace:
         HEARTBEAT.md comes along in heartbeat turns; BOOTSTRAP.md for the owner alone and until the ritual is over: one that
         says nothing but DONE is removed here.
         """
-        names = (*PROMPT_FILES, HEARTBEAT) if heartbeat else PROMPT_FILES
-        seen = [name for name in names if audience.is_given(name)]
-        stamps = self.sandbox.stamps((*seen, RITUAL))
+        names = (*PROMPT_FILES, HEARTBEAT, RITUAL) if heartbeat else (*PROMPT_FILES, RITUAL)
+        stamps = self.sandbox.stamps(names)
+        commands = self.untrusted.unfinished
+        settled = len(stamps) == len(names) and (commands is None or not commands.running)
+        state, wanted = (stamps, self.untrusted.changes), (audience.kind, heartbeat)
+        known = self._prompt_files.get(wanted)
+        if settled and known is not None and known[0] == state:
+            return known[1]
+        seen = [name for name in names[:-1] if audience.is_given(name)]
         files = [WorkspaceFile(name, self._given(name, self._text_now(name, stamps))) for name in seen]
         ritual = self._ritual(stamps) if audience.kind == "owner" else None
-        return (*files, WorkspaceFile(RITUAL, ritual)) if ritual is not None else tuple(files)
+        given = (*files, WorkspaceFile(RITUAL, ritual)) if ritual is not None else tuple(files)
+        if settled:
+            self._prompt_files[wanted] = state, given
+        return given
 
     def _given(self, name: str, text: str | None) -> str | None:
         """Return a file without the lines that were written while untrusted text was in view; what is left says where they are."""

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Protocol, cast
 
 from agent.context.session_context import SessionContext
 from agent.events import AnswerFinished, Event, FailedOver, Progress, ReplyNote, Restarted, TextDelta, ThinkingDelta
@@ -24,17 +24,16 @@ from agent.transcript.entries import Entry, Said, SentPart
 from agent.transcript.history_view import SHRINKING
 
 
-class AnswerStream:
-    """Takes an answer as it is written, and may send it in parts. This one sends nothing: the answer is sent when it is complete.
-
-    A subclass that sends parts appends a ``SentPart`` to the transcript first, and raises nothing.
-    """
+class AnswerStream(Protocol):
+    """Takes an answer as it is written, and sends it in parts. It appends a ``SentPart`` to the transcript first, and raises nothing."""
 
     def hear(self, text: str) -> None:
         """Take more of the answer, of which a person may see all. Quick."""
+        ...
 
     async def stop(self) -> None:
         """The answer is over, or void: forget what was not sent of it. Nothing is sent from then on until more is heard."""
+        ...
 
 
 def cut_answer(entries: Iterable[Entry], model: str) -> AssistantMessage | None:
@@ -65,13 +64,14 @@ async def call_model(
         TranscriptWriteError: the transcript could not be written.
     """
     context.watch.observe(request, context.transcript.latest(*SHRINKING))
-    call = _Call(context, turn, emit, speaker or AnswerStream())
+    call = _Call(context, turn, emit, speaker)
     try:
         answer, wait = await call.streamed(request)
     except asyncio.CancelledError:
         await asyncio.shield(call.left_off())
         raise
-    await call.speaker.stop()
+    if speaker is not None:
+        await speaker.stop()
     cut = call.cut() if answer is None or answer.failure is not None else None
     if cut is not None:
         entry = await context.transcript.append(turn, Said(message=cut))
@@ -80,7 +80,8 @@ async def call_model(
             await context.clock.sleep(wait)
             return cut, entry.id
     assert answer is not None
-    answer = with_distinct_call_ids(answer)
+    if answer.calls:
+        answer = with_distinct_call_ids(answer)
     if answer.stop == "repeated" and (sent := call.cut()) is not None and not answer.text.startswith(sent.text):
         answer = replace(answer, content=sent.content)  # more of the loop was sent than is kept otherwise
     acted_on = bool(answer.calls)  # otherwise the end of the turn follows at once, and is durable
@@ -100,7 +101,7 @@ class _Call:
     context: SessionContext
     turn: str
     emit: Callable[[Event], None]
-    speaker: AnswerStream
+    speaker: AnswerStream | None
     heard: list[str] = field(default_factory=list)
 
     async def streamed(self, request: Request) -> tuple[AssistantMessage | None, float]:
@@ -114,20 +115,28 @@ class _Call:
                         self.emit(TextDelta(rest))
                     return piece, 0.0
                 if isinstance(piece, Restarted):
-                    await self.speaker.stop()
-                    if self.cut() is not None:
+                    if not await self._begins_anew(piece):
                         return None, piece.wait
                     gate = NoReplyFilter()
-                    self.heard.clear()
-                    self.emit(piece)
                 elif isinstance(piece, (ThinkingDelta, ReplyNote, FailedOver)):
                     self.emit(piece)
                 elif not isinstance(piece, Progress):
                     self.heard.append(piece.text)
                     if shown := gate.feed(piece.text):
                         self.emit(TextDelta(shown))
-                        self.speaker.hear(shown)
+                        if self.speaker is not None:
+                            self.speaker.hear(shown)
         raise RuntimeError(f"{self.context.model.name} ended its stream without an answer")
+
+    async def _begins_anew(self, restarted: Restarted) -> bool:
+        """Forget what was said of the answer; False, and nothing is forgotten, where a part of it was sent."""
+        if self.speaker is not None:
+            await self.speaker.stop()
+        if self.cut() is not None:
+            return False
+        self.heard.clear()
+        self.emit(restarted)
+        return True
 
     def cut(self) -> AssistantMessage | None:
         """Return what was sent of the answer, if anything was."""
@@ -135,7 +144,8 @@ class _Call:
 
     async def left_off(self) -> None:
         """Keep what was said of an answer that is not wanted any more."""
-        await self.speaker.stop()
+        if self.speaker is not None:
+            await self.speaker.stop()
         partial = AssistantMessage(content=(Text(text="".join(self.heard)),), model=self.context.model.name, stop="cancelled")
         await self.context.transcript.append(self.turn, Said(message=self.cut() or partial))
 

@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from agent import no_reply
-from agent.characters import is_blank
+from agent.characters import SEEN
 from agent.context.context_budget import ContextBudget
 from agent.context.context_report import added
 from agent.context.session_context import SessionContext
@@ -111,7 +111,7 @@ class Turn:
     journal: CallLog = field(default_factory=NoCallLog)
     gate: Gate = field(default_factory=OpenGate)
     arrivals: SteeringSource = field(default_factory=SteeringSource)
-    speaker: AnswerStream = field(default_factory=AnswerStream)
+    speaker: AnswerStream | None = None
     background: bool = False
     begun: bool = field(default=False, init=False)
     answered: TurnResult | None = field(default=None, init=False)
@@ -198,9 +198,10 @@ class Turn:
                 if (cuts := cuts - 1) < 0:
                     return Ending("failed", replace(answer, failure=_cut_too_often(answer.model)))
                 continue
-            if _overflowed(answer) and await self._headroom.after_overflow():
+            overflowed = answer.stop == "overflow" or (answer.failure is not None and answer.failure.kind == "overflow")
+            if overflowed and await self._headroom.after_overflow():
                 continue
-            if answer.failure is not None or _overflowed(answer):
+            if answer.failure is not None or overflowed:
                 return Ending("failed", answer)
             if not answer.calls:
                 return Ending("answered", answer)
@@ -236,12 +237,14 @@ class Turn:
         said = [entry for entry in self.context.transcript.of_turn(self.id) if isinstance(entry.body, Said)]
         if not said:
             await self._headroom.before_turn([*messages, *(one.message for one in further)])
-        if not said and (news := self.context.news_of_files()) is not None:
-            await self.context.transcript.append(f"{self.id}~files", news, n=0, durable=False)
+            if (news := self.context.news_of_files()) is not None:
+                await self.context.transcript.append(f"{self.id}~files", news, n=0, durable=False)
         for n, message in enumerate(messages):
             await self.context.transcript.append(self.id, Said(message=message), n=n, durable=False)  # the inbox has it
         await self._put(further)
         self.begun = True
+        if not said and not asked:
+            return None
         await self._tools.settle(unsettled(self.context.transcript, self.id, asked))
         return _unfinished(said)
 
@@ -264,7 +267,8 @@ class Turn:
             return self._result(ending, "suspended", "", seconds)  # the turn has not ended, and its messages are not answered
         section = "subagents" if self.context.task else "limits"
         setting = f"agents.defaults.{section}.timeoutSeconds"
-        reply, outcome = _reply(ending, self.context.settings.limits.timeout_seconds, setting, stuck=self._tools.stuck)
+        stuck = ending.outcome == "stopped" and self._tools.stuck
+        reply, outcome = _reply(ending, self.context.settings.limits.timeout_seconds, setting, stuck=stuck)
         result = self._result(ending, outcome, reply, seconds)
         self.answered = result if ending.outcome == "answered" else None
         facts = {
@@ -317,10 +321,6 @@ class Turn:
         return total
 
 
-def _overflowed(answer: AssistantMessage) -> bool:
-    return answer.stop == "overflow" or (answer.failure is not None and answer.failure.kind == "overflow")
-
-
 def _cut_too_often(model: str) -> Failure:
     hint = "Say “go on” for the rest, or choose another model with /model."
     return Failure(kind="network", message=f"{model} broke off its answer {MOST_CUTS + 1} times.", hint=hint)
@@ -359,7 +359,7 @@ def _reply(ending: Ending, timeout: float, setting: str, *, stuck: bool = False)
     assert answer is not None
     if ending.outcome == "answered":
         reply = no_reply.without_no_reply(answer.text)
-        if is_blank(reply):
+        if SEEN.search(reply) is None:
             return "", "silent"
         return reply + _REMARKS.get(answer.stop, ""), "answered"
     if ending.outcome == "stopped":

@@ -1,6 +1,6 @@
 """Thinking levels: what each kind of API calls them, their token budgets, and which of them a model has refused.
 
-Every provider counts thinking towards the longest answer, so each level adds tokens of its own (``thinking_tokens``) to what a
+Every provider counts thinking towards the longest answer, so each level adds tokens of its own (``THINKING_TOKENS``) to what a
 request allows. A level that a model refuses is replaced by the next lower one; that is remembered, and reported once.
 """
 
@@ -15,7 +15,14 @@ Style = Literal["", "effort", "budget", "adaptive"]
 """How a model's thinking is governed: not at all or not known, by an effort, by a budget of tokens, or by the model itself."""
 
 LEVELS: tuple[Level, ...] = ("off", "minimal", "low", "medium", "high", "xhigh", "adaptive")
-BUDGETS: dict[Level, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_768, "adaptive": 8192}
+THINKING_TOKENS: dict[Level | None, int] = {
+    "minimal": 1024,
+    "low": 2048,
+    "medium": 8192,
+    "high": 16_384,
+    "xhigh": 32_768,
+    "adaptive": 8192,
+}
 """Tokens for thinking, by level."""
 _MEANT: dict[str, Level] = {"on": "low", "none": "off", "no": "off", "mid": "medium", "max": "xhigh", "auto": "adaptive"}
 _DEPTHS: tuple[Level, ...] = ("minimal", "low", "medium", "high", "xhigh")
@@ -26,11 +33,6 @@ _MISPLACED = re.compile(r"must start with a thinking block", re.IGNORECASE)
 _REFUSALS = frozenset({400, 422})
 _MUTE = 2
 """How many answers with calls and without thoughts, one after the other, say that a server gives none."""
-
-
-def thinking_tokens(level: Level | None) -> int:
-    """Return how many tokens an answer may be longer because the model thinks first."""
-    return BUDGETS.get(level, 0) if level is not None else 0
 
 
 def level_of(text: str | None) -> Level | None:

@@ -215,14 +215,15 @@ def of_message(message: Message) -> int:
 def weight_of_messages(messages: Iterable[Message]) -> Weight:
     """Return a likely token count of several messages, by kind. What is one of the latest histories, or goes on from one, is quick."""
     if not isinstance(messages, tuple) or len(messages) < _LONG:
-        return _sum(messages)
+        return sum(map(weight_of, messages), Weight())
     for known, weight in reversed(_histories):
         if known is messages:
             return weight
     before = next(
         (one for one in reversed(_histories) if len(one[0]) < len(messages) and all(map(is_, one[0], messages))), None
     )
-    weight = _sum(messages) if before is None else before[1] + _sum(messages[len(before[0]) :])
+    start, weight = (0, Weight()) if before is None else (len(before[0]), before[1])
+    weight = sum(map(weight_of, messages[start:]), weight)
     _histories.append((messages, weight))
     return weight
 
@@ -232,27 +233,23 @@ _LONG = 16
 _histories: deque[tuple[tuple[Message, ...], Weight]] = deque(maxlen=8)
 
 
-def _sum(messages: Iterable[Message]) -> Weight:
-    return sum(map(weight_of, messages), Weight())
+def weight_of_fixed(system: tuple[Segment, ...], tools: tuple[ToolSpec, ...]) -> Weight:
+    """Return a likely token count of what stands before the messages, by kind. It is the same from call to call, and remembered."""
+    total = Weight()
+    weighed: tuple[tuple[tuple[Any, ...], Callable[[Any], Weight]], ...] = ((system, _of_segment), (tools, _of_tool))
+    for parts, weigh_one in weighed:
+        known = _known.get(id(parts))
+        if known is None:
+            if len(_known) >= _MOST_KNOWN:
+                _known.clear()
+            known = _known[id(parts)] = (parts, sum(map(weigh_one, parts), Weight()))
+        total += known[1]
+    return total
 
 
 def weight_of_tools(tools: tuple[ToolSpec, ...]) -> Weight:
-    """Return a likely token count of tool descriptions, by kind. They are the same from call to call, and so is what holds them."""
-    return _remembered(tools, _of_tool)
-
-
-def weight_of_system(system: tuple[Segment, ...]) -> Weight:
-    """Return a likely token count of a system text, by kind. It is the same from turn to turn, too."""
-    return _remembered(system, _of_segment)
-
-
-def _remembered(parts: tuple[Any, ...], weigh_one: Callable[[Any], Weight]) -> Weight:
-    known = _known.get(id(parts))
-    if known is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        known = _known[id(parts)] = (parts, sum(map(weigh_one, parts), Weight()))
-    return known[1]
+    """Return a likely token count of tool descriptions, by kind."""
+    return weight_of_fixed((), tools)
 
 
 def _of_segment(segment: Segment) -> Weight:
@@ -270,7 +267,7 @@ _MOST_KNOWN = 128
 
 def weight_of_request(request: Request) -> Weight:
     """Return a likely token count of everything in a request, by kind."""
-    return weight_of_system(request.system) + weight_of_tools(request.tools) + weight_of_messages(request.messages)
+    return weight_of_fixed(request.system, request.tools) + weight_of_messages(request.messages)
 
 
 def of_request(request: Request) -> int:

@@ -62,6 +62,8 @@ class Toolbox:
         self._tools = {tool.spec.name: tool for tool in sorted(there, key=lambda tool: tool.spec.name)}
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for name, tool in self._tools.items() if name not in deferred)
         """What models are told: sorted by name, the same bytes at every start, so that the provider's prompt cache holds."""
+        self.told = frozenset(spec.name for spec in self.specs)
+        """The names of what models are told."""
 
     @property
     def names(self) -> tuple[str, ...]:

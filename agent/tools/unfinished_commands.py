@@ -30,16 +30,16 @@ class UnfinishedCommands:
 
     def __init__(self, files: CommandTaint) -> None:
         self._files = files
-        self._commands: dict[str, _Command] = {}
+        self.running: dict[str, _Command] = {}
         self._here = threading.local()
         files.untrusted.unfinished = self
 
     def __bool__(self) -> bool:
-        return bool(self._commands)
+        return bool(self.running)
 
     def watch_of(self, name: str) -> Watch | None:
         """Return the watch of a command that has not ended."""
-        found = self._commands.get(name)
+        found = self.running.get(name)
         return found.watch if found is not None else None
 
     def put(self, name: str, watch: Watch, look: Callable[[], None] = lambda: None) -> None:
@@ -48,12 +48,12 @@ class UnfinishedCommands:
         ``look`` is called in the threads of those who ask, as long as the watch says that nothing untrusted is within the command's reach:
         it puts another watch here where something has come since.
         """
-        self._commands[name] = _Command(watch, look)
+        self.running[name] = _Command(watch, look)
 
     def drop(self, name: str) -> None:
         """Forget a command that was not started."""
-        self._commands.pop(name, None)
-        if not self._commands:
+        self.running.pop(name, None)
+        if not self.running:
             self._files.untrusted.forget_own_lines()
 
     def end(self, name: str) -> None:
@@ -61,9 +61,9 @@ class UnfinishedCommands:
 
         One whose files cannot be recorded stays here, so that they go on to count as untrusted. Raises OSError.
         """
-        if (found := self._commands.get(name)) is not None:
-            self._commands[name] = replace(found, ended=True)
-        for one, command in list(self._commands.items()):
+        if (found := self.running.get(name)) is not None:
+            self.running[name] = replace(found, ended=True)
+        for one, command in list(self.running.items()):
             if command.ended:
                 self._files.end(command.watch)
                 self.drop(one)
@@ -111,8 +111,8 @@ class UnfinishedCommands:
         return {path: joined(marks) for path, marks in found.items()}
 
     def _clean(self) -> list[_Command]:
-        return [command for command in list(self._commands.values()) if not (command.watch.taint or command.ended)]
+        return [command for command in list(self.running.values()) if not (command.watch.taint or command.ended)]
 
     def _tainted(self) -> list[Watch]:
         without = vars(self._here).get("without")
-        return [one.watch for name, one in list(self._commands.items()) if one.watch.taint and name != without]
+        return [one.watch for name, one in list(self.running.items()) if one.watch.taint and name != without]

@@ -42,6 +42,11 @@ _IN_SKILL: Final = 2
 class Unfinished(Protocol):
     """What commands that have not ended changed, which the record does not say yet. False where none runs. All methods block."""
 
+    @property
+    def running(self) -> Mapping[str, object]:
+        """The commands that have not ended, by name."""
+        ...
+
     def __bool__(self) -> bool: ...
 
     def checked_once(self) -> AbstractContextManager[None]:
@@ -74,6 +79,8 @@ class UntrustedFiles:
     ) -> None:
         self.skills = skills
         self.unfinished: Unfinished | None = None
+        self.changes = 0
+        """Counts the changes of the record: what was asked at the same count is answered in the same way, while no command runs."""
         self._own: dict[str, set[str]] = {}
         self._path = path
         self._sessions = sessions
@@ -129,6 +136,7 @@ class UntrustedFiles:
                     append(self._path, line_of(str(path), sorted(lines), ()))
                 for digest in lines:
                     marks.pop(digest, None)
+                self.changes += 1
 
     def rename_sources(self, renamed: Callable[[str], str]) -> None:
         """Rename the sources in the record, and write it anew where one has another name then. Raises OSError."""
@@ -142,6 +150,7 @@ class UntrustedFiles:
             if self._path is not None:
                 rewrite(self._path, fresh)
             known.update(fresh)
+            self.changes += 1
 
     def lines(self) -> bytes:
         """Return the record as it is kept, for another machine that takes the workspace over."""
@@ -164,6 +173,7 @@ class UntrustedFiles:
             torn = bool(here) and not here.endswith(b"\n")
             append(self._path, b"\n" * torn + b"\n".join([*new, b""]))
             self._marks = None
+            self.changes += 1
 
     def record_unfinished(self, paths: Iterable[PurePosixPath]) -> None:
         """Record what commands that have not ended wrote to these files: another machine is about to get them. Raises OSError."""
@@ -337,6 +347,7 @@ class UntrustedFiles:
             for name, new in fresh:
                 known.setdefault(name.casefold(), {}).update(new)
                 self._order[name.casefold()] = next(self._count)
+            self.changes += 1
 
     def _read(self) -> dict[str, dict[str, tuple[str, ...]]]:
         if self._marks is None:

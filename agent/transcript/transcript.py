@@ -52,7 +52,8 @@ class Transcript:
         self._ids: set[str] = set()
         self._turns: dict[str, list[Entry]] = {}
         self._latest: dict[type[Body], tuple[int, Entry]] = {}
-        self._taint: frozenset[str] = frozenset()
+        self.taint: frozenset[str] = frozenset()
+        """The sources of untrusted text that the model has been shown since the session began, also of what it is no longer shown."""
         self._newest: dict[str, None] = {}
         self._last: str | None = None
         self._size = 0
@@ -134,11 +135,6 @@ class Transcript:
         return tuple(pins)
 
     @property
-    def taint(self) -> frozenset[str]:
-        """The sources of untrusted text that the model has been shown since the session began, also of what it is no longer shown."""
-        return self._taint
-
-    @property
     def newest_sources(self) -> tuple[str, ...]:
         """``taint``, what came last into view first."""
         return tuple(reversed(self._newest))
@@ -169,10 +165,12 @@ class Transcript:
         entry = Entry(id=entry_id, parent=self._last, at=self._clock.now(), body=body)
         line = encode(entry)
         if durable:
-            fault_injection.point("before", "transcript")
+            if fault_injection.armed:
+                fault_injection.point("before", "transcript")
             self._size = self.stored.append(self._waiting + line)
             self._waiting = b""
-            fault_injection.point("after", "transcript")
+            if fault_injection.armed:
+                fault_injection.point("after", "transcript")
         else:
             self._waiting += line
         self._take(entry)
@@ -185,7 +183,7 @@ class Transcript:
                 self._waiting = b""
 
     def _add_taint(self, sources: tuple[str, ...]) -> None:
-        self._taint = self._taint.union(sources)
+        self.taint = self.taint.union(sources)
         self._newest = {**{one: None for one in self._newest if one not in sources}, **dict.fromkeys(reversed(sources))}
 
     def _take(self, entry: Entry) -> None:
@@ -197,18 +195,15 @@ class Transcript:
             self._add_taint(sources)
         if isinstance(entry.body, Opened):
             self.opened = entry.body
+        first, fresh = len(self.entries), [entry]
         if isinstance(entry.body, Compacted):
             self.entries = kept_behind(self.entries, entry.body)
             self._turns, self._latest = {}, {}
-            for index, one in enumerate(self.entries):
-                self._file(index, one)
-        self._file(len(self.entries), entry)
+            first, fresh = 0, [*self.entries, entry]
+        for index, one in enumerate(fresh, first):  # entries are found by their turn and their kind
+            self._turns.setdefault(one.id.rpartition(":")[0], []).append(one)
+            self._latest[type(one.body)] = index, one
         self.entries.append(entry)
-
-    def _file(self, index: int, entry: Entry) -> None:
-        """Make an entry be found by its turn and its kind."""
-        self._turns.setdefault(entry.id.rpartition(":")[0], []).append(entry)
-        self._latest[type(entry.body)] = index, entry
 
     def _write(self, lines: bytes) -> None:
         self._size = self.stored.append(lines)

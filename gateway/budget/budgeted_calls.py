@@ -14,7 +14,7 @@ from agent.models import token_estimate
 from agent.models.catalog.prices import EMBEDDING_ESTIMATE, FREE, Price, is_own
 from agent.models.middleware.model_middleware import ModelMiddleware
 from agent.models.protocol import Model, Part, Request
-from agent.models.thinking import thinking_tokens
+from agent.models.thinking import THINKING_TOKENS
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.ledger.spending import Limit, Spent
 from memory.embedding.inputs import estimated_tokens
@@ -34,7 +34,7 @@ class BudgetMiddleware(ModelMiddleware):
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Make the call if the budgets allow it; otherwise return a failure that names the budget."""
         sent, price = token_estimate.of_request(request), self._price(self.name)
-        most = min(request.max_output + thinking_tokens(request.thinking), self.max_output)
+        most = min(request.max_output + THINKING_TOKENS.get(request.thinking, 0), self.max_output)
         reserved = await self._guard.reserve(
             self._session,
             self.name,

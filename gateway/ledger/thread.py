@@ -49,19 +49,21 @@ def commit_together(engine: Engine, calls: Sequence[Call], *, synced: bool) -> E
                 return call.error
             if alone and call.error is not None:
                 return None
-        _fault("before", calls)
+        if fault_injection.armed:
+            _fault("before", calls)
         engine.commit()
     except engine.failures as error:
         if engine.in_transaction:
             engine.rollback()
         return error
-    _fault("after", calls)
+    if fault_injection.armed:
+        _fault("after", calls)
     return None
 
 
 def _fault(moment: Literal["before", "after"], calls: Sequence[Call]) -> None:
-    """Pass a kill point for each call, named after the ledger's function that made it (see ``agent.fault``)."""
-    for call in calls if fault_injection.armed() else ():
+    """Pass a kill point for each call, named after the ledger's function that made it (see ``agent.fault_injection``)."""
+    for call in calls:
         fault_injection.point(moment, getattr(call.work, "__qualname__", "").split(".<locals>")[0].rpartition(".")[2])
 
 

@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from agent import no_reply
 from agent.errors import TranscriptWriteError
 from agent.events import AnswerFinished, Event
-from agent.loop.model_call import AnswerStream
 from agent.messages import AssistantMessage
 from agent.timing import Clock
 from agent.transcript.entries import Entry, Said, SentPart
@@ -78,12 +77,7 @@ class Blocks:
         self.said = ""
         """What was sent of the turn's answers before its end."""
         safe_end = None if secret_filter is None else secret_filter.safe_end
-        self._writing = BlockWriter(manner, clock, self._keep, safe_end) if manner.sent == "written" else None
-
-    @property
-    def speaker(self) -> AnswerStream:
-        """The listener for streamed answers."""
-        return self._writing or AnswerStream()
+        self.writing = BlockWriter(manner, clock, self._keep, safe_end) if manner.sent == "written" else None
 
     @property
     def begun(self) -> bool:
@@ -109,7 +103,7 @@ class Blocks:
             self.greeting = ""
             await self._try_to_send()
         tasks = [asyncio.create_task(self._keep_sending())] if in_parts else []
-        tasks += [asyncio.create_task(self._writing.run())] if self._writing is not None else []
+        tasks += [asyncio.create_task(self.writing.run())] if self.writing is not None else []
         try:
             yield heard if in_parts else emit
         finally:
@@ -266,7 +260,7 @@ def _below(upper: str, lower: str) -> str:
     return "\n\n".join(filter(None, [upper, lower]))
 
 
-class BlockWriter(AnswerStream):
+class BlockWriter:
     """Splits streamed text into blocks. ``keep`` stores and sends a block; it does not raise, and returns whether it did.
 
     ``safe_end`` returns up to where a text can be sent that may go on: no block ends within a secret.
@@ -292,12 +286,12 @@ class BlockWriter(AnswerStream):
         self._sending = asyncio.Lock()
 
     def hear(self, text: str) -> None:
-        """See ``AnswerStream``."""
+        """See ``agent.loop.model_call.AnswerStream``."""
         self._text += text
         self._news.set()
 
     async def stop(self) -> None:
-        """See ``AnswerStream``. A block that is being stored is finished first."""
+        """See ``agent.loop.model_call.AnswerStream``. A block that is being stored is finished first."""
         async with self._sending:
             self._text, self._sent, self._opening, self._refused = "", 0, "", False
             self._news.clear()

@@ -292,9 +292,11 @@ class SessionFile:
         line = b"".join(map(_line, lines))
         if not self._whole_tail:
             line = b"\n" + line
-        fault_injection.point("before", "sessions")
+        if fault_injection.armed:
+            fault_injection.point("before", "sessions")
         append_synced(self._changes, line)
-        fault_injection.point("after", "sessions")
+        if fault_injection.armed:
+            fault_injection.point("after", "sessions")
         self._lines += len(lines)
         self._whole_tail = True
 

@@ -186,7 +186,7 @@ class Answering:
                 emit=emit,
                 journal=journal,
                 arrivals=steering,
-                speaker=blocks.speaker,
+                speaker=blocks.writing,
                 gate=gate,
                 background=is_isolated(context.record.key),
             )

@@ -8,7 +8,7 @@ from typing import Any
 from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent.models.adapters.sanitize import IMAGE_TYPES, TOOLS, CallIds, clean, clean_json, family, is_clean
 from agent.models.protocol import Request, Segment, ToolSpec
-from agent.models.thinking import BUDGETS, Style, thinking_tokens
+from agent.models.thinking import THINKING_TOKENS, Style
 from agent.settings import Level
 
 Block = dict[str, Any]
@@ -47,7 +47,7 @@ def body(
     system = _system(request.system, mark, most=_MOST_MARKS - moving if request.cached else 0)
     marked = any("cache_control" in block for block in system)
     tools = _tools(request.tools, mark if request.cached and not marked else None)
-    longest = max(1, min(request.max_output + thinking_tokens(level), max_output))
+    longest = max(1, min(request.max_output + THINKING_TOKENS.get(level, 0), max_output))
     wanted: dict[str, Any] = {"model": model, "max_tokens": longest, "messages": messages}
     wanted |= _thinking(level, style, longest, messages, thoughts=thoughts)
     if system:
@@ -67,7 +67,7 @@ def _thinking(
     if level is None:
         return {}
     if style == "budget":
-        budget = min(BUDGETS.get(level, 0), longest - _LEAST_BUDGET)
+        budget = min(THINKING_TOKENS.get(level, 0), longest - _LEAST_BUDGET)
         fits = budget >= _LEAST_BUDGET and _loop_begins_with_thinking(messages)
         return {"thinking": {"type": "enabled", "budget_tokens": budget}} if fits else {}
     if level == "off":

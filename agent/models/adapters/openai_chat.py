@@ -13,7 +13,7 @@ from agent.models.adapters.openai_chat_answer import ChatAnswer
 from agent.models.adapters.openai_model import CACHE_RULE, OpenAIModel
 from agent.models.adapters.sanitize import IMAGE_TYPES, TOOLS, CallIds, clean, clean_json, family, is_clean
 from agent.models.protocol import Request, Segment
-from agent.models.thinking import effort, thinking_tokens
+from agent.models.thinking import THINKING_TOKENS, effort
 from agent.settings import Level
 
 _USAGE_OPTION = "stream_options"
@@ -98,7 +98,7 @@ def body(
     says that the server passes Anthropic's cache marks on (OpenRouter does). ``name`` is ``provider/model``, by which reasoning
     is recognised as this model's own. ``level`` says how deep to think; ``routed`` that OpenRouter is to be told, in its own words.
     """
-    longest = max(1, min(request.max_output + thinking_tokens(level), max_output))
+    longest = max(1, min(request.max_output + THINKING_TOKENS.get(level, 0), max_output))
     wanted: dict[str, Any] = {
         "model": model,
         "messages": [*_system(request.system), *_messages(request.messages, name=name, images=images)],

@@ -25,7 +25,7 @@ from agent.models.adapters.sanitize import (
 )
 from agent.models.catalog.prices import Price
 from agent.models.protocol import Request
-from agent.models.thinking import effort, thinking_tokens
+from agent.models.thinking import THINKING_TOKENS, effort
 from agent.settings import Level
 
 
@@ -221,7 +221,9 @@ def body(
     wanted: dict[str, Any] = {
         "model": model,
         "input": _items(request.messages, name=name, images=images),
-        "max_output_tokens": max(16, min(request.max_output + thinking_tokens(level), max_output)),  # fewer than 16 are refused
+        "max_output_tokens": max(
+            16, min(request.max_output + THINKING_TOKENS.get(level, 0), max_output)
+        ),  # fewer than 16 are refused
         "store": False,
         "include": ["reasoning.encrypted_content"],
     }

@@ -14,17 +14,12 @@ from agent.characters import is_blank
 from agent.events import Progress, Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking
 from agent.models.protocol import Model, Part, Request
-from agent.models.thinking import thinking_tokens
+from agent.models.thinking import THINKING_TOKENS
 
 CHARS_A_TOKEN = 8
 """More characters than a token of any language or code has on average."""
 MOST_CHARS = 1_000_000
 """The longest answer that is taken whatever is allowed, text, thoughts and arguments of tools together."""
-
-
-def most_chars(request: Request) -> int:
-    """Return how many characters an answer may have before it is ended."""
-    return min(MOST_CHARS, CHARS_A_TOKEN * (request.max_output + thinking_tokens(request.thinking)))
 
 
 async def bounded(model: Model, request: Request) -> AsyncIterator[Part]:
@@ -33,7 +28,7 @@ async def bounded(model: Model, request: Request) -> AsyncIterator[Part]:
     What was said until then is the answer, with ``stop`` "length" or "repeated"; a loop is shortened to its first round. Where
     nothing was said to a person by then (thoughts, a tool's arguments) the answer is a failure.
     """
-    most = most_chars(request)
+    most = min(MOST_CHARS, CHARS_A_TOKEN * (request.max_output + THINKING_TOKENS.get(request.thinking, 0)))
     said, thought, size = Repetition(), Repetition(), 0
     # every model's stream is a generator
     async with aclosing(cast("AsyncGenerator[Part, None]", model.stream(request))) as parts:

@@ -21,7 +21,7 @@ from agent.messages import AssistantMessage, Failure, UserMessage
 from agent.models.failures import TRANSIENT, answer_with, cut
 from agent.models.middleware.model_middleware import ModelMiddleware
 from agent.models.protocol import Model, Part, Request
-from agent.models.thinking import thinking_tokens
+from agent.models.thinking import THINKING_TOKENS
 from agent.timing import Clock
 
 
@@ -96,7 +96,7 @@ class RetryMiddleware(ModelMiddleware):
     async def _once(self, request: Request, deadline: float) -> AsyncGenerator[Part, None]:
         """One try. A task reads the model, and another watches its pace; whichever ends first decides."""
         arrived: asyncio.Queue[Part | None] = asyncio.Queue()
-        pace = _Pace(self._clock, self._limits, deadline, self._model.name, thinking_tokens(request.thinking))
+        pace = _Pace(self._clock, self._limits, deadline, self._model.name, THINKING_TOKENS.get(request.thinking, 0))
         reader = asyncio.create_task(_read(self._model.stream(request), pace, arrived))
         reader.add_done_callback(lambda _: arrived.put_nowait(None))
         watcher = asyncio.create_task(pace.watch(arrived))
