@@ -96,16 +96,17 @@ async def join(deps: Dependencies) -> Joined:
     from gateway.ledger.postgres.cluster_views import Sharing
     from gateway.ledger.postgres.engine import make_tables
     from gateway.ledger.postgres.ledger import PostgresLedger
-    from gateway.ledger.postgres.postgres_connection import place
+    from gateway.ledger.postgres.postgres_connection import NOTICE_LOSS, place, within
     from gateway.ledger.postgres.postgres_errors import storage_error
     from gateway.storage.postgres_storage import PostgresStorage
 
-    url, schema = settings.storage.url.get_secret_value(), settings.storage.schema_name
+    schema = settings.storage.schema_name
+    url = within(settings.storage.url.get_secret_value(), settings.cluster.lease_seconds)
     name = f"{gateway}.{secrets.token_hex(4)}"
     still = max(0.5, settings.cluster.lease_seconds / STANDSTILL_SHARE)
 
     async def connect() -> Connection:
-        options = f"-c search_path={schema} -c idle_in_transaction_session_timeout={int(still * 1000)}"
+        options = f"-c search_path={schema} -c idle_in_transaction_session_timeout={int(still * 1000)} {NOTICE_LOSS}"
         return await psycopg.AsyncConnection.connect(url, autocommit=True, options=options, connect_timeout=5)
 
     where = place(url, schema)

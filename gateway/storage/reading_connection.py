@@ -11,6 +11,7 @@ import psycopg
 from psycopg import errors
 
 from gateway.base.errors import StorageFailed
+from gateway.ledger.postgres.engine import SILENT_SECONDS
 from gateway.ledger.postgres.postgres_connection import PostgresDatabase, connected, place
 from gateway.ledger.postgres.postgres_errors import storage_error
 
@@ -50,6 +51,7 @@ class ReadingConnection:
         if self._db is None or self._db.connection.closed:
             self._db = None
             connection = connected(self._url, self._schema)
+            connection.silence = SILENT_SECONDS
             connection.execute("SET default_transaction_read_only = on")
             self._db = PostgresDatabase(connection)
         return self._db.execute(query, values).fetchall()

@@ -58,11 +58,13 @@ class Found:
 class Watch:
     """Looks at leases in the database: fences only grow, and no token is without a live holder for long."""
 
-    def __init__(self, cluster: Cluster, found: Found) -> None:
+    def __init__(self, cluster: Cluster[Any], found: Found) -> None:
         self._cluster, self._found = cluster, found
         self.disturbed: set[str] = set()
         """Gateways (by label) that are dead, stopped or cut off at the moment."""
         self.holders: dict[str, str] = {}
+        self.members: set[str] = set()
+        """Gateways (by label) that work at the moment."""
         self._dead: set[str] = set()
         self._alive: set[str] = set()
         self._fences: dict[str, int] = {}
@@ -110,6 +112,7 @@ class Watch:
         now = time.monotonic()
         self._alive = members
         able = {name for name in members if name.partition(".")[0] not in self.disturbed and name not in self._dead}
+        self.members = {name.partition(".")[0] for name in able}
         for token, fence, holder, held in tokens:
             if fence < self._fences.get(token, 0):
                 self._found.fences_back.append(f"{token}: {self._fences[token]} -> {fence}")
@@ -142,12 +145,12 @@ def is_marked(text: str) -> bool:
     return text.startswith(tuple(one.strip() for one in MARKS))
 
 
-def answered(cluster: Cluster, name: str) -> list[str]:
+def answered(cluster: Cluster[Any], name: str) -> list[str]:
     """Return the words that were answered, each as often as it was, in order."""
     return [word for text in cluster.shown(name) for word in _ANSWER.findall(text) if word.startswith(name)]
 
 
-def all_answered(cluster: Cluster, upto: dict[str, int] | None = None) -> bool:
+def all_answered(cluster: Cluster[Any], upto: dict[str, int] | None = None) -> bool:
     """Whether everything (or the first so many of each agent) was answered."""
     for name, spoken in cluster.spoken.items():
         words = spoken.words if upto is None else spoken.words[: upto[name]]
@@ -156,7 +159,7 @@ def all_answered(cluster: Cluster, upto: dict[str, int] | None = None) -> bool:
     return True
 
 
-async def judge(cluster: Cluster, found: Found, until: float) -> None:
+async def judge(cluster: Cluster[Any], found: Found, until: float) -> None:
     """Compare what was shown, done and stored with what was said, and with what was due until a moment (Unix time)."""
     transcripts = await _unknown(cluster)
     for name, spoken in cluster.spoken.items():
@@ -187,7 +190,7 @@ def _once(found: Found, word: str, texts: list[str]) -> None:
         found.doubled.append(word)
 
 
-async def _judge_jobs(cluster: Cluster, found: Found, until: float) -> None:
+async def _judge_jobs(cluster: Cluster[Any], found: Found, until: float) -> None:
     import psycopg
 
     async with await psycopg.AsyncConnection.connect(cluster.url, options="-c search_path=homebody") as db:
@@ -209,7 +212,7 @@ async def _judge_jobs(cluster: Cluster, found: Found, until: float) -> None:
                     found.not_fired.append(f"{word}: fired {fired.get(word, 0)} times, shown {len(texts)} times")
 
 
-async def _unknown(cluster: Cluster) -> str:
+async def _unknown(cluster: Cluster[Any]) -> str:
     """Return the calls whose outcome the transcripts say is unknown, with a space after each."""
     import psycopg
 
@@ -219,7 +222,7 @@ async def _unknown(cluster: Cluster) -> str:
     return " ".join(call for line in lines if UNKNOWN_OUTCOME in line for call in re.findall(r"[er]\d+-\w+", line)) + " "
 
 
-def jobs_are_done(cluster: Cluster, until: float) -> bool:
+def jobs_are_done(cluster: Cluster[Any], until: float) -> bool:
     """Whether everything that was due until a moment is shown."""
     shown = {name: "\n".join(cluster.shown(name)) for name in cluster.spoken}
     due = {**cluster.reminders, **cluster.tasks}

@@ -31,9 +31,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests import postgres_server
 from tests.cluster.judging import Found, Watch, all_answered, answered, jobs_are_done, judge
 from tests.cluster.playing import Cluster
 from tests.cluster.troubles import SETTLE_SECONDS, Troubles
+from tests.peers.database_line import DatabaseLine
 
 WEIGHTS = {
     "kill": 8,
@@ -65,8 +67,11 @@ async def play(kinds: list[str], *, seed: int, gateways: int, lease: float, fold
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # so that its gateways end, too
-    cluster = Cluster(folder, f"cluster{seed}", gateways=gateways, lease=lease, dice=random.Random(seed), forked=forked)
+    socket = postgres_server.server().folder
+    lines = [DatabaseLine(folder / "lines" / f"g{number}", socket) for number in range(gateways)]
+    cluster = Cluster(folder, f"cluster{seed}", lines, lease=lease, dice=random.Random(seed), forked=forked)
     async with cluster:
+        await cluster.plan()
         watch = Watch(cluster, found)
         troubles = Troubles(cluster, watch, found, tell)
         for name in cluster.spoken:  # a bot may not begin a conversation

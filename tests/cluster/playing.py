@@ -14,19 +14,19 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from channels.messages import ChatAddress
 from gateway.base.clock import SystemClock
 from gateway.ledger.job_rows import NewJob
 from gateway.schedules.schedule import At, to_text
 from tests import postgres_server, programs
-from tests.fire.model import DEEDS, PredictableModel
-from tests.peers.database_line import DatabaseLine
+from tests.fire.model import CHANGES, DEEDS, PredictableModel
 from tests.peers.telegram import TelegramPeer
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 FORKED = Path(__file__).with_name("forked_gateway.py")
@@ -42,10 +42,24 @@ REMIND_EVERY, TASK_EVERY = 3.0, 11.0
 JOBS_SECONDS = 900.0
 
 
-class Process:
-    """One gateway, which is started again when it ends."""
+class DatabaseWay(Protocol):
+    """What leads a gateway to the database. ``env`` tells it where that begins."""
 
-    def __init__(self, name: str, root: Path, line: DatabaseLine, *, forked: bool) -> None:
+    @property
+    def env(self) -> dict[str, str]: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+Line = TypeVar("Line", bound=DatabaseWay)
+
+
+class Process(Generic[Line]):
+    """One gateway, which is started again when it ends. ``line`` leads it to the database."""
+
+    def __init__(self, name: str, root: Path, line: Line, *, forked: bool) -> None:
         self.name, self.root, self.line = name, root, line
         self.program = [str(FORKED)] if forked else ["-m", "gateway"]
         self.process: programs.Program | None = None
@@ -56,7 +70,7 @@ class Process:
             "HOME": str(self.root / "person"),
             "HOMEBODY_HOME": str(self.root / "state"),
             "HOMEBODY_GATEWAY": self.name,
-            "PGHOST": str(self.line.folder),
+            **self.line.env,
             "PYTHONPATH": str(ROOT),
             "TZ": "UTC",
         }
@@ -119,17 +133,34 @@ class Spoken:
     deeds: list[str] = field(default_factory=list)
 
 
-class Cluster:
-    """The peers, the database and the gateways. Start it with ``async with``."""
+class Cluster(Generic[Line]):
+    """The peers, the database and the gateways. Start it with ``async with``.
 
-    def __init__(self, root: Path, database: str, *, gateways: int, lease: float, dice: random.Random, forked: bool) -> None:
+    ``lines`` are as many as there are gateways; ``agents`` are some of ``PEOPLE``, with the bots that they need, and ``asking`` those of
+    them that ask their owner before each edit.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        database: str,
+        lines: Sequence[Line],
+        *,
+        lease: float,
+        dice: random.Random,
+        forked: bool,
+        agents: Sequence[str] = AGENTS,
+        asking: Sequence[str] = (),
+    ) -> None:
         self.root, self.server, self.lease, self.dice = root, postgres_server.server(), lease, dice
         self.database = database
         self.model = PredictableModel()
-        self.bots = {name: TelegramPeer(token=number + _TOKEN, checked=False) for name, number in BOTS.items()}
-        self.lines = [DatabaseLine(root / "lines" / f"g{number}", self.server.folder) for number in range(gateways)]
+        self.agents, self.asking = tuple(agents), tuple(asking)
+        bots = dict.fromkeys(PEOPLE[name][0] for name in agents)
+        self.bots = {name: TelegramPeer(token=BOTS[name] + _TOKEN, checked=False) for name in bots}
+        self.lines = list(lines)
         self.gateways = [Process(f"g{number}", root, line, forked=forked) for number, line in enumerate(self.lines)]
-        self.spoken = {name: Spoken() for name in PEOPLE}
+        self.spoken = {name: Spoken() for name in agents}
         self.reminders: dict[str, tuple[str, float]] = {}
         self.tasks: dict[str, tuple[str, float]] = {}
         self._stack = contextlib.AsyncExitStack()
@@ -147,7 +178,6 @@ class Cluster:
         for one in (self.model, *self.bots.values(), *self.lines):
             await self._stack.enter_async_context(one)
         self.furnish()
-        await self.plan()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -158,10 +188,11 @@ class Cluster:
     def furnish(self) -> None:
         (self.root / "state").mkdir(mode=0o700)
         (self.root / "person").mkdir()
-        for name in AGENTS:
+        for name in self.agents:
             workspace = self.root / f"workspace-{name}"
             workspace.mkdir()
-            (workspace / DEEDS).write_text("# Deeds\n\n<end>\n")
+            for file in (DEEDS, CHANGES):
+                (workspace / file).write_text("# Deeds\n\n<end>\n")
         file = self.root / "state" / "homebody.json"
         file.write_text(json.dumps(self.settings()))
         file.chmod(0o600)
@@ -188,7 +219,7 @@ class Cluster:
                 "heartbeat": {"every": 0},
                 "unaskedPerDay": 10_000,
             },
-            "list": [{"id": name, "workspace": str(self.root / f"workspace-{name}")} for name in AGENTS],
+            "list": [{"id": name, "workspace": str(self.root / f"workspace-{name}")} for name in self.agents],
         }
         match = {"channel": "telegram"}
         peer = {"kind": "direct", "id": str(GUEST)}
@@ -198,10 +229,15 @@ class Cluster:
             "cluster": {"enabled": True, "leaseSeconds": self.lease},
             "messages": {"queue": {"mode": "followup", "debounceMs": 0}},
             "models": {"mode": "replace", "providers": {"fire": provider}},
+            "approvals": {"rules": [{"decision": "ask", "tool": "edit", "agent": name} for name in self.asking]},
             "agents": agents,
             "bindings": [
-                {"agentId": "dora", "match": {**match, "accountId": "c", "peer": peer}},
-                *({"agentId": name, "match": {**match, "accountId": PEOPLE[name][0]}} for name in OWNED),
+                *(
+                    {"agentId": "dora", "match": {**match, "accountId": "c", "peer": peer}}
+                    for name in self.agents
+                    if name == "dora"
+                ),
+                *({"agentId": name, "match": {**match, "accountId": PEOPLE[name][0]}} for name in self.agents if name in OWNED),
             ],
             "channels": {"telegram": {"accounts": accounts}},
         }
@@ -238,21 +274,26 @@ class Cluster:
     async def talk(self) -> None:
         """Write to each agent now and then."""
         while True:
-            name = self.dice.choice(AGENTS)
+            name = self.dice.choice(self.agents)
             await self.say(name, deed=name in OWNED and self.dice.random() < 0.4)
             await asyncio.sleep(self.dice.uniform(0.1, 1.5))
 
     async def say(self, name: str, *, deed: bool) -> str:
         """Tell an agent something, or to do something; return the word by which the answer is known."""
+        return await self._say(name, "please do" if deed else "tell me", deed=deed)
+
+    async def change(self, name: str) -> str:
+        """Have an agent do what its owner is asked about before; return the word by which the answer is known."""
+        return await self._say(name, "please change", deed=True)
+
+    async def _say(self, name: str, what: str, *, deed: bool) -> str:
         bot, person = PEOPLE[name]
         spoken = self.spoken[name]
         word = f"{name}{len(spoken.words):04d}"
         spoken.words.append(word)
         if deed:
             spoken.deeds.append(word)
-        await self.bots[bot].say(
-            person, f"{'please do' if deed else 'tell me'} {word}", name="Anna" if person == OWNER else "Guest"
-        )
+        await self.bots[bot].say(person, f"{what} {word}", name="Anna" if person == OWNER else "Guest")
         return word
 
     def shown(self, name: str) -> list[str]:
@@ -261,7 +302,7 @@ class Cluster:
         return [text for who, text in self.bots[bot].transcript(person) if who == "bot"]
 
     def deeds(self, name: str) -> list[str]:
-        text = (self.root / f"workspace-{name}" / DEEDS).read_text()
+        text = "".join((self.root / f"workspace-{name}" / file).read_text() for file in (DEEDS, CHANGES))
         return [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")]
 
     async def until(self, condition: Any, seconds: float) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tests.cluster.judging import Found
     from tests.cluster.playing import Cluster, Process
+    from tests.peers.database_line import DatabaseLine
 
 SETTLE_SECONDS: Final = 300.0
 """In which everything must be answered after a trouble. Far more than it takes, so that a busy machine is no fault."""
@@ -27,7 +28,7 @@ _STRIKE_SECONDS: Final = 3.0
 class Troubles:
     """Makes trouble by the dice of the cluster."""
 
-    def __init__(self, cluster: Cluster, watch: Watch, found: Found, tell: Callable[[str], None]) -> None:
+    def __init__(self, cluster: Cluster[DatabaseLine], watch: Watch, found: Found, tell: Callable[[str], None]) -> None:
         self._cluster, self._watch, self._found, self._tell = cluster, watch, found, tell
         self._dice, self._lease = cluster.dice, cluster.lease
         self.kinds: dict[str, Callable[[], Awaitable[None]]] = {
@@ -67,7 +68,7 @@ class Troubles:
                     one.start()
             await asyncio.sleep(0.1)
 
-    def _one(self) -> Process:
+    def _one(self) -> Process[DatabaseLine]:
         """Choose a gateway, mostly one that holds something."""
         holding = [one for one in self._cluster.gateways if one.name in self._watch.holders.values()]
         one: Process = self._dice.choice(holding if holding and self._dice.random() < 0.85 else self._cluster.gateways)
@@ -82,13 +83,13 @@ class Troubles:
         one.kill()
         await self._revive(one)
 
-    async def _revive(self, one: Process, *, soon: bool = False) -> None:
+    async def _revive(self, one: Process[DatabaseLine], *, soon: bool = False) -> None:
         await one.wait(10)
         await asyncio.sleep(self._dice.uniform(0.0, 0.3 if soon else 1.5) * self._lease)
         self._watch.end(one.name, gone=True)
         one.start()
 
-    async def _struck(self, one: Process) -> bool:
+    async def _struck(self, one: Process[DatabaseLine]) -> bool:
         """Wait until what waits for a message to the database has happened, or the time is over."""
         try:
             async with asyncio.timeout(_STRIKE_SECONDS):
@@ -144,7 +145,7 @@ class Troubles:
         one.send(signal.SIGSTOP)
         await self._wake(one, self._dice.uniform(1.2, 2.0))
 
-    async def _wake(self, one: Process, leases: float) -> None:
+    async def _wake(self, one: Process[DatabaseLine], leases: float) -> None:
         await asyncio.sleep(leases * self._lease)
         one.send(signal.SIGCONT)
         self._watch.end(one.name, gone=False)

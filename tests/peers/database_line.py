@@ -40,6 +40,11 @@ class DatabaseLine:
         self._listening.close()
         self.cut_all()
 
+    @property
+    def env(self) -> dict[str, str]:
+        """Where the client finds it."""
+        return {"PGHOST": str(self.folder)}
+
     def at(self, number: int, *, heard: bool, act: Callable[[], object] | None = None) -> None:
         """At message ``number`` from now: do ``act``, or cut the connection. ``heard``: the message reaches the server before."""
         self._at, self._heard, self._act = self.messages + max(1, number), heard, act

@@ -25,8 +25,9 @@ _DEFAULTS: Final[dict[str, str | int]] = {
 """Settings of libpq, where the URL gives no others. A peer that is gone is noticed within half a minute."""
 _PREPARED: Final = 300
 """The most statements that the server keeps prepared: the ledger has about a hundred and fifty."""
-_NOTICES_LOSS: Final = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
-"""Without these the server holds the lock of a machine that lost its power for two hours."""
+_SERVER_LIMITS: Final = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3}
+NOTICE_LOSS: Final = " ".join(f"-c {name}={value}" for name, value in _SERVER_LIMITS.items())
+"""Options of a session. Without these the server holds the lock of a machine that lost its power for two hours."""
 _WRITES: Final = ("INSERT", "UPDATE", "DELETE")
 
 
@@ -122,16 +123,34 @@ def storable(value: Any) -> Any:
     return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
 
 
+def within(url: str, seconds: float) -> str:
+    """Return a URL whose connections notice within so many seconds that the other end is gone, where it does not say otherwise itself.
+
+    A machine that loses its power, or a network that drops packets, ends no connection: without this a session that only listens
+    would wait for hours.
+    """
+    limits = {
+        "keepalives_idle": max(1, int(seconds / 3)),
+        "keepalives_interval": max(1, int(seconds / 6)),
+        "tcp_user_timeout": int(seconds * 1000),
+    }
+    return _completed(url, _DEFAULTS | limits)
+
+
+def _completed(url: str, limits: Mapping[str, str | int]) -> str:
+    given = conninfo_to_dict(url)
+    return make_conninfo(url, **{name: value for name, value in limits.items() if name not in given})
+
+
 def connected(url: str, schema: str) -> LimitedConnection:
     """Connect; transactions are begun and ended by statements. Raises psycopg.Error."""
-    given = conninfo_to_dict(url)
-    more = {name: value for name, value in _DEFAULTS.items() if name not in given}
-    connection = LimitedConnection.connect(make_conninfo(url, **more), autocommit=True)
+    connection = LimitedConnection.connect(_completed(url, _DEFAULTS), autocommit=True)
     connection.prepare_threshold = 2
     connection.prepared_max = _PREPARED
     connection.adapters.register_dumper(int, Int8Dumper)
     connection.adapters.register_loader("numeric", _Whole)
-    connection.execute(sql.SQL("SET search_path TO {}; {}").format(sql.Identifier(schema), sql.SQL(_NOTICES_LOSS)))
+    settings = [sql.SQL("SET {} = {}").format(sql.Identifier(name), value) for name, value in _SERVER_LIMITS.items()]
+    connection.execute(sql.SQL("; ").join([sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)), *settings]))
     return connection
 
 
