@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+HEAD_BYTES: Final = 240
+"""A line begins with its kind and id, which are shorter than that but for ids of foreign programs."""
 
 
 class TranscriptStat(NamedTuple):
@@ -16,10 +19,22 @@ class TranscriptStat(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """All of a transcript, and where a torn end was set aside, "" where there was none."""
+    """What whoever goes on with a transcript reads of it: how all lines begin, and from some line on all of each.
 
-    data: bytes
+    ``heads`` has at least the first ``HEAD_BYTES`` of every line, without its end. ``whole`` returns the lines from one number to before
+    another. ``torn`` is where a torn end was set aside, "" where there was none.
+    """
+
+    size: int
+    heads: Sequence[bytes]
+    whole: Callable[[int, int], Sequence[bytes]]
     torn: str = ""
+
+    @classmethod
+    def of(cls, data: bytes, torn: str = "") -> Contents:
+        """Return those of a transcript that was read already."""
+        lines = data.split(b"\n")[:-1]
+        return cls(len(data), lines, lambda first, end: lines[first:end], torn)
 
 
 class StoredTranscript(Protocol):
@@ -52,7 +67,7 @@ class StoredTranscript(Protocol):
         ...
 
     def contents(self, now: datetime) -> Contents:
-        """Return everything, for whoever goes on with it; nothing where there is no such transcript. A torn end is set aside."""
+        """Return what there is, for whoever goes on with it; nothing where there is no such transcript. A torn end is set aside."""
         ...
 
     def lines(self, start: int = 0) -> Iterator[bytes]:

@@ -27,7 +27,7 @@ from agent.transcript.entries import (
     encode,
     taint_of,
 )
-from agent.transcript.stored_transcript import StoredTranscript
+from agent.transcript.stored_transcript import HEAD_BYTES, Contents, StoredTranscript
 
 _HEAD = re.compile(rb'\{"v":\d+,"kind":"([a-z_]+)","id":"([^"]+)"')
 LIGHT = 32_768
@@ -209,19 +209,20 @@ class Transcript:
         self._size = self.stored.append(lines)
 
     def _load(self) -> None:
-        data, self.torn = self.stored.contents(self._clock.now())
-        self._size = len(data)
-        lines = data.split(b"\n")[:-1]
-        start = self._survey(lines)
-        for line in lines[start:]:
+        found = self.stored.contents(self._clock.now())
+        self.torn, self._size = found.torn, found.size
+        start = self._survey(found)
+        for line in found.whole(start, len(found.heads)):
             self._read(line)
 
-    def _survey(self, lines: list[bytes]) -> int:
+    def _survey(self, found: Contents) -> int:
         """Note every entry's id, and return where reading in full has to begin; the opening entry is read on the way."""
         places: dict[str, int] = {}
         compacted: list[int] = []
-        for index, line in enumerate(lines):
-            head = _HEAD.match(line)
+        for index, start in enumerate(found.heads):
+            head = _HEAD.match(start)
+            if head is None and len(start) >= HEAD_BYTES:
+                head = _HEAD.match(found.whole(index, index + 1)[0])
             if head is None:
                 continue
             entry_id = head[2].decode()
@@ -230,12 +231,12 @@ class Transcript:
             self._ids.add(entry_id)
             self._next[turn] = max(self._next.get(turn, 0), int(place) + 1 if place.isdigit() else 0)
             if head[1] == b"opened":
-                self._read(line, only_opened=True)
+                self._read(found.whole(index, index + 1)[0], only_opened=True)
             elif head[1] == b"compacted":
                 compacted.append(index)
         for index in reversed(compacted):
             try:
-                body = decode(lines[index]).body
+                body = decode(found.whole(index, index + 1)[0]).body
             except InvalidEntry:
                 continue
             if isinstance(body, Compacted):

@@ -56,12 +56,12 @@ class TranscriptFile:
         try:
             fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
-            return Contents(b"")
+            return Contents.of(b"")
         with os.fdopen(fd, "r+b") as file:
             data = file.read()
             if data and not data.endswith(b"\n"):
                 return self._mended(file.fileno(), data, now)
-        return Contents(data)
+        return Contents.of(data)
 
     def lines(self, start: int = 0) -> Iterator[bytes]:
         """See the protocol."""
@@ -145,11 +145,11 @@ class TranscriptFile:
                 os.close(aside)
             os.ftruncate(fd, end)
             os.fsync(fd)
-            return Contents(data[:end], str(torn))
+            return Contents.of(data[:end], str(torn))
         os.lseek(fd, 0, os.SEEK_END)
         _write_all(fd, b"\n")
         os.fsync(fd)
-        return Contents(data + b"\n")
+        return Contents.of(data + b"\n")
 
 
 def append_synced(path: Path, data: bytes) -> int:

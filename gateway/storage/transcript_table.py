@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from agent.transcript.stored_transcript import Contents, StoredTranscript, TranscriptStat
+from agent.transcript.stored_transcript import HEAD_BYTES, Contents, StoredTranscript, TranscriptStat
 from agent.transcript.transcript_file import SUFFIX
 from gateway.base.errors import StorageFailed
 from gateway.ledger.database import Database
@@ -22,6 +22,8 @@ _OPEN, _ARCHIVED, _ASIDE = "open", "archived", "aside"
 _FIRST_BATCH: Final = 16
 """Lines that are asked for first: whoever wants the beginning or the end needs few."""
 _BATCH: Final = 256
+_HEADS: Final = 5_000
+"""Beginnings of lines that are asked for at once."""
 _MICROSECOND: Final = 1000
 """In nanoseconds."""
 _HEAD: Final = "SELECT id, size, written_at FROM transcript WHERE agent = ? AND session = ?"
@@ -140,8 +142,19 @@ class TranscriptRows:
         raise FileNotFoundError(self.where)
 
     def contents(self, now: datetime) -> Contents:  # noqa: ARG002  (rows are whole: nothing has to be set aside)
-        """See the protocol."""
-        return Contents(b"".join(self.lines()))
+        """See the protocol. Of most lines only the beginning leaves the server."""
+        size, places, heads = 0, [], []
+        more = True
+        while more:
+            query = self._query("l.place > ?", f"t.size, l.place, substring(l.line FROM 1 FOR {HEAD_BYTES})")
+            after = places[-1] if places else -1
+            rows = self._table.reading.rows(f"{query} ORDER BY l.place LIMIT {_HEADS}", (*self._key, after))
+            for whole, place, head in rows:
+                size = whole
+                places.append(place)
+                heads.append(head)
+            more = len(rows) == _HEADS
+        return Contents(size, heads, lambda first, end: self._between(places[first:end]))
 
     def lines(self, start: int = 0) -> Iterator[bytes]:
         """See the protocol."""
@@ -195,9 +208,18 @@ class TranscriptRows:
     def _heads(self) -> list[Any]:
         return self._table.reading.rows(_HEAD, self._key)
 
-    def _query(self, which: str) -> str:
+    def _between(self, places: Sequence[int]) -> list[bytes]:
+        """Return the lines at places that follow one another."""
+        found: list[bytes] = []
+        for begin in range(0, len(places), _BATCH):
+            some = places[begin : begin + _BATCH]
+            query = f"{self._query('l.place BETWEEN ? AND ?', 'l.line')} ORDER BY l.place"
+            found += [line for (line,) in self._table.reading.rows(query, (*self._key, some[0], some[-1]))]
+        return found
+
+    def _query(self, which: str, what: str = "l.place, l.line") -> str:
         return (
-            "SELECT l.place, l.line FROM transcript t JOIN transcript_line l ON l.transcript = t.id "
+            f"SELECT {what} FROM transcript t JOIN transcript_line l ON l.transcript = t.id "
             f"WHERE t.agent = ? AND t.session = ? AND {which}"
         )
 

@@ -13,6 +13,7 @@ __all__ = ["engine"]
 AT_ONCE = {
     "test_what_was_put_is_there_after_a_restart_without_any_closing",
     "test_lines_are_read_from_any_place_as_of_one_file",
+    "test_a_transcript_is_the_same_to_whoever_goes_on_with_it",
     "test_conversations_are_listed_searched_archived_and_forgotten",
     "test_a_line_that_cannot_be_read_is_taken_out_and_the_former_lines_are_kept",
 }

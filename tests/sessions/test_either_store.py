@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from agent.messages import Text, UserMessage
 from agent.transcript.entries import Compacted, Entry, Opened, Said, encode
+from agent.transcript.stored_transcript import HEAD_BYTES
 from agent.transcript.transcript import Transcript
+from agent.transcript.transcript_file import TranscriptFile
 from gateway.base.clock import ManualClock
 from gateway.sessions.conversation_search import search
 from gateway.sessions.forgetting import REMOVED, Speaker, Words, own_lines, take_out
@@ -21,6 +23,7 @@ from gateway.sessions.past_sessions import conversations, find, repair, rows
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.transcript_reader import TranscriptReader
 from tests.both_engines import sessions_at, transcript_at
+from tests.ledger import engines
 from tests.properties import examples
 
 if TYPE_CHECKING:
@@ -124,7 +127,7 @@ def test_lines_are_read_from_any_place_as_of_one_file(tmp_path: Path, groups: li
     assert not stored.exists()
     with pytest.raises(FileNotFoundError):
         stored.stat()
-    assert stored.contents(NOON) == (b"", "")
+    assert stored.contents(NOON)[:2] == (0, [])
     assert list(stored.lines_backwards()) == []
     whole, number = b"", 0
     for group in groups:
@@ -137,7 +140,11 @@ def test_lines_are_read_from_any_place_as_of_one_file(tmp_path: Path, groups: li
     lines = [one + b"\n" for one in whole.split(b"\n")[:-1]]
     places = [0, *itertools.accumulate(map(len, lines))][:-1]
     assert stored.stat().size == len(whole)
-    assert stored.contents(NOON).data == whole
+    found = stored.contents(NOON)
+    assert (found.size, len(found.heads)) == (len(whole), len(lines))
+    assert all(one.startswith(head) for head, one in zip(found.heads, lines, strict=True))
+    begin, end = sorted((data.draw(st.integers(0, len(lines))), data.draw(st.integers(0, len(lines)))))
+    assert b"".join(one + b"\n" for one in found.whole(begin, end)) == b"".join(lines[begin:end])
     start = data.draw(st.sampled_from([*places, len(whole)]))
     assert b"".join(stored.lines(start)) == whole[start:]
     wanted = sorted(data.draw(st.sets(st.sampled_from(places))))
@@ -150,6 +157,73 @@ def test_lines_are_read_from_any_place_as_of_one_file(tmp_path: Path, groups: li
     assert (after.size, after.written_ns // 1000) == (len(lines[0]), before.written_ns // 1000)
     assert after.identity != before.identity
     assert stored.append(line(number, "more")) == len(lines[0]) + len(line(number, "more"))
+
+
+IDS = st.builds("{}:{}".format, st.sampled_from(["t", "u", "v" * 300]), st.integers(0, 9))
+BODIES = st.one_of(
+    st.builds(said, st.text(max_size=600)),
+    st.builds(
+        lambda notes, pins, taint: Opened(agent="a", session="s", key=MAIN, notes=notes, pins=tuple(pins), taint=tuple(taint)),
+        st.text(max_size=600),
+        st.lists(st.sampled_from("abc")),
+        st.lists(st.sampled_from(["web:one", "web:two"]), unique=True),
+    ),
+    st.builds(
+        lambda kept, waiting, taint: Compacted(
+            summary="s" * 300,
+            first_kept=kept,
+            tokens_before=2,
+            tokens_after=1,
+            model="m",
+            reason="r",
+            waiting=waiting,
+            taint=taint,
+        ),
+        IDS,
+        st.lists(IDS, max_size=2).map(tuple),
+        st.sampled_from([(), ("web:three",)]),
+    ),
+)
+STORED = st.lists(
+    st.one_of(
+        st.builds(lambda id_, body: encode(Entry(id=id_, parent=None, at=NOON, body=body)), IDS, BODIES),
+        st.sampled_from([b"\n", b"no entry\n", b'{"v":1,"kind":"compacted","id":"t:7"}\n', b"x" * 500 + b"\n"]),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=examples(24), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STORED)
+def test_a_transcript_is_the_same_to_whoever_goes_on_with_it(tmp_path: Path, lines: list[bytes]) -> None:
+    name = f"g-{next(NUMBERS)}.jsonl"
+    stored, file = transcript_at(tmp_path / name), TranscriptFile(tmp_path / f"file-{name}")
+    if lines:
+        stored.append(b"".join(lines))
+        file.append(b"".join(lines))
+    here, there = (asyncio.run(Transcript.load(one, ManualClock(NOON))) for one in (stored, file))
+    turns = ["t", "u", "v" * 300, "w"]
+    facts = [
+        (
+            *(one.entries, one.opened, one.bad_lines, one.size, one.taint, one.newest_sources, one.pins, one.cycle),
+            *([one.holds(turn) for turn in turns], [one.of_turn(turn) for turn in turns]),
+        )
+        for one in (here, there)
+    ]
+    assert facts[0] == facts[1]
+
+
+async def test_the_lines_before_a_summary_stay_where_they_are_when_a_transcript_is_opened(tmp_path: Path) -> None:
+    stored = transcript_at(tmp_path / "s.jsonl")
+    mark = Compacted(summary="s", first_kept="t:398", tokens_before=2, tokens_after=1, model="m", reason="r")
+    stored.append(b"".join(line(number, f"{number} " * 200) for number in range(400)))
+    stored.append(encode(Entry(id="t:400", parent=None, at=NOON, body=mark)))
+    found = stored.contents(NOON)
+    opened = await Transcript.load(stored, ManualClock(NOON))
+    assert [entry.id for entry in opened.entries] == ["t:398", "t:399", "t:400"]
+    if engines.Current.engine == engines.POSTGRES:
+        assert max(map(len, found.heads)) == HEAD_BYTES
+        assert len(found.whole(0, 1)[0]) > HEAD_BYTES
 
 
 async def test_a_long_transcript_is_read_in_pages_and_backwards(tmp_path: Path) -> None:
