@@ -146,6 +146,8 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
 
     if settings.storage.url is not None:
         files.append("its conversations in PostgreSQL")
+    if settings.agent(agent_id).memory.store.driver == "postgres":
+        files.append("its search index in PostgreSQL")
     changed = _change(invocation, edit)
     came = taken_over(invocation)
     facts = {"id": agent_id, "removed": True, "bindings": len(rules), "kept": files, "file": str(changed.file), "gateway": came}
@@ -154,7 +156,7 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
     _tell(
         facts,
         f"Removed agent {agent_id}{gone} from {changed.file}. Kept: {', '.join(files)}. {outcome(came)}\n"
-        f"To delete its conversations, too: homebody agents forget {agent_id}",
+        f"To delete its conversations and its search index, too: homebody agents forget {agent_id}",
         as_json=as_json,
     )
 
@@ -165,10 +167,12 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
 @_JSON
 @pass_invocation
 def forget(invocation: Invocation, agent_id: str, *, yes: bool, as_json: bool) -> None:
-    """Delete the conversations of the agent ID, which was removed. Its notes and other files are not deleted."""
-    from gateway.storage import agent_deletion
+    """Delete conversations and search index of the agent ID, which was removed. Its notes and other files are not deleted."""
+    from gateway.storage import agent_deletion, index_removal
 
     settings = invocation.loaded.settings
+    if not re.fullmatch(r"[\w-]+", agent_id):
+        raise UsageError(f"{agent_id!r} is no id of an agent")
     if agent_id in settings.agent_ids:
         raise UsageError(f"{agent_id!r} is in the settings", hint=f"Remove it first: homebody agents remove {agent_id}")
     if describe(invocation.paths.lock) is not None:
@@ -176,13 +180,23 @@ def forget(invocation: Invocation, agent_id: str, *, yes: bool, as_json: bool) -
         if agent_id in working:
             raise UsageError(f"{agent_id!r} still ends what it does", hint="Try again in a minute.")
     kept = agent_deletion.kept_of(invocation.paths, settings.storage, agent_id)
-    if kept.sessions or kept.transcripts:
+    indexes = index_removal.indexes_of(invocation.paths, settings, agent_id)
+    things = [f"{kept.transcripts} conversations ({kept.where})"] if kept.sessions or kept.transcripts else []
+    things += [f"the search index ({where})" for where in indexes]
+    if things:
         if not yes:
-            click.confirm(f"Delete {kept.transcripts} conversations of {agent_id} ({kept.where})?", abort=True, err=True)
+            click.confirm(f"Delete of {agent_id}: {', '.join(things)}?", abort=True, err=True)
+        index_removal.remove_indexes(invocation.paths, settings, agent_id)
         kept = agent_deletion.forget(invocation.paths, settings.storage, agent_id)
-    facts = {"id": agent_id, "sessions": kept.sessions, "transcripts": kept.transcripts, "where": kept.where}
-    told = f"Deleted {kept.transcripts} conversations of {agent_id} ({kept.where})."
-    tell(facts, told if kept.sessions or kept.transcripts else f"There are no conversations of {agent_id}.", as_json=as_json)
+    facts = {
+        "id": agent_id,
+        "sessions": kept.sessions,
+        "transcripts": kept.transcripts,
+        "where": kept.where,
+        "indexes": indexes,
+    }
+    none = f"There are no conversations of {agent_id}, and no search index."
+    tell(facts, f"Deleted of {agent_id}: {', '.join(things)}." if things else none, as_json=as_json)
 
 
 def _row(invocation: Invocation, settings: Settings, agent: str) -> dict[str, Any]:

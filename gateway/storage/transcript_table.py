@@ -143,7 +143,9 @@ class TranscriptRows:
 
     def contents(self, now: datetime) -> Contents:  # noqa: ARG002  (rows are whole: nothing has to be set aside)
         """See the protocol. Of most lines only the beginning leaves the server."""
-        size, places, heads = 0, [], []
+        size = 0
+        places: list[int] = []
+        heads: list[bytes] = []
         more = True
         while more:
             query = self._query("l.place > ?", f"t.size, l.place, substring(l.line FROM 1 FOR {HEAD_BYTES})")

@@ -147,11 +147,17 @@ def test_conversations_of_a_removed_agent_are_deleted_when_they_are_to_be_forgot
     folder.mkdir(parents=True)
     (folder / "a.jsonl").write_text("{}\n")
     (folder.parent / "untrusted.jsonl").write_text("")
+    index = tmp_path / "memory"
+    index.mkdir()
+    for name in ("work.sqlite", "work.sqlite-wal", "main.sqlite"):
+        (index / name).write_text("")
     code, _, told = run("forget", "work", "--yes")
     assert (code, "homebody agents remove work" in told) == (2, True)
     _, shown, _ = run("remove", "work")
     assert "homebody agents forget work" in shown
     code, shown, _ = run("forget", "work", "--yes", "--json")
     assert (code, json.loads(shown)["transcripts"]) == (0, 1)
+    assert [path.name for path in index.iterdir()] == ["main.sqlite"]
     assert (folder.exists(), (folder.parent / "untrusted.jsonl").exists()) == (False, True)
     assert "There are no conversations" in run("forget", "work")[1]
+    assert run("forget", "../work", "--yes")[0] == 2

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+import psycopg
 from msgspec import Struct
 
 from memory.notes.sources import Source, Stamp, audience_of
@@ -83,7 +84,9 @@ class GenerationRows:
         """Run a transaction that changes the index of the agent. No other one of this agent runs meanwhile."""
         self._read = None
         with self._connections.writing() as connection:
-            connection.execute("UPDATE agent SET changes = changes + 1 WHERE id = %s", (self.agent,))
+            counted = connection.execute("UPDATE agent SET changes = changes + 1 WHERE id = %s", (self.agent,))
+            if not counted.rowcount:
+                raise psycopg.errors.UndefinedTable("the rows of this agent were deleted")  # as where its tables were
             yield connection
         self._read = None
 
