@@ -64,6 +64,7 @@ def drain(invocation: Invocation, seconds: float, as_json: bool) -> None:
     """Have the gateway of this machine finish what runs, hand everything over, and end."""
     from gateway.cli import gateway_calls
 
+    invocation.need_name()
     facts = asyncio.run(gateway_calls.ask(invocation.paths.local, "cluster.drain", seconds=seconds))
     emptied = "It has handed over everything and ends."
     late = f"Not everything ended within {seconds:.0f} s: it ends now, and another gateway goes on with the rest."

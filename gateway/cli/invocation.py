@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from gateway.base.errors import as_started
+from gateway.base.errors import UsageError, as_started
 from gateway.base.paths import Paths
 
 if TYPE_CHECKING:
@@ -31,7 +31,34 @@ class Invocation:
 
     @cached_property
     def paths(self) -> Paths:
-        """The paths of settings, state and logs."""
+        """The paths of settings, state and logs.
+
+        Where gateways of a cluster run in the home and none is named, they are those of the first: any gateway takes what is about all.
+        """
+        from msgspec.structs import replace
+
+        return replace(self._found, gateway=self.unnamed[0]) if self.unnamed else self._found
+
+    @cached_property
+    def unnamed(self) -> list[str]:
+        """The names of the gateways that run in the home, where HOMEBODY_GATEWAY names none."""
+        folder = self._found.home / "gateways"
+        if self._found.gateway or not folder.is_dir():
+            return []
+        from gateway.base.state_lock import describe
+
+        here = sorted(path.name for path in folder.iterdir() if describe(path / self._found.lock.name) is not None)
+        return here if here and describe(self._found.lock) is None else []
+
+    def need_name(self, *, also_one: bool = False) -> None:
+        """Raise UsageError where several gateways run in the home (``also_one``: or a single one) and none is named."""
+        if self.unnamed and (also_one or len(self.unnamed) > 1):
+            names = ", ".join(self.unnamed)
+            hint = f"Name it: export HOMEBODY_GATEWAY={'NAME' if also_one else self.unnamed[0]} (docs/cluster.md)"
+            raise UsageError(f"which gateway is meant? In this home run {names}", where="HOMEBODY_GATEWAY", hint=hint)
+
+    @cached_property
+    def _found(self) -> Paths:
         return Paths.find(os.environ, home=self.home, config=self.config, profile=self.profile)
 
     @cached_property

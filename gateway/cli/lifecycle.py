@@ -20,6 +20,7 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
 def start(invocation: Invocation, as_json: bool) -> None:
     """Start the gateway: the service if one is installed, otherwise in the background until the machine is shut down."""
+    invocation.need_name()
     facts = started(invocation)
     how = facts["service"] or "in the background"
     if facts["already"]:
@@ -36,6 +37,7 @@ def start(invocation: Invocation, as_json: bool) -> None:
 @pass_invocation
 def stop(invocation: Invocation, as_json: bool) -> None:
     """Stop the gateway. Running turns may finish for a few seconds; what is left resumes at the next start."""
+    invocation.need_name()
     facts = stopped(invocation)
     told = f"The gateway was stopped (process {facts['pid']})." if facts["pid"] else "No gateway is running."
     tell(facts, told, as_json=as_json)
@@ -46,6 +48,7 @@ def stop(invocation: Invocation, as_json: bool) -> None:
 @pass_invocation
 def restart(invocation: Invocation, as_json: bool) -> None:
     """Stop the gateway and start it again; start it if none runs."""
+    invocation.need_name()
     facts = restarted(invocation)
     tell(facts, f"The gateway is running ({facts['service'] or 'in the background'}, process {facts['pid']}).", as_json=as_json)
 

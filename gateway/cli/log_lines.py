@@ -66,6 +66,7 @@ def logs(
     """Show the log of the gateway, the newest lines last, with times in your time zone. Known secrets are never shown."""
     from gateway.logs.log_reader import LogFilter, LogTail, follow_log
 
+    invocation.need_name()
     zone, settings = _zone_and_settings(invocation)
     path = settings.logging.file if settings is not None and settings.logging.file else invocation.paths.logs / "homebody.jsonl"
     now = datetime.now(UTC)

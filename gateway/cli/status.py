@@ -30,6 +30,7 @@ def status(invocation: Invocation, deep: bool, as_json: bool) -> int:
     holder = describe(invocation.paths.lock)
     paths = invocation.paths
     facts: dict[str, Any] = {"home": str(paths.home), "profile": paths.profile or None, "running": holder is not None}
+    facts |= {"gateway": paths.gateway} if paths.gateway else {}
     if holder is not None and holder.socket:
         facts |= {"started": holder.started, "httpPort": holder.http_port, "conversation": holder.conversation}
         facts |= asyncio.run(gateway_calls.ask(invocation.paths.local, "status"))
@@ -59,12 +60,15 @@ def _checked(invocation: Invocation) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _status_text(facts: dict[str, Any], local: Callable[[str], str]) -> str:
+    name = f" {facts['gateway']}" if facts.get("gateway") else ""
     if not facts["running"]:
-        return f"No gateway is running for {facts['home']}.\nStart it with: homebody start"
+        return f"No gateway{name} is running for {facts['home']}.\nStart it with: homebody start"
     if "agents" not in facts:
         return f"Another command is using {facts['home']}; no gateway is running."
     port = f", http://127.0.0.1:{facts['httpPort']}" if facts.get("httpPort") else ""
-    lines = [f"The gateway {facts['version']} has been running since {local(facts['started'])} (process {facts['pid']}{port})."]
+    lines = [
+        f"The gateway{name} {facts['version']} has been running since {local(facts['started'])} (process {facts['pid']}{port})."
+    ]
     if facts.get("conversation"):
         lines = [f"A conversation in a terminal is open since {local(facts['started'])} (process {facts['pid']})."]
         lines += ["No chat platform is connected: leave it (Ctrl-D), then run: homebody start"]

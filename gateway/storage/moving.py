@@ -61,7 +61,7 @@ def to_postgres(
     file, folders = paths.state / LEDGER, conversations_in_files(paths)
     if not file.exists() and not folders:
         there = server_facts(storage)["version"]
-        hint = "It is in the database already: start the gateway." if there else "The gateway makes a new one when it starts."
+        hint = "The database has one: there is nothing to move." if there else "The gateway makes a new one when it starts."
         raise UsageError(f"there is no ledger in {file}", hint=hint)
     from gateway.ledger.ledger_file import examined
 

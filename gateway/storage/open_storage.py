@@ -75,11 +75,12 @@ def sessions_to_read(paths: Paths, settings: StorageSettings, clock: Clock) -> C
     """Return what gives the sessions of an agent to a process that only reads them. A gateway may run.
 
     Raises:
-        StorageFailed: what it needs is not installed.
+        StorageFailed: what it needs is not installed, or there are conversations in files while the settings name PostgreSQL.
     """
     if settings.url is None:
         return lambda agent: sessions_in(paths.sessions(agent), clock)
     need_driver()
+    refuse_both(paths)
     from gateway.storage import postgres_storage
 
     return postgres_storage.sessions_to_read(settings.url.get_secret_value(), settings.schema_name, clock)

@@ -19,7 +19,7 @@ import pytest
 
 from gateway.approvals.stored_rules import StoredRule, StoredRules
 from gateway.base.clock import SystemClock
-from gateway.base.errors import StorageFailed
+from gateway.base.errors import HolderAway, StorageFailed
 from gateway.cli.gateway_calls import LONGEST
 from gateway.cluster.database_lock import database_lock
 from gateway.cluster.peer_proof import ASKED, PROOF, Signer, digest_of
@@ -352,3 +352,52 @@ def test_texts_for_an_account_of_another_gateway_are_cut_as_the_platform_needs_i
     assert len(there.chunks(text)) > 1
     assert there.chunks(text) == whatsapp.chunks(text)
     assert not hasattr(there, "draft")
+
+
+async def test_a_gateway_whose_address_leads_to_silence_is_not_waited_for(pair: Pair) -> None:
+    import psycopg
+
+    from gateway.api.forwarding.peers import Peers
+    from gateway.cluster.directory import Directory
+
+    taken: list[asyncio.StreamWriter] = []
+
+    async def take(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken.append(writer)
+
+    async def connect() -> Any:
+        return await psycopg.AsyncConnection.connect(pair.url, autocommit=True, options="-c search_path=homebody")
+
+    silent = await asyncio.start_server(take, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+    directory = Directory(connect, "nobody")
+    peers = Peers(directory, look=0.02, probe=0.2)
+    async with await connect() as admin:
+        await admin.execute(
+            "INSERT INTO cluster_gateway (name, label, address, settings, until, leaving) "
+            "VALUES ('attic.1', 'attic', %s, '', clock_timestamp() + interval '1 hour', false)",
+            (address,),
+        )
+        try:
+            peer = (await directory.standing(fresh=True)).peers["attic.1"]
+            with pytest.raises(HolderAway, match="attic works, but nobody answers at its address") as told:
+                await peers.call(peer, "call", "status", {})
+        finally:
+            await admin.execute("DELETE FROM cluster_gateway WHERE label = 'attic'")
+            await peers.close()
+            await directory.close()
+            silent.close()
+            for writer in taken:
+                writer.close()
+    assert (told.value.where, "look before you repeat it" in told.value.hint) == (address, True)
+
+
+def test_where_no_gateway_is_named_one_of_the_home_is_asked_and_what_is_about_one_says_that_it_has_to_be_named(
+    pair: Pair,
+) -> None:
+    pair.run("", "cron", "list")
+    assert pair.facts("", "status")["gateway"] == "cellar"
+    for words in (("stop",), ("restart",), ("logs",), ("cluster", "drain"), ("gateway",)):
+        said = pair.run("", *words, code=2)
+        assert "In this home run cellar, kitchen" in said, words
+        assert "export HOMEBODY_GATEWAY=" in said, words

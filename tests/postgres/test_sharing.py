@@ -160,8 +160,10 @@ async def test_a_gateway_that_stands_still_in_a_transaction_holds_nobody_up(url:
 
 async def test_a_gateway_alone_is_refused_while_a_cluster_runs(url: str) -> None:
     async with gateway("one", url):
-        with pytest.raises(StorageFailed, match="another gateway uses this database"):
+        with pytest.raises(StorageFailed, match="gateways of a cluster use this database") as told:
             await PostgresLedger.open(url, SystemClock())
+        assert "HOMEBODY_GATEWAY" in told.value.hint
+        assert "schemaName" not in told.value.hint
     alone = await PostgresLedger.open(url, SystemClock())
     with pytest.raises(StorageFailed, match="not of a cluster"):
         async with gateway("one", url):

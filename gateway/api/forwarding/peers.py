@@ -25,10 +25,16 @@ EVENTS: Final = f"{CLUSTER}events"
 CONNECT_SECONDS: Final = 3.0
 LOOK_SECONDS: Final = 2.0
 """How often it is looked, while an answer is awaited, whether the other gateway is still there."""
+LOOKS_TO_PROBE: Final = 5
+"""At each fifth look it is tried whether anything answers at its address."""
+PROBE_SECONDS: Final = 8.0
+FAILED_PROBES: Final = 2
+"""After so many tries in a row that had no answer in time, the answer is no longer awaited."""
 NOT_HERE: Final = 421
 """The status of an answer: what was asked for is not with this process (any more)."""
 UNPROVEN: Final = "x-homebody-unproven"
 """A header of the answer to a request whose proof does not hold."""
+HEALTH: Final = "/healthz"
 _WHOLE: Final = "homebody_whole"
 """Under this name an answer that is complete has its body."""
 _REFUSED: Final = 401
@@ -45,10 +51,14 @@ class Elsewhere(Exception):
 
 
 class Peers:
-    """Asks the other gateways. ``close`` ends what is open."""
+    """Asks the other gateways. ``close`` ends what is open.
 
-    def __init__(self, directory: Directory) -> None:
+    ``look`` and ``probe``: seconds between two looks whether a gateway is there, and those that its address has to answer.
+    """
+
+    def __init__(self, directory: Directory, *, look: float = LOOK_SECONDS, probe: float = PROBE_SECONDS) -> None:
         self._directory = directory
+        self._look, self._probe = look, probe
         self._signer = Signer(directory.own, directory.secret)
         self._clients: dict[bool, httpx.AsyncClient] = {}
 
@@ -183,21 +193,42 @@ class Peers:
         return self._clients[encrypted]
 
     async def _while_there(self, peer: Peer, asking: Coroutine[Any, Any, Answer]) -> Answer:
-        """Wait for an answer for as long as the other gateway keeps its leases: one that stands still never answers."""
+        """Wait for an answer for as long as the other gateway keeps its leases and its address answers.
+
+        One that stands still never answers, and neither does one whose address leads to nobody.
+        """
         task = asyncio.ensure_future(asking)
+        watch = asyncio.ensure_future(self._until_gone(peer))
         try:
-            while not (await asyncio.wait([task], timeout=LOOK_SECONDS))[0]:
-                if peer.name not in (await self._directory.standing(fresh=True)).peers:
-                    raise HolderAway(
-                        f"the gateway {peer.label} stopped before it answered",
-                        where=peer.address,
-                        hint="It may have been done: look before you repeat it.",
-                    )
-            return task.result()
+            await asyncio.wait([task, watch], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise HolderAway(watch.result(), where=peer.address, hint="It may have been done: look before you repeat it.")
         finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+            for one in (task, watch):
+                one.cancel()
+            await asyncio.gather(task, watch, return_exceptions=True)
+
+    async def _until_gone(self, peer: Peer) -> str:
+        """Wait until no answer can be expected of another gateway; return why."""
+        looks = failed = 0
+        while failed < FAILED_PROBES:
+            await asyncio.sleep(self._look)
+            looks += 1
+            if peer.name not in (await self._directory.standing(fresh=True)).peers:
+                return f"the gateway {peer.label} stopped before it answered"
+            if looks % LOOKS_TO_PROBE == 0:
+                failed = 0 if await self._answers(peer) else failed + 1
+        return f"the gateway {peer.label} works, but nobody answers at its address"
+
+    async def _answers(self, peer: Peer) -> bool:
+        """Return whether anything answers at the address of another gateway, whatever it says."""
+        try:
+            async with asyncio.timeout(self._probe):
+                await (await self._client(peer)).get(peer.address.rstrip("/") + HEALTH)
+        except (httpx.TransportError, TimeoutError):
+            return False
+        return True
 
 
 def _answered(body: bytes) -> dict[str, Any]:

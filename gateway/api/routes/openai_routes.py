@@ -134,7 +134,7 @@ class OpenAiRoutes:
             raise ApiRefusal(
                 429, "too_many_wrong_tokens", "too many wrong tokens came from here", headers={"retry-after": str(wait)}
             )
-        how = "send 'Authorization: Bearer TOKEN'; `homebody api tokens add NAME` makes a token"
+        how = "send 'Authorization: Bearer TOKEN'; `homebody api tokens add NAME` makes one for this home"
         raise ApiRefusal(
             401, "invalid_api_key", f"the token is wrong or missing; {how}", headers={"www-authenticate": "Bearer"}
         )

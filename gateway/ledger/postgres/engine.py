@@ -33,6 +33,12 @@ SILENT_SECONDS: Final = 60.0
 _LOCK_PAUSE: Final = 0.02
 _OWN_SCHEMA: Final = "Stop it first, or give this one a schema of its own: homebody config set storage.schemaName NAME"
 _LOCK: Final = "SELECT pg_try_advisory_lock(hashtextextended('homebody ledger ' || %s, 0))"
+_SHARERS: Final = b"""SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted AND objsubid = 1
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND classid::bigint << 32 | objid::bigint = hashtextextended('homebody ledger ' || %s, 0)"""
+_ASK_ONE: Final = (
+    "Run the command where one of them runs, with its name: export HOMEBODY_GATEWAY=NAME. All of them: homebody cluster status"
+)
 _PAUSES: Final = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
 """Seconds between attempts to connect again."""
 _END_FORMER: Final = "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity WHERE pid = %s AND backend_start::text = %s"
@@ -228,13 +234,12 @@ def lock(
     query = _LOCK.replace("_lock(", "_lock_shared(") if shared else _LOCK
     while not (connection.execute(query.encode(), (schema,)).fetchone() or (False,))[0]:
         if time.monotonic() > until:
-            raise StorageFailed(
-                "another gateway uses this database, and is not of a cluster"
-                if shared
-                else "another gateway uses this database",
-                where=where,
-                hint=hint,
-            )
+            told = "another gateway uses this database"
+            if shared:
+                told += ", and is not of a cluster"
+            elif connection.execute(_SHARERS, (schema,)).fetchone():
+                told, hint = "gateways of a cluster use this database, and none of them is asked here", _ASK_ONE
+            raise StorageFailed(told, where=where, hint=hint)
         time.sleep(_LOCK_PAUSE)
 
 
