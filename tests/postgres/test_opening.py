@@ -190,7 +190,9 @@ def old_server() -> Iterator[int]:
             client.sendall(message(b"R", struct.pack(">I", 0)) + said + message(b"Z", b"I"))
             while data := client.recv(10_000):
                 if data.startswith(b"Q"):
-                    client.sendall(message(b"C", b"SET\0") + message(b"Z", b"I"))
+                    column = message(b"T", struct.pack(">H", 1) + b"pid\0" + struct.pack(">IHIhih", 0, 0, 23, 4, -1, 0))
+                    row = message(b"D", struct.pack(">HI", 1, 1) + b"0")  # the number that this server did not tell
+                    client.sendall(column + row + message(b"C", b"SELECT 1\0") + message(b"Z", b"I"))
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()

@@ -56,10 +56,10 @@ class PostgresEngine:
     ) -> None:
         self._url, self._schema, self._token = url, schema, token
         self._sharing = sharing
-        self._begin = "BEGIN"
+        self._begin = ["BEGIN"]
         if sharing is not None:
-            locked = sql.SQL("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended({}, 0))").format(sql.Literal(sharing.lock))
-            self._begin = locked.as_string(None)
+            lock_all = sql.SQL("SELECT pg_advisory_xact_lock(hashtextextended({}, 0))").format(sql.Literal(sharing.lock))
+            self._begin.append(lock_all.as_string(None))
         self._where = place(url, schema)
         self._commits = 0
         self._attempts = 0
@@ -73,6 +73,7 @@ class PostgresEngine:
             _must_fit(connection, self._where)
             self._lock(connection)
             if sharing is not None:
+                _refuse_pooler(connection, self._backend[0], self._where)
                 make_views(connection, schema, sharing.lock)
                 self._share(connection, sharing)
             else:
@@ -93,8 +94,7 @@ class PostgresEngine:
     @property
     def in_transaction(self) -> bool:
         """See the protocol."""
-        connection = self.db.connection
-        return not connection.closed and connection.info.transaction_status is not TransactionStatus.IDLE
+        return not self.db.connection.closed and (bool(self.db.waiting) or self._sent)
 
     @property
     def lost(self) -> bool:
@@ -102,13 +102,16 @@ class PostgresEngine:
         return self.db.connection.closed
 
     def begin(self, *, synced: bool) -> None:
-        """See the protocol."""
+        """See the protocol. It is sent with the first statement."""
         self.db.wrote = False
-        self.db.connection.execute((self._begin if synced else f"{self._begin}; SET LOCAL synchronous_commit TO off").encode())
+        self.db.waiting = [*self._begin, *([] if synced else ["SET LOCAL synchronous_commit TO off"])]
 
     def commit(self) -> None:
         """See the protocol. Where its answer is lost, ``doubtful`` is the number by which ``outcome`` finds it later."""
         connection = self.db.connection
+        self.db.waiting.clear()
+        if not self._sent:
+            return
         if not self.db.wrote:
             connection.execute("COMMIT")
             return
@@ -123,8 +126,10 @@ class PostgresEngine:
 
     def rollback(self) -> None:
         """See the protocol."""
-        with contextlib.suppress(psycopg.OperationalError):  # the server rolls back what its client left
-            self.db.connection.execute("ROLLBACK")
+        self.db.waiting.clear()
+        if self._sent:
+            with contextlib.suppress(psycopg.OperationalError):  # the server rolls back what its client left
+                self.db.connection.execute("ROLLBACK")
 
     def committed(self, *, synced: bool) -> None:
         """See the protocol."""
@@ -170,6 +175,11 @@ class PostgresEngine:
     def close(self) -> None:
         """See the protocol."""
         self.db.connection.close()
+
+    @property
+    def _sent(self) -> bool:
+        """Whether the server has begun the transaction, as far as is known here."""
+        return self.db.connection.info.transaction_status is not TransactionStatus.IDLE
 
     def _commit_number(self, number: str) -> sql.Composed:
         if self._sharing is None:
@@ -254,6 +264,15 @@ def make_tables(url: str, schema: str, token: str) -> None:
         if version_of(connection, schema, where) != len(STEPS):
             lock(connection, schema, where)
             migrate(connection, schema, token, where)
+
+
+def _refuse_pooler(connection: psycopg.Connection[Any], session: int, where: str) -> None:
+    if connection.info.backend_pid != session:
+        raise StorageFailed(
+            "a cluster needs connections to PostgreSQL itself, and there is a pooler in between",
+            where=where,
+            hint="Name PostgreSQL itself: homebody config set storage.url",
+        )
 
 
 def _must_fit(connection: psycopg.Connection[Any], where: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Final
 
 import psycopg
@@ -29,6 +30,10 @@ _SERVER_LIMITS: Final = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5
 NOTICE_LOSS: Final = " ".join(f"-c {name}={value}" for name, value in _SERVER_LIMITS.items())
 """Options of a session. Without these the server holds the lock of a machine that lost its power for two hours."""
 _WRITES: Final = ("INSERT", "UPDATE", "DELETE")
+_LOOKS: Final = 2
+"""Connections by which a pooler is looked through. One in transaction mode gives the session that was used last to the first of them."""
+_LATER: Final = ("SAVEPOINT one", "RELEASE one")
+"""Statements of the ledger's thread whose result nobody reads."""
 
 
 class LimitedConnection(psycopg.Connection[Any]):
@@ -84,7 +89,10 @@ class Found:
 
 
 class PostgresDatabase:
-    """Implements ``Database``. ``wrote``: something was written since ``begun`` was called."""
+    """Implements ``Database``. ``wrote``: something was written since the transaction was begun.
+
+    ``waiting`` are statements that go with the next one, in one message: each message is a round trip.
+    """
 
     def __init__(self, connection: psycopg.Connection[Any], *, shared: bool = False) -> None:
         self.connection = connection
@@ -92,14 +100,20 @@ class PostgresDatabase:
         self._cursor = connection.cursor()
         self._changes = 0
         self.wrote = False
+        self.waiting: list[str] = []
 
     def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any] | None = None, /) -> Found:
         """See the protocol."""
+        if statement in _LATER:
+            self.waiting.append(statement)
+            return Found([])
         cursor = self._cursor
-        if values:
-            cursor.execute(translated(statement, bound=True, shared=self._shared), _all_storable(values))
+        bound = _all_storable(values) if values else None
+        query = translated(statement, bound=bound is not None, shared=self._shared)
+        if self.waiting:
+            self._execute_together(query, bound)
         else:
-            cursor.execute(translated(statement, bound=False, shared=self._shared))
+            cursor.execute(query, bound)
         if (cursor.statusmessage or "").startswith(_WRITES):
             self._changes = cursor.rowcount
             self.wrote = True
@@ -108,6 +122,13 @@ class PostgresDatabase:
     def changes(self) -> int:
         """See the protocol."""
         return self._changes
+
+    def _execute_together(self, query: str, bound: Any) -> None:
+        before, self.waiting = self.waiting, []
+        with self.connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext():
+            for one in before:
+                self.connection.execute(one.encode())
+            self._cursor.execute(query, bound)
 
 
 def _all_storable(values: Sequence[Any] | Mapping[str, Any]) -> Sequence[Any] | Mapping[str, Any]:
@@ -142,16 +163,52 @@ def _completed(url: str, limits: Mapping[str, str | int]) -> str:
     return make_conninfo(url, **{name: value for name, value in limits.items() if name not in given})
 
 
+class TransactionPooled(psycopg.OperationalError):
+    """Raised when statements of one connection may run in different sessions of the server."""
+
+
 def connected(url: str, schema: str) -> LimitedConnection:
     """Connect; transactions are begun and ended by statements. Raises psycopg.Error."""
-    connection = LimitedConnection.connect(_completed(url, _DEFAULTS), autocommit=True)
-    connection.prepare_threshold = 2
-    connection.prepared_max = _PREPARED
-    connection.adapters.register_dumper(int, Int8Dumper)
-    connection.adapters.register_loader("numeric", _Whole)
-    settings = [sql.SQL("SET {} = {}").format(sql.Identifier(name), value) for name, value in _SERVER_LIMITS.items()]
-    connection.execute(sql.SQL("; ").join([sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)), *settings]))
+    address = _completed(url, _DEFAULTS)
+    connection = LimitedConnection.connect(address, autocommit=True)
+    try:
+        connection.prepare_threshold = 2
+        connection.prepared_max = _PREPARED
+        connection.adapters.register_dumper(int, Int8Dumper)
+        connection.adapters.register_loader("numeric", _Whole)
+        settings = [sql.SQL("SET {} = {}").format(sql.Identifier(name), value) for name, value in _SERVER_LIMITS.items()]
+        path = sql.SQL("SET search_path TO {}").format(sql.Identifier(schema))
+        found = connection.execute(sql.SQL("; ").join([path, *settings, sql.SQL("SELECT pg_backend_pid()")]))
+        while found.nextset():
+            pass
+        _refuse_shared(connection, found.fetchone(), address)
+    except BaseException:  # also when interrupted: an open connection may hold a place
+        connection.close()
+        raise
     return connection
+
+
+def _refuse_shared(connection: LimitedConnection, session: Any, address: str) -> None:
+    """Raise TransactionPooled where other clients of a pooler are given the session of a connection that is open and idle."""
+    if session == (connection.info.backend_pid,):  # a pooler tells numbers of its own
+        return
+    others: list[LimitedConnection] = []
+    shared = False
+    try:
+        while not shared and len(others) < _LOOKS:
+            others.append(LimitedConnection.connect(address))
+            others[-1].silence = CONNECT_SECONDS
+            found = others[-1].execute("SELECT pg_backend_pid()")  # in a transaction, which keeps its session
+            shared = found.fetchone() == session
+    except psycopg.OperationalError:  # no session is left for others: each has its own
+        return
+    finally:
+        for one in others:
+            one.close()
+    if shared:
+        raise TransactionPooled(
+            "a connection pooler in transaction mode is in between, where locks, settings and LISTEN of a session do not hold"
+        )
 
 
 def place(url: str, schema: str) -> str:

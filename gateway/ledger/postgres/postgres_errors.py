@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import psycopg
 from psycopg import errors
 
 from gateway.base.errors import StorageAway, StorageFailed
+from gateway.ledger.postgres.postgres_connection import TransactionPooled
 
+_SET: Final = "homebody config set storage.url"
 _DOCS: Final = "docs/postgresql.md says what it needs."
 _HINTS: Final[dict[type[psycopg.Error], str]] = {
     errors.TooManyConnections: "Raise max_connections of PostgreSQL (or the user's CONNECTION LIMIT), or end other programs that use it.",
@@ -20,30 +23,48 @@ _HINTS: Final[dict[type[psycopg.Error], str]] = {
     errors.InvalidSchemaName: "Restore the database from a backup, or name another schema to begin with an empty ledger.",
     errors.WithCheckOptionViolation: "Another gateway holds this agent or account now: homebody cluster status",
     errors.DataCorrupted: "Restore the database from a backup.",
+    TransactionPooled: f"Set pool_mode = session for this database in pgbouncer.ini, or name PostgreSQL itself: {_SET}",
     errors.IndexCorrupted: "Restore the database from a backup, or try REINDEX.",
 }
 _NOT_YET: Final = ("is starting up", "is shutting down", "is not yet accepting connections", "is in recovery mode")
-_SAID: Final[dict[str, type[psycopg.Error]]] = {
-    "too many clients": errors.TooManyConnections,
-    "remaining connection slots": errors.TooManyConnections,
-    "too many connections": errors.TooManyConnections,
-    "No space left on device": errors.DiskFull,
+_SAID: Final[dict[str, str]] = {
+    "too many clients": _HINTS[errors.TooManyConnections],
+    "remaining connection slots": _HINTS[errors.TooManyConnections],
+    "too many connections": _HINTS[errors.TooManyConnections],
+    "No space left on device": _HINTS[errors.DiskFull],
+    "password authentication failed": f"Correct user and password: {_SET}. In PostgreSQL: ALTER ROLE NAME PASSWORD '...'",
+    "no password supplied": f"Put the password into the address: {_SET}",
+    r'database ".*" does not exist': "Make it: createdb NAME --owner USER --encoding UTF8",
+    r'role ".*" does not exist': "Make it: createuser NAME --pwprompt",
+    "SSL required|, no encryption": f"The server takes encrypted connections alone, so add sslmode=verify-full to the address: {_SET}",
+    "no pg_hba.conf entry": "Let this machine in: a line in the server's pg_hba.conf, then SELECT pg_reload_conf().",
+    "certificate verify failed": f"Name the authority of the server's certificate, with sslrootcert=FILE at the end of the address: {_SET}",
+    "does not match host name": f"Name the host as the server's certificate names it: {_SET}",
+    "root certificate file": "Put the authority's certificate there, or name it with sslrootcert=FILE at the end of storage.url.",
+    "unsupported startup parameter": f"A cluster needs PostgreSQL itself, without PgBouncer: {_SET}",
+    "server does not support SSL": "Set ssl = on in the server's postgresql.conf, or take sslmode out of storage.url.",
 }
-_AWAY: Final = (
-    "Start PostgreSQL, or check host, user, password and database in storage.url (createdb makes one). "
-    "Nothing that was confirmed is lost."
-)
+"""What refuses a connection has no code: patterns of what is said, and what helps."""
+_AWAY: Final[dict[str, str]] = {
+    "failed to resolve host|could not translate host name": f"Correct the host: {_SET}",
+    "Connection refused|No such file or directory": f"Start PostgreSQL (sudo systemctl start postgresql), or correct host and port: {_SET}",
+}
+_SOMEHOW: Final = f"Start PostgreSQL, or correct its address: {_SET}. Nothing that was confirmed is lost."
 
 
 def storage_error(error: Exception, where: str) -> StorageFailed | None:
     """Translate an error of the server, its disk or the connection; return None for any other."""
-    hint = next((hint for kind, hint in _HINTS.items() if isinstance(error, kind)), None)
-    if hint is None:  # what refuses a connection has no code
-        hint = next((_HINTS[kind] for words, kind in _SAID.items() if words in str(error)), None)
+    hint = next((hint for kind, hint in _HINTS.items() if isinstance(error, kind)), None) or _said(error, _SAID)
     if hint is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.InternalError):
         return None
     kind = StorageAway if hint is None and _is_away(error) else StorageFailed
-    return kind(f"the ledger could not be used: {_one_line(error)}", where=where, hint=hint or _AWAY)
+    hint = hint or _said(error, _AWAY) or _SOMEHOW
+    return kind(f"the ledger could not be used: {_one_line(error)}", where=where, hint=hint)
+
+
+def _said(error: Exception, known: dict[str, str]) -> str | None:
+    said = str(error)
+    return next((hint for words, hint in known.items() if re.search(words, said)), None)
 
 
 def _is_away(error: Exception) -> bool:
