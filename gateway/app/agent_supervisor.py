@@ -8,10 +8,8 @@ workspace, time zone or memory is rebuilt between two turns; its messages wait, 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +17,7 @@ from agent.errors import AgentError
 from gateway.agents.running_agent import RunningAgent
 from gateway.app.agent_factory import AgentParts, BuiltAgent, build_agent, build_key, folder_of
 from gateway.base.errors import HomebodyError
-from gateway.queue.lanes import Lanes
+from gateway.queue.lanes import AgentsAtWork, Lanes
 from gateway.routing.router import agent_of
 from gateway.settings.root import Settings
 
@@ -44,6 +42,7 @@ class AgentSupervisor:
         agents: dict[str, RunningAgent],
         lanes: Lanes[Any],
         *,
+        at_work: AgentsAtWork,
         serving: bool,
         look_again: Callable[[], None],
         leaving: Callable[[str], Awaitable[None]],
@@ -51,6 +50,7 @@ class AgentSupervisor:
         self._parts = parts
         self._agents = agents
         self._lanes = lanes
+        self._at_work = at_work
         self._serving = serving
         self._reschedule = look_again
         self._leaving = leaving
@@ -59,9 +59,6 @@ class AgentSupervisor:
         self._built: dict[str, BuiltAgent] = {}
         self._started = False
         self._changing: dict[str, asyncio.Task[None]] = {}
-        self._shut: dict[str, asyncio.Event] = {}
-        self._at_work: Counter[str] = Counter()
-        self._rest = asyncio.Event()
 
     @property
     def _settings(self) -> Settings:
@@ -154,25 +151,6 @@ class AgentSupervisor:
         while self._changing:
             await asyncio.wait(self._changing.values())
 
-    @contextlib.contextmanager
-    def working(self, session: str) -> Iterator[bool]:
-        """Mark a session as working; yields False while its agent is being rebuilt (``hold`` waits for the end of that)."""
-        agent_id = agent_of(session)
-        if agent_id in self._shut:
-            yield False
-            return
-        self._at_work[agent_id] += 1
-        try:
-            yield True
-        finally:
-            self._at_work[agent_id] -= 1
-            self._rest.set()
-
-    async def hold(self, session: str) -> None:
-        """Wait while the agent of a session is being rebuilt."""
-        while (shut := self._shut.get(agent_of(session))) is not None:
-            await shut.wait()
-
     async def close(self) -> None:
         """Cancel changes in progress and close every memory."""
         for task in list(self._changing.values()):
@@ -234,11 +212,7 @@ class AgentSupervisor:
 
     async def _renew(self, agent_id: str) -> bool:
         """Replace an agent by one built from the current settings. Returns False when it could not be built; the owner is told."""
-        shut = self._shut[agent_id] = asyncio.Event()
-        try:
-            while self._at_work[agent_id]:
-                self._rest.clear()
-                await self._rest.wait()
+        async with self._at_work.shutting(agent_id):
             settings, former = self._settings, self._built[agent_id]
             if agent_id not in settings.agent_ids:
                 return True
@@ -257,6 +231,3 @@ class AgentSupervisor:
             self._reschedule()
             log.info("agent %s was rebuilt; its workspace is %s", agent_id, fresh.agent.workspace.root)
             return True
-        finally:
-            del self._shut[agent_id]
-            shut.set()

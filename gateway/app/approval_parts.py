@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from pathlib import Path
 
 from agent.timing import Clock
 from agent.tools.protocol import Origin
 from channels.messages import ChatAddress
 from channels.protocol import Channel
-from gateway.approvals.approval_gate import ApprovalGate, TurnFacts
+from gateway.approvals.approval_gate import ApprovalGate
 from gateway.approvals.asking import Asking
 from gateway.approvals.decisions import Decisions
 from gateway.approvals.record import AskedAct
 from gateway.approvals.rules import Rules
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.rows import Approval, NewApproval, Turn
+from gateway.ledger.rows import NewApproval, Turn
 from gateway.logs.secret_scanner import SecretFilter
 
 
@@ -39,25 +40,11 @@ class ApprovalParts:
         paused: Callable[[], bool],
         tried: Callable[[str, Origin], Awaitable[object]] | None = None,
     ) -> None:
-        self._tried = tried
         self.rules = rules
         self.decisions = Decisions(ledger, clock, rules=self.rules, agents=agents, wake=wake, paused=paused)
         self.asking = Asking(channel, self._why_not_always, secret_filter, home=str(Path.home()))
-        self._ledger = ledger
-        self._clock = clock
-        self._owner = owner
-
-    def gate(self, turn: TurnFacts, asked: Sequence[Approval]) -> ApprovalGate:
-        """Return the gate of a turn."""
-        return ApprovalGate(
-            rules=self.rules,
-            ledger=self._ledger.approvals,
-            clock=self._clock,
-            owner=self._owner,
-            turn=turn,
-            asked=asked,
-            tried=self._tried,
-        )
+        self.gate = partial(ApprovalGate, rules=self.rules, ledger=ledger.approvals, clock=clock, owner=owner, tried=tried)
+        """Makes the gate of a turn."""
 
     def _why_not_always(self, question: NewApproval) -> str | None:
         asked = AskedAct.decoded(question.payload)

@@ -67,7 +67,7 @@ class OutboundParts:
             deps.paths.state,
             outbox=ledger.outbox,
             clock=deps.clock,
-            channel=self.channel,
+            channel=lambda place: self.channel(place),  # noqa: PLW0108 (it is built later)
             settings=lambda: settings.current.messages.attachments,
             largest=lambda place: largest_file(settings.current.channels, place),
             withheld=self.secret_filter.file,
@@ -85,7 +85,8 @@ class OutboundParts:
         )
         self.delivery.attach(self.silent)
         self.delivery.ready(self.silent.name, self.silent.account)
-        self.channel_supervisor = ChannelSupervisor(self._runner, self.delivery)
+        self.channel_supervisor = ChannelSupervisor(self._runner, self.delivery, self._instead)
+        self.channel = self.channel_supervisor.channel
         self.api = ApiParts(deps, settings, ledger, agents=agents, keep=self.channel_supervisor.keep)
         self.page = PageParts(
             deps,
@@ -106,14 +107,11 @@ class OutboundParts:
             keys=owner_keys,
         )
 
-    def channel(self, place: ChatAddress) -> Channel:
-        """Return the channel of a conversation; the terminal's if the channel was removed."""
+    def _instead(self, place: ChatAddress) -> Channel:
+        """Return what stands for a channel that this gateway does not run: the terminal's if it was removed."""
         if place.channel == SILENT:
             return self.silent
-        runner = self.channel_supervisor.get(f"{place.channel}:{place.account}")
-        if runner is None:
-            return self.unconnected(f"{place.channel}:{place.account}") or self.terminal
-        return runner.channel
+        return self.unconnected(f"{place.channel}:{place.account}") or self.terminal
 
     def client(self) -> ChatAddress:
         """Return where what nobody asked for is read without a chat on a platform: in the page or the terminal, whichever is open.

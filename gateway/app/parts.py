@@ -132,7 +132,7 @@ class GatewayParts:
         self.access = Access(
             self.ledger.pairing,
             policies,
-            lambda: self.settings.current.session.identity_links,
+            self.settings.current.session.identity_links,
             formers=formers,
             activation=self.groups.activation,
         )
@@ -287,11 +287,12 @@ class GatewayParts:
             ),
             self.agents,
             self.lanes,
+            at_work=self.queue.at_work,
             serving=deps.serving,
             look_again=self.schedule.look_again,
             leaving=self.subagents.service.stop_agent,
         )
-        self._queue_parts.connect(self.turns, self.agent_supervisor)
+        self._queue_parts.connect(self.turns)
         self.reload = Reload(
             settings=self.settings,
             paths=deps.paths,
@@ -374,6 +375,7 @@ class GatewayParts:
 
     def _settings_changed(self, former: Settings, settings: Settings) -> None:
         self.router.adopt(settings)
+        self.access.links = settings.session.identity_links
         if not (alike(former.models, settings.models) and alike(former.auth, settings.auth)):
             self.model_registry.adopt(settings.models, settings.auth)
         if not alike(former.session, settings.session):

@@ -10,7 +10,6 @@ from typing import Any
 from channels.messages import ChatAddress
 from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
-from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.app.dependencies import Dependencies
 from gateway.base.errors import StorageFailed
 from gateway.ledger.protocol import Ledger
@@ -29,13 +28,12 @@ log = logging.getLogger(__name__)
 
 
 class QueueParts:
-    """The lanes and what decides about their items. Nothing runs in them before ``connect``.
+    """The lanes and what decides about their items. Nothing may run in them before ``connect``.
 
     ``store_stops`` stores what was stopped while nothing could be written.
     """
 
     worker: TurnWorker
-    supervisor: AgentSupervisor
 
     def __init__(
         self,
@@ -52,23 +50,23 @@ class QueueParts:
         self._agents = agents
         defaults = deps.settings.agents.defaults
         self.lanes: Lanes[Any] = Lanes(
-            self._work,
+            _too_early,
             limit=defaults.max_concurrent,
             pools={"sub": defaults.subagents.max_concurrent},
             pool_of=isolated_kind,
             broken=self._broken,
-            hold=self._hold,
         )
         self.queue = MessageQueue(self.lanes, settings, agents, deps.clock)
-        self.acks = AckReactions(lambda: settings.current.messages, channel)
+        self.lanes.hold = self.queue.hold
+        self.acks = AckReactions(settings, channel)
         self.pause = Pause(self.lanes, notices.report)
         self.storage_retry = StorageRetry(ledger, self.lanes, self.pause, deps.clock, owner.tell, store_stops=store_stops)
-        self.waiting_notices = WaitingNotices(ledger.outbox, deps.clock, lambda: self.pause)
+        self.waiting_notices = WaitingNotices(ledger.outbox, deps.clock, self.pause)
 
-    def connect(self, worker: TurnWorker, supervisor: AgentSupervisor) -> None:
-        """Say what works on the items, and what knows whether an agent may work now."""
+    def connect(self, worker: TurnWorker) -> None:
+        """Say what works on the items."""
         self.worker = worker
-        self.supervisor = supervisor
+        self.lanes.work = worker.work
 
     def reset_due(self, agent: str, key: str) -> None:
         """Have a session reset that is due for it, unless something waits or runs in it."""
@@ -84,17 +82,6 @@ class QueueParts:
         """Let a turn go on that had to wait."""
         go_on(self.lanes, turn)
 
-    async def _work(self, ticket: Ticket[Any]) -> None:
-        with self.supervisor.working(ticket.session) as may:
-            if may:
-                await self.worker.work(ticket)
-            else:
-                self.lanes.give_back(ticket.session, [ticket.item])
-
-    async def _hold(self, session: str) -> None:
-        await self.queue.hold(session)
-        await self.supervisor.hold(session)
-
     def _broken(self, ticket: Ticket[Any], error: Exception) -> None:
         if isinstance(error, StorageFailed):
             log.warning("a turn of %s failed: %s", ticket.session, error)
@@ -102,3 +89,7 @@ class QueueParts:
         else:
             log.error("a turn of %s failed: %s", ticket.session, error, exc_info=error)
         self.worker.report_failure(ticket.item, error, stopped=ticket.ending == "stop")
+
+
+async def _too_early(ticket: Ticket[Any]) -> None:
+    raise RuntimeError(f"an item of {ticket.session} runs before the parts are connected")

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from channels.messages import API, CLIENT_CHANNELS, ChatAddress
+from channels.messages import API, ChatAddress
 from channels.protocol import Channel
 from channels.terminal.channel import LOCAL, TerminalChannel
 from gateway.agents.running_agent import RunningAgent
@@ -26,9 +26,7 @@ from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import Router
-from gateway.settings.block_streaming import Manner, manner_of
-from gateway.settings.message_settings import prefix_of
-from gateway.settings.root import AgentProfile, Settings, SettingsStore
+from gateway.settings.root import SettingsStore
 from gateway.turns.answering import Answering
 from gateway.turns.ending import Results, TurnEndings
 from gateway.turns.worker import TurnWorker
@@ -62,10 +60,6 @@ class TurnParts:
         results: Results,
         wake: Callable[[Turn], None],
     ) -> None:
-        self._settings = settings
-        self._manners: dict[tuple[str, str, str], tuple[Settings, AgentProfile, Manner]] = {}
-        self._agents = agents
-        self._router = router
         self._terminal = terminal
         self._owner = owner
         self.endings = TurnEndings(
@@ -80,7 +74,9 @@ class TurnParts:
             wake=wake,
             resumed_at=self._resumed_at,
             answered=acks.answered,
-            signature=self._signature,
+            agents=agents,
+            settings=settings,
+            answering=router.answering,
             secret_filter=secret_filter,
             spoken=spoken,
             telemetry=deps.telemetry,
@@ -95,7 +91,7 @@ class TurnParts:
             media=media,
             gate=approvals.gate,
             endings=self.endings,
-            manner=self._manner,
+            settings=settings,
             secret_filter=secret_filter,
             spoken=spoken,
         )
@@ -114,24 +110,6 @@ class TurnParts:
             running=running,
             decisions=approvals.decisions,
         )
-
-    def _signature(self, arrived: RoutedMessage) -> str:
-        """What a reply begins with: the agent's name where several agents answer, or as the settings say."""
-        place, agent = arrived.inbound.conversation, self._agents.get(arrived.route.agent)
-        name = arrived.route.agent if agent is None else agent.profile.name  # a reload may have taken it away meanwhile
-        several = not arrived.actor.local and len(self._router.answering(place)) > 1
-        chosen = None if place.channel in CLIENT_CHANNELS else self._settings.current.messages.response_prefix
-        return prefix_of(chosen, name, several=several)
-
-    def _manner(self, place: ChatAddress, agent: RunningAgent) -> Manner:
-        """How an agent's reply is split into blocks in a conversation."""
-        settings, profile, key = self._settings.current, agent.conversations.profile, (agent.id, place.channel, place.account)
-        known = self._manners.get(key)
-        if known is None or known[0] is not settings or known[1] is not profile:
-            blocks = settings.messages.block_streaming
-            manner = manner_of(blocks, settings.channels, profile.blocks, place.channel, place.account)
-            known = self._manners[key] = settings, profile, manner
-        return known[2]
 
     async def _resumed_at(self, message: RoutedMessage) -> ChatAddress:
         """Return where a turn is answered that had to wait: where it was asked for, unless that was a terminal that is gone.

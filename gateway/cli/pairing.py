@@ -68,9 +68,7 @@ def _ask(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
     def handlers(ledger: Ledger) -> Any:
         settings = invocation.loaded.settings
         policies = {(one.name, one.account): policy for one, policy in platforms(settings, SystemClock(), os.environ)}
-        return PairingHandlers(
-            ledger, Access(ledger.pairing, lambda: policies, lambda: settings.session.identity_links)
-        ).calls()
+        return PairingHandlers(ledger, Access(ledger.pairing, lambda: policies, settings.session.identity_links)).calls()
 
     return call_ledger(invocation, handlers, call, **arguments)
 

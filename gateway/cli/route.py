@@ -47,7 +47,7 @@ def _route_handlers(invocation: Invocation, ledger: Ledger) -> Any:
 
     settings = invocation.loaded.settings
     policies = {(one.name, one.account): policy for one, policy in platforms(settings, SystemClock(), os.environ)}
-    access = Access(ledger.pairing, lambda: policies, lambda: settings.session.identity_links)
+    access = Access(ledger.pairing, lambda: policies, settings.session.identity_links)
     return RouteHandlers(lambda: settings, lambda: router_of(settings), access, lambda: policies).calls()
 
 

@@ -28,7 +28,8 @@ from gateway.logs.secret_scanner import SecretFilter
 from gateway.outbound.replying import shown
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.block_streaming import Sending
-from gateway.settings.message_settings import AckScope, MessagesSettings
+from gateway.settings.message_settings import AckScope
+from gateway.settings.root import SettingsStore
 
 _SHOWN = {"command": "`{}`", "path": "", "query": "“{}”", "pattern": "“{}”"}
 _FENCE = "```"
@@ -193,20 +194,20 @@ AT_ONCE = 16
 class AckReactions:
     """Sets and removes the emoji, if the channel can. Runs in the background; errors are ignored."""
 
-    def __init__(self, settings: Callable[[], MessagesSettings], channel: Callable[[ChatAddress], Channel]) -> None:
+    def __init__(self, settings: SettingsStore, channel: Callable[[ChatAddress], Channel]) -> None:
         self._settings = settings
         self._channel = channel
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def taken(self, arrived: RoutedMessage) -> None:
         """React to a message that was received."""
-        settings = self._settings()
+        settings = self._settings.current.messages
         if settings.ack_reaction and is_meant(arrived.inbound, settings.ack_reaction_scope):
             self._react(arrived.inbound, settings.ack_reaction)
 
     def answered(self, messages: Iterable[RoutedMessage]) -> None:
         """Update the reactions of messages that were answered or dropped."""
-        settings = self._settings()
+        settings = self._settings.current.messages
         if not (settings.ack_reaction and settings.remove_ack_after_reply):
             return
         for one in messages:

@@ -64,6 +64,16 @@ async def replies(
     return [*rows[:-1], replace(rows[-1], buttons=tuple(buttons))] if rows and buttons else rows
 
 
+def prefix_of(response_prefix: str | None, name: str, *, several: bool) -> str:
+    """Return what an answer of the agent called ``name`` begins with. ``several``: other agents answer in the conversation, too."""
+    if response_prefix is None:
+        return f"**{name}:** " if several else ""
+    if response_prefix.strip() == "auto":
+        return f"[{name}] "
+    prefix = response_prefix.replace("{agent}", name)
+    return prefix if not prefix or prefix[-1].isspace() else f"{prefix} "
+
+
 def _pieces(channel: Channel, text: str) -> list[str]:
     try:
         return channel.chunks(text)

@@ -85,9 +85,9 @@ HOW: dict[QueueMode, str] = {
 
 
 class WaitingNotices:
-    """Sends "queued, N ahead", and a notice during a pause. ``pause`` returns the gateway's pause."""
+    """Sends "queued, N ahead", and a notice during a pause."""
 
-    def __init__(self, outbox: OutboxLedger, clock: Clock, pause: Callable[[], Pause | None] = lambda: None) -> None:
+    def __init__(self, outbox: OutboxLedger, clock: Clock, pause: Pause) -> None:
         self._outbox = outbox
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
@@ -105,10 +105,9 @@ class WaitingNotices:
 
         The notice has a key of the message, so that a message that still waits after a restart in the pause has no second one.
         """
-        pause = self._pause()
-        if pause is None or not pause.lasts:
+        if not self._pause.lasts:
             return False
-        if pause.untold(message.inbound.conversation.address):
+        if self._pause.untold(message.inbound.conversation.address):
             self._say(message, PAUSED, key=f"p.{message.row.uid}")
         return True
 

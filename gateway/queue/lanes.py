@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
@@ -53,8 +53,8 @@ class Lanes(Generic[Item]):
         broken: Callable[[Ticket[Item], Exception], None],
         hold: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        self._work = work
-        self._hold = hold
+        self.work = work
+        self.hold = hold
         self._places = asyncio.Semaphore(limit)
         self._pools = {name: asyncio.Semaphore(most) for name, most in pools.items()}
         self._pool_of = pool_of
@@ -214,8 +214,8 @@ class Lanes(Generic[Item]):
     async def _run_next(self, session: str, lane: _Lane[Item]) -> None:
         try:
             stopped, lane.next_stopped = lane.next_stopped, False
-            if self._hold is not None and lane.waiting and not self._paused and not stopped:
-                await self._hold(session)
+            if self.hold is not None and lane.waiting and not self._paused and not stopped:
+                await self.hold(session)
             places = self._pools.get(self._pool_of(session), self._places)
             async with contextlib.nullcontext() if stopped else places:
                 if lane.waiting and not self._paused:
@@ -235,7 +235,7 @@ class Lanes(Generic[Item]):
 
     async def _run(self, ticket: Ticket[Item]) -> None:
         try:
-            await self._work(ticket)
+            await self.work(ticket)
         except asyncio.CancelledError:
             if ticket.ending is None:  # not our doing: the event loop ends
                 self._closed = True
@@ -299,3 +299,44 @@ class Pause:
         self._lanes.resume()
         await asyncio.to_thread(self.resumed)
         return {"was": was}
+
+
+class AgentsAtWork:
+    """How many items each agent works on, and which agents may not begin another one, because they are being rebuilt."""
+
+    def __init__(self) -> None:
+        self.shut: dict[str, asyncio.Event] = {}
+        """The agents that may not begin anything now, with what is set once they may."""
+        self._items: Counter[str] = Counter()
+        self._rest = asyncio.Event()
+
+    @contextlib.contextmanager
+    def working(self, agent: str) -> Iterator[bool]:
+        """Count an item of an agent while the context is active; yields False where it may not begin any (see ``opened``)."""
+        if agent in self.shut:
+            yield False
+            return
+        self._items[agent] += 1
+        try:
+            yield True
+        finally:
+            self._items[agent] -= 1
+            self._rest.set()
+
+    async def opened(self, agent: str) -> None:
+        """Wait while an agent may not begin anything."""
+        while (shut := self.shut.get(agent)) is not None:
+            await shut.wait()
+
+    @contextlib.asynccontextmanager
+    async def shutting(self, agent: str) -> AsyncIterator[None]:
+        """Let an agent finish the items that it works on, and begin no others while the context is active."""
+        shut = self.shut[agent] = asyncio.Event()
+        try:
+            while self._items[agent]:
+                self._rest.clear()
+                await self._rest.wait()
+            yield
+        finally:
+            del self.shut[agent]
+            shut.set()

@@ -20,7 +20,7 @@ from agent.timing import Clock
 from channels.messages import ChatAddress
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.wait import wait_until_set
-from gateway.queue.lanes import Lanes
+from gateway.queue.lanes import AgentsAtWork, Lanes
 from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import agent_of
 from gateway.settings.message_settings import MODES, OLDER_NAMES, MessagesSettings, QueueMode
@@ -105,8 +105,16 @@ class MessageQueue:
     The rule of a session follows its settings and what its people chose with ``/queue``, both as they are at that moment.
     """
 
-    def __init__(self, lanes: Lanes[Any], settings: SettingsStore, agents: Mapping[str, RunningAgent], clock: Clock) -> None:
+    def __init__(
+        self,
+        lanes: Lanes[Any],
+        settings: SettingsStore,
+        agents: Mapping[str, RunningAgent],
+        clock: Clock,
+        at_work: AgentsAtWork | None = None,
+    ) -> None:
         self._lanes = lanes
+        self.at_work = at_work or AgentsAtWork()
         self._settings = settings
         self._agents = agents
         self._clock = clock
@@ -219,7 +227,7 @@ class MessageQueue:
         return found
 
     async def hold(self, session: str) -> None:
-        """Wait as long as more messages may come that go with the first one of an idle lane."""
+        """Wait as long as more messages may come that go with the first one of an idle lane, or its agent is being rebuilt."""
         began = self._clock.monotonic()
         try:
             while (left := self._left(session, began)) > 0:
@@ -228,6 +236,8 @@ class MessageQueue:
                 await wait_until_set(arrival, self._clock, left)
         finally:
             self._arrivals.pop(session, None)
+        if self.at_work.shut:
+            await self.at_work.opened(agent_of(session))
 
     def _left(self, session: str, began: float) -> float:
         items = self._lanes.waiting(session, IN_SIGHT)

@@ -78,7 +78,7 @@ class Access:
         self,
         pairing: PairingLedger,
         policies: Callable[[], Mapping[tuple[str, str], Policy]],
-        identity_links: Callable[[], Mapping[str, Sequence[str]]],
+        identity_links: Mapping[str, Sequence[str]],
         *,
         code: Callable[[], str] | None = None,
         formers: Callable[[ChatAddress], Sequence[ChatAddress]] = lambda _: (),
@@ -87,7 +87,8 @@ class Access:
         self._activation = activation
         self._pairing = pairing
         self._policies = policies
-        self._links = identity_links
+        self.links = identity_links
+        """Who is one person under several ids (``session.identityLinks``); replaced when the settings are."""
         self._code = code or new_code
         self._formers = formers
 
@@ -165,7 +166,7 @@ class Access:
         """Return the owners who have access on an account, under each of their ids there."""
         policy = self._policies().get((channel, account), Policy())
         linked = [
-            one.removeprefix(f"{channel}:") for ids in self._links().values() for one in ids if one.startswith(f"{channel}:")
+            one.removeprefix(f"{channel}:") for ids in self.links.values() for one in ids if one.startswith(f"{channel}:")
         ]
         listed = [entry for entry in policy.allow_from if entry != ANYBODY]
         let_in = [one.sender for one in approved if (one.channel, one.account) == (channel, account)]
@@ -174,7 +175,7 @@ class Access:
 
     def person(self, channel: str, sender: str) -> str:
         """Return the name of a person: the linked one, or one made of channel and id."""
-        return person(self._links(), channel, sender)
+        return person(self.links, channel, sender)
 
     def _actor(self, channel: str, sender: str, approved: Sequence[ApprovedSender]) -> Actor:
         name = self.person(channel, sender)

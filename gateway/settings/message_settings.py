@@ -43,16 +43,6 @@ class AttachmentSettings(Section):
     """Maximum total size of an agent's ``inbox`` folders in bytes; beyond it the oldest files are deleted. 0: unlimited."""
 
 
-def prefix_of(response_prefix: str | None, name: str, *, several: bool) -> str:
-    """Return what an answer of the agent called ``name`` begins with. ``several``: other agents answer in the conversation, too."""
-    if response_prefix is None:
-        return f"**{name}:** " if several else ""
-    if response_prefix.strip() == "auto":
-        return f"[{name}] "
-    prefix = response_prefix.replace("{agent}", name)
-    return prefix if not prefix or prefix[-1].isspace() else f"{prefix} "
-
-
 def largest_file(channels: "ChannelsSettings", place: ChatAddress) -> int | None:
     """Return ``mediaMaxMb`` of the conversation's account, or of its channel, in bytes."""
     said: float | None = getattr(channels.account(place.channel, place.account), "media_max_mb", None)

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, Literal, cast
 
 from channels.errors import ChannelBroken
-from channels.messages import CLIENT_CHANNELS
+from channels.messages import CLIENT_CHANNELS, ChatAddress
 from channels.platform import Policy
 from channels.protocol import Channel, Hooked, InboundSink, Menu, MenuEntry
 from gateway.base.clock import SystemClock
@@ -23,10 +23,16 @@ LET_GO_SECONDS = 5.0
 
 
 class ChannelSupervisor(Mapping[str, "ChannelRunner"]):
-    """The runners by ``channel:account``. ``make`` builds the runner of a channel."""
+    """The runners by ``channel:account``. ``make`` builds that of a channel; ``instead`` returns what stands for a channel without one."""
 
-    def __init__(self, make: Callable[[Channel, Policy], ChannelRunner], delivery: Delivery) -> None:
+    def __init__(
+        self,
+        make: Callable[[Channel, Policy], ChannelRunner],
+        delivery: Delivery,
+        instead: Callable[[ChatAddress], Channel],
+    ) -> None:
         self._make = make
+        self._instead = instead
         self._delivery = delivery
         self._kept: dict[str, ChannelRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -41,6 +47,11 @@ class ChannelSupervisor(Mapping[str, "ChannelRunner"]):
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def channel(self, place: ChatAddress) -> Channel:
+        """Return the channel of a conversation."""
+        runner = self._kept.get(f"{place.channel}:{place.account}")
+        return self._instead(place) if runner is None else runner.channel
 
     def keep(self, channel: Channel, policy: Policy) -> None:
         """Add a channel; it starts now, or when ``run`` starts."""

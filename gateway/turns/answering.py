@@ -18,12 +18,11 @@ from channels.messages import ChatAddress
 from channels.protocol import Channel
 from channels.silent import SilentChannel
 from gateway.agents.running_agent import RunningAgent
-from gateway.approvals.approval_gate import ApprovalGate, TurnFacts
+from gateway.approvals.approval_gate import ApprovalGate
 from gateway.approvals.record import asked_call
 from gateway.base import errors
 from gateway.base.wait import finish_despite_cancel, run_despite_cancel
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.rows import Approval
 from gateway.logs.secret_scanner import SecretFilter
 from gateway.media.media_service import MediaService
 from gateway.outbound.blocks import Blocks
@@ -33,7 +32,8 @@ from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import Steering
 from gateway.routing.routed_message import RoutedMessage, is_isolated
-from gateway.settings.block_streaming import Manner
+from gateway.settings.block_streaming import Manner, manner_of
+from gateway.settings.root import AgentProfile, Settings, SettingsStore
 from gateway.turns.ending import TurnEndings
 from gateway.turns.turn_context import LedgerCallLog, TurnContext, bound
 from gateway.turns.user_message import quoted, user_message
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 class Answering:
     """Answers messages whose turn is in the ledger. ``read`` reads messages by their rows; ``channel`` finds a conversation's channel.
 
-    ``manner`` returns how an agent's replies are sent in a conversation. ``gate`` makes the gate of a turn, and ``endings`` ends it.
+    ``gate`` makes the gate of a turn, and ``endings`` ends it.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class Answering:
         lanes: Lanes[Any],
         queue: MessageQueue,
         media: MediaService,
-        gate: Callable[[TurnFacts, Sequence[Approval]], ApprovalGate],
+        gate: Callable[..., ApprovalGate],
         endings: TurnEndings,
-        manner: Callable[[ChatAddress, RunningAgent], Manner],
+        settings: SettingsStore,
         secret_filter: SecretFilter | None,
         spoken: SpokenReplies | None,
     ) -> None:
@@ -73,7 +73,8 @@ class Answering:
         self._media = media
         self._gate = gate
         self._endings = endings
-        self._manner = manner
+        self._settings = settings
+        self._manners: dict[tuple[str, str, str], tuple[Settings, AgentProfile, Manner]] = {}
         self._secret_filter = secret_filter
         self._spoken = spoken
 
@@ -84,7 +85,7 @@ class Answering:
             StorageFailed: nothing can be written now; the turn continues from its transcript later.
         """
         channel, blocks, showing = self._shown(context)
-        gate = self._gate(context.for_gate, context.asked)
+        gate = self._gate(turn=context.for_gate, asked=context.asked)
         _announce(channel, context)
         with bound(turn=context.turn.id), self._endings.telemetry.turn(*context.timed):
             try:
@@ -144,6 +145,16 @@ class Answering:
             secret_filter=self._secret_filter,
         )
         return channel, blocks, showing
+
+    def _manner(self, place: ChatAddress, agent: RunningAgent) -> Manner:
+        """How an agent's reply is split into blocks in a conversation."""
+        settings, profile, key = self._settings.current, agent.profile, (agent.id, place.channel, place.account)
+        known = self._manners.get(key)
+        if known is None or known[0] is not settings or known[1] is not profile:
+            blocks = settings.messages.block_streaming
+            manner = manner_of(blocks, settings.channels, profile.blocks, place.channel, place.account)
+            known = self._manners[key] = settings, profile, manner
+        return known[2]
 
     async def _run(self, context: TurnContext, showing: ProgressDisplay, blocks: Blocks, gate: ApprovalGate) -> TurnResult:
         inbound, audience, name = context.message.inbound, context.message.route.audience, context.message.row.uid
@@ -207,7 +218,8 @@ class Answering:
         if self._spoken is None or message.automation is not None or "files" not in getattr(channel, "shows", ()):
             return
         text = untagged(reply).text
-        if not text.strip() or not self._spoken.wanted(switch=switch, spoken_to=spoken_to):
+        wanted = is_spoken(self._settings.current.messages.tts.auto, switch=switch, spoken_to=spoken_to)
+        if not wanted or not text.strip():
             return
         if self._secret_filter is not None:
             text = self._secret_filter.text(text, quietly=True)
@@ -221,6 +233,11 @@ class Answering:
             spoken_to=spoken_to,
         )
         await self._spoken.speak(wish)
+
+
+def is_spoken(auto: str, *, switch: str, spoken_to: bool) -> bool:
+    """Return whether answers are spoken in a conversation: its own ``switch`` goes before the settings."""
+    return switch == "on" or (switch == "" and (auto == "always" or (auto == "inbound" and spoken_to)))
 
 
 def _announce(channel: Channel, context: TurnContext) -> None:

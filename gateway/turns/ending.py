@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
@@ -22,7 +22,7 @@ from agent.loop.turn import TurnResult
 from agent.taint import Marks, fenced, random_mark
 from agent.timing import Clock
 from channels.live import Done
-from channels.messages import Button, ChatAddress
+from channels.messages import CLIENT_CHANNELS, Button, ChatAddress
 from channels.protocol import Channel
 from channels.silent import is_silent
 from gateway.agents.running_agent import RunningAgent
@@ -39,9 +39,10 @@ from gateway.logs.secret_scanner import SecretFilter
 from gateway.media.media_service import MediaService
 from gateway.outbound.blocks import Blocks
 from gateway.outbound.progress import show_frame
-from gateway.outbound.replying import after_turn, replies
+from gateway.outbound.replying import after_turn, prefix_of, replies
 from gateway.queue.lanes import Lanes, Ticket
 from gateway.routing.routed_message import RoutedMessage, is_isolated, to_say
+from gateway.settings.root import SettingsStore
 from gateway.telemetry.recorder import Telemetry
 from gateway.turns.turn_context import DEFECT, TurnContext, exit_of, in_words
 from gateway.turns.user_message import cut, label_of, unmarked
@@ -71,9 +72,9 @@ Results: TypeAlias = "Callable[[EndedTurn], Awaitable[Sequence[tuple[str, Arriva
 class TurnEndings:
     """Ends turns. ``results`` is asked about each automation's turn; ``hand_out`` enqueues a stored message.
 
-    ``channel`` finds a conversation's channel. ``answered`` is called with messages whose turn is over; ``signature`` returns what a reply
-    begins with. ``asking`` makes the chunks of questions, and ``wake`` gets a turn that has nothing to wait for. ``resumed_at`` returns
-    where a turn is answered that had to wait for its owner.
+    ``channel`` finds a conversation's channel. ``answered`` is called with messages whose turn is over; ``answering``
+    returns the agents that answer in a conversation. ``asking`` makes the chunks of questions, and ``wake`` gets a turn that has nothing to
+    wait for. ``resumed_at`` returns where a turn is answered that had to wait for its owner.
     """
 
     def __init__(
@@ -90,14 +91,18 @@ class TurnEndings:
         wake: Callable[[Turn], None],
         resumed_at: Callable[[RoutedMessage], Awaitable[ChatAddress]],
         answered: Callable[[Iterable[RoutedMessage]], None],
-        signature: Callable[[RoutedMessage], str],
+        agents: Mapping[str, RunningAgent],
+        settings: SettingsStore,
+        answering: Callable[[ChatAddress], Sequence[str]],
         secret_filter: SecretFilter | None,
         spoken: SpokenReplies | None,
         telemetry: Telemetry,
     ) -> None:
         self.telemetry = telemetry
         self.results = results
-        self.signature = signature
+        self._agents = agents
+        self._settings = settings
+        self._answering = answering
         self._ledger = ledger
         self._hand_out = hand_out
         self._channel = channel
@@ -166,7 +171,7 @@ class TurnEndings:
         if left and blocks.begun:
             await blocks.pause()
         said = with_asides(left, context.record, result, continued=continued)
-        if self._spoken is not None and not buttons and self._spoken.replaces_text(context.message.row.uid):
+        if self._spoken is not None and not buttons and context.message.row.uid in self._spoken.alone:
             said = ""
         if (
             said
@@ -230,6 +235,14 @@ class TurnEndings:
                 await context.running.turn.withdraw(f"withdrawn, because the turn was {reason}.")
         await self.end(context.turn.id, "stopped", context.message, taint=context.taint, reason=reason)
         self.all_done(context.answered, context.result("") | {"stopped": True})
+
+    def signature(self, message: RoutedMessage) -> str:
+        """Return what a reply begins with: the agent's name where several agents answer, or as the settings say."""
+        place, agent = message.inbound.conversation, self._agents.get(message.route.agent)
+        name = message.route.agent if agent is None else agent.profile.name  # a reload may have taken it away meanwhile
+        several = not message.actor.local and len(self._answering(place)) > 1
+        chosen = None if place.channel in CLIENT_CHANNELS else self._settings.current.messages.response_prefix
+        return prefix_of(chosen, name, several=several)
 
     async def chunks(
         self, message: RoutedMessage, text: str, buttons: Sequence[Button] = (), *, continued: bool = False, before: str = ""

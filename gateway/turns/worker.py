@@ -44,6 +44,7 @@ from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue, QueuedMessage
 from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
+from gateway.routing.router import agent_of
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.turns.answering import Answering
 from gateway.turns.ending import TurnEndings, marked, unasked_of
@@ -133,16 +134,20 @@ class TurnWorker:
         self._running = running
 
     async def work(self, ticket: Ticket[Any]) -> None:
-        """Handle one item of a lane."""
-        match ticket.item:
-            case InterruptedTurn(turn):
-                await self._resume(ticket, turn)
-            case ResetDue(agent, key):
-                await self._reset(self._agents[agent], key)
-            case Errand(work):
-                await work()
-            case QueuedMessage() as head:
-                await self._queued(ticket, head)
+        """Handle one item of a lane; it waits again where its agent is being rebuilt."""
+        with self._queue.at_work.working(agent_of(ticket.session)) as may:
+            if not may:
+                self._lanes.give_back(ticket.session, [ticket.item])
+                return
+            match ticket.item:
+                case InterruptedTurn(turn):
+                    await self._resume(ticket, turn)
+                case ResetDue(agent, key):
+                    await self._reset(self._agents[agent], key)
+                case Errand(work):
+                    await work()
+                case QueuedMessage() as head:
+                    await self._queued(ticket, head)
 
     def report_failure(self, item: Any, error: Exception, *, stopped: bool = False) -> None:
         """Tell a waiting client that its message could not be handled. It stays in the inbox, unless its owner stopped it."""
@@ -163,11 +168,17 @@ class TurnWorker:
             await self._end_stopped(ticket, items)
             return
         running, over = RunningTurn(ticket.session, head.group_key, items), False
+        in_hand = head.message if len(items) == 1 and head.group_key else None
         try:
-            if not await self._answer_in_hand(ticket, items, running):
-                found = [one for one in await self._read([item.row for item in items]) if one.row.state == "waiting"]
-                if found:
-                    await self._messages(ticket, found, running)
+            if in_hand is None:
+                await self._stored(ticket, items, running)
+            else:
+                try:
+                    await self._messages(ticket, [in_hand], running)
+                except errors.InvalidTransition:
+                    if self._running.get(ticket.session) is running:
+                        raise
+                    await self._stored(ticket, items, running)
             over = True
         except asyncio.CancelledError:
             over = True
@@ -180,17 +191,11 @@ class TurnWorker:
             elif not over:  # the error handler of the lanes has the first one; the others get turns of their own
                 self._lanes.give_back(ticket.session, items[1:])
 
-    async def _answer_in_hand(self, ticket: Ticket[Any], items: Sequence[QueuedMessage], running: RunningTurn) -> bool:
-        """Answer a message that is still in memory. Returns False when it has to be read from the ledger."""
-        if len(items) > 1 or items[0].message is None or not items[0].group_key:
-            return False
-        try:
-            await self._messages(ticket, [items[0].message], running)
-        except errors.InvalidTransition:
-            if self._running.get(ticket.session) is running:
-                raise
-            return False
-        return True
+    async def _stored(self, ticket: Ticket[Any], items: Sequence[QueuedMessage], running: RunningTurn) -> None:
+        """Answer messages as the ledger has them: those that nobody answered or dropped meanwhile."""
+        found = [one for one in await self._read([item.row for item in items]) if one.row.state == "waiting"]
+        if found:
+            await self._messages(ticket, found, running)
 
     async def _end_stopped(self, ticket: Ticket[Any], items: Sequence[QueuedMessage]) -> None:
         """End messages that their owner stopped before their turn began."""

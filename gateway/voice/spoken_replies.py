@@ -67,12 +67,8 @@ class SpokenReplies:
         self._clock = clock
         self._key = key
         self._guard = guard
-        self._alone: dict[str, None] = {}
-
-    def wanted(self, *, switch: str, spoken_to: bool) -> bool:
-        """Return whether answers are spoken in a conversation."""
-        auto = self._settings().auto
-        return switch == "on" or (switch == "" and (auto == "always" or (auto == "inbound" and spoken_to)))
+        self.alone: dict[str, None] = {}
+        """Turns whose answers are sent as recordings alone."""
 
     async def speak(self, wish: SpokenWish) -> str:
         """Put a recording of an answer among the files of its turn; return "", or why there is none. Raises nothing.
@@ -107,14 +103,10 @@ class SpokenReplies:
             self._remember(wish.turn)
         return why
 
-    def replaces_text(self, turn: str) -> bool:
-        """Return whether a turn's answer is sent as a recording alone."""
-        return turn in self._alone
-
     def _remember(self, turn: str) -> None:
-        while len(self._alone) >= REMEMBERED:
-            del self._alone[next(iter(self._alone))]
-        self._alone[turn] = None
+        while len(self.alone) >= REMEMBERED:
+            del self.alone[next(iter(self.alone))]
+        self.alone[turn] = None
 
     async def _request(self, server: SpeechServer, wish: SpokenWish, text: str, settings: TtsSettings) -> bytes:
         """Ask the server, and book what that costs. Raises SpeechFailed."""

@@ -33,9 +33,7 @@ class Gate:
         self, ledger: SqliteLedger, clock: ManualClock, policies: Mapping[str, Policy], links: Mapping[str, Sequence[str]]
     ) -> None:
         self.ledger, self.clock = ledger, clock
-        self.access = Access(
-            ledger.pairing, lambda: {(name, "default"): policy for name, policy in policies.items()}, lambda: links
-        )
+        self.access = Access(ledger.pairing, lambda: {(name, "default"): policy for name, policy in policies.items()}, links)
         self.desk = PairingHandlers(ledger, self.access)
 
     async def decide(

@@ -52,7 +52,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         moves = ChatMigrations()
-        access = Access(self.ledger.pairing, lambda: {("telegram", "default"): self.policy}, dict, formers=moves.formers)
+        access = Access(self.ledger.pairing, lambda: {("telegram", "default"): self.policy}, {}, formers=moves.formers)
         router = Router(
             agents=("main", "work"),
             default_agent="main",

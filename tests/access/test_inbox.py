@@ -51,7 +51,7 @@ class Scene:
             ("telegram", "default"): Policy(allow_from=("42", "43")),
             ("terminal", "default"): Policy(local=True),
         }
-        access = Access(self.ledger.pairing, lambda: policies, dict)
+        access = Access(self.ledger.pairing, lambda: policies, {})
         router = Router(agents=("main", "work"), default_agent="main")
         self.inbox = Inbox(
             self.ledger,

@@ -71,7 +71,7 @@ async def test_without_a_gateway_the_ledger_is_opened(home: Path) -> None:
 async def test_a_running_gateway_is_asked(home: Path) -> None:
     lock = StateLock.acquire(home / "state" / "gateway.lock", Holder(pid=os.getpid(), socket="here"))
     ledger = await SqliteLedger.open(home / "state" / "ledger.sqlite", SystemClock())
-    access = Access(ledger.pairing, lambda: {("telegram", "default"): Policy(allow_from=("1",))}, dict)
+    access = Access(ledger.pairing, lambda: {("telegram", "default"): Policy(allow_from=("1",))}, {})
     log = structlog.get_logger("gateway.api")
     routes = admin_routes(PairingHandlers(ledger, access).calls(), log)
     serving = asyncio.create_task(serve_unix(routes, home / "state" / SOCKET, log=log))

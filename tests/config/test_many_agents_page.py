@@ -73,7 +73,7 @@ class NobodyApproved:
 async def test_the_example_leads_everybody_where_the_page_says(tmp_path: Path, said, agent, session, hears) -> None:
     settings = read(tmp_path, example(0))
     policies = {(one.name, one.account): policy for one, policy in platforms(settings, ManualClock(said.at), ENV)}
-    access = Access(NobodyApproved(), lambda: policies, lambda: settings.session.identity_links)
+    access = Access(NobodyApproved(), lambda: policies, settings.session.identity_links)
     decision = await access.decide(said.conversation, said.sender, mentioned=True)
     if agent is None:
         assert not isinstance(decision, Allowed)

@@ -9,8 +9,8 @@ import pytest
 
 from agent.events import TextDelta
 from agent.messages import ToolCall
+from gateway.outbound.replying import prefix_of
 from gateway.settings.block_streaming import BlockSettings, BlockStreaming, HumanDelay, manner_of
-from gateway.settings.message_settings import prefix_of
 from gateway.settings.root import ChannelsSettings
 from tests.peers.phone import Village
 

@@ -37,7 +37,7 @@ class NobodyApproved:
 
 
 async def decide(policy: Policy, channel: str, place: str, sender: str, *, space: str, mentioned: bool = True) -> Decision:
-    access = Access(NobodyApproved(), lambda: {(channel, "default"): policy}, dict)  # type: ignore[arg-type]
+    access = Access(NobodyApproved(), lambda: {(channel, "default"): policy}, {})  # type: ignore[arg-type]
     conversation = ChatAddress(channel=channel, kind="group", id=place, space=space)
     return await access.decide(conversation, Sender(id=sender), mentioned=mentioned)
 

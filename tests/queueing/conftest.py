@@ -64,7 +64,7 @@ def inbox_of(ledger: SqliteLedger, enqueue: Callable[[RoutedMessage], object]) -
     settings = SettingsStore(Settings())
     return Inbox(
         ledger,
-        Access(ledger.pairing, dict, dict),
+        Access(ledger.pairing, dict, {}),
         router_of(settings.current),
         agents={"main": None},
         settings=settings,

@@ -13,6 +13,7 @@ from gateway.media.outgoing import OutgoingFiles
 from gateway.net.fetcher import GuardedFetcher
 from gateway.settings.media_settings import TtsSettings
 from gateway.settings.message_settings import AttachmentSettings
+from gateway.turns.answering import is_spoken
 from gateway.voice.speakable import CODE, speakable
 from gateway.voice.spoken_replies import SpokenReplies, SpokenWish
 from tests.attachments.test_intake import NOON
@@ -114,7 +115,7 @@ async def test_a_server_that_fails_leaves_the_text_alone(tmp_path: Path, mood: s
     async with stage(tmp_path, *[mood] * 3, text=False) as here:
         assert TROUBLE[mood] in await here.speak()
         assert here.files.of("t1") == []
-        assert not here.replies().replaces_text("t1")
+        assert "t1" not in here.replies().alone
 
 
 async def test_bytes_that_are_no_recording_are_not_sent(tmp_path: Path) -> None:
@@ -137,8 +138,7 @@ async def test_long_answers_are_not_spoken_and_cost_is_booked(tmp_path: Path) ->
     assert [(one.model, one.usd) for one in here.guard.reserved] == [("tts-1", 0.01)]
 
 
-def test_the_switch_of_a_conversation_goes_before_the_settings(tmp_path: Path) -> None:
-    here = Stage(tmp_path, SpeechPeer(), 1)
+def test_the_switch_of_a_conversation_goes_before_the_settings() -> None:
     table = {
         ("off", "", True): False,
         ("off", "on", False): True,
@@ -148,8 +148,7 @@ def test_the_switch_of_a_conversation_goes_before_the_settings(tmp_path: Path) -
         ("inbound", "", False): False,
     }
     for (auto, switch, spoken_to), wanted in table.items():
-        here.settings = here.settings.model_copy(update={"auto": auto})
-        assert here.replies().wanted(switch=switch, spoken_to=spoken_to) is wanted
+        assert is_spoken(auto, switch=switch, spoken_to=spoken_to) is wanted
 
 
 @pytest.fixture
