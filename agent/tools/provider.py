@@ -13,6 +13,7 @@ class ToolProvider(Protocol):
 
     ``name`` is for people and stays the same: "built-in", "mcp:files", "mail". Contract: ``tools`` is quick and does no I/O; it returns
     the tools sorted by name, and the same objects until ``version`` changes, so that the prompt stays as a provider's cache has it.
+    One with an attribute ``follows_settings`` that is true is asked for its version only when the settings have changed.
     """
 
     name: str

@@ -26,12 +26,14 @@ from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import Due, due, next_due
 from gateway.settings.quiet_hours import UnaskedRule, rule_of
 from gateway.settings.root import AgentProfile, Settings
-from gateway.settings.session_settings import InternalHooksSettings, SessionMemorySettings, SessionSettings
+from gateway.settings.session_settings import InternalHooksSettings, ResetSettings, SessionMemorySettings, SessionSettings
 from memory.audience import Audience
 
 log = logging.getLogger(__name__)
 
 UNDO_FOR = timedelta(days=7)
+RULES_KEPT = 1000
+"""Sessions whose rule of resets is remembered."""
 
 Leaving = Due | Literal["command"]
 
@@ -57,6 +59,8 @@ class RunningAgent:
         self.models = conversations.models
         self.budget_guard = conversations.budget_guard
         self._session_settings = session_settings
+        self._reset_rules: dict[tuple[str, str], ResetSettings] = {}
+        """The rules that were found by the settings, by session and the address of its last message."""
         self._clock = conversations.clock
         self._new_id = new_id
         self._hook = _session_memory(hooks or InternalHooksSettings())
@@ -85,6 +89,7 @@ class RunningAgent:
         """Apply new settings from the next turn of each session on. ``busy`` are the keys of sessions in which a turn runs now."""
         self.conversations.adopt(settings.agent(self.id), busy)
         self._session_settings = settings.session
+        self._reset_rules.clear()
         self._hook = _session_memory(settings.hooks.internal)
         if self.budget_guard is not None:
             self.budget_guard.adopt(settings.budgets)
@@ -165,7 +170,11 @@ class RunningAgent:
         """Return whether and why a session is due for a reset. One without a turn since it started, or an isolated one, never is."""
         if record.turns == 0 or is_isolated(record.key):
             return None
-        rule = self._session_settings.rule(record.key, record.address)
+        place = (record.key, record.address)
+        if (rule := self._reset_rules.get(place)) is None:
+            if len(self._reset_rules) >= RULES_KEPT:
+                self._reset_rules.clear()
+            rule = self._reset_rules[place] = self._session_settings.rule(*place)
         return due(rule, started=record.started, spoken=record.spoken, now=now, zone=self.zone)
 
     def next_due(self, record: SessionRecord, now: datetime) -> datetime | None:

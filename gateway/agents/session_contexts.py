@@ -24,9 +24,10 @@ from agent.tool_settings import ToolRules
 from agent.tools.protocol import Origin
 from agent.transcript.entries import Opened
 from agent.transcript.transcript import Transcript
-from channels.platform import GroupChoices
+from channels.platform import GroupRule
 from gateway.budget.budget_guard import BudgetGuard
 from gateway.models.model_registry import AgentModels
+from gateway.routing.access import rules_of as group_rules
 from gateway.routing.routed_message import Automation, isolated_kind
 from gateway.sessions.protocol import SessionStore
 from gateway.sessions.sessions_file import SessionRecord
@@ -64,10 +65,17 @@ def rules_of(automation: Automation) -> list[ToolRules]:
     )
 
 
+def _tool_rules(record: SessionRecord, group: GroupRule | None) -> Sequence[ToolRules]:
+    """Return a session's further tool rules: those of its group. An isolated one of a group that is not known has no tools."""
+    if record.audience.startswith("group:") and not record.address:
+        return [ToolRules(deny=("*",))]
+    return group_rules(group) if group else ()
+
+
 class SessionContexts:
     """Opens session contexts.
 
-    ``narrowed`` returns further tool rules of a session, such as those of a group, and ``choices`` what the settings choose for its group.
+    ``group`` returns the rule of the group that a session belongs to, which narrows its tools and may choose model and language.
     ``busy`` returns whether a turn runs in the session of a key. ``skills`` returns the list of skills for a window.
     """
 
@@ -82,8 +90,7 @@ class SessionContexts:
         zone: ZoneInfo,
         clock: Clock,
         models: AgentModels,
-        narrowed: Callable[[SessionRecord], Sequence[ToolRules]] = lambda _: (),
-        choices: Callable[[SessionRecord], GroupChoices] = lambda _: GroupChoices(),
+        group: Callable[[SessionRecord], GroupRule | None] = lambda _: None,
         tell: Callable[[str], None] = log.warning,
         budget_guard: BudgetGuard | None = None,
         busy: Callable[[str], bool] = lambda _: False,
@@ -100,8 +107,7 @@ class SessionContexts:
         self.clock = clock
         self.models = models
         self.budget_guard = budget_guard
-        self._narrowed = narrowed
-        self._choices = choices
+        self._group = group
         self._tell = tell
         self._open: OrderedDict[str, SessionContext] = OrderedDict()
         self._shared: tuple[str, Opened | None] = ("", None)
@@ -224,9 +230,10 @@ class SessionContexts:
     def equip(self, conversation: SessionContext, record: SessionRecord | None, automation: Automation | None = None) -> None:
         """Apply the current settings and tools to a session context. Not during a turn."""
         conversation.settings = self._settings(conversation.key)
-        rules = [*(self._rules(record) if record else ()), *(rules_of(automation) if automation else ())]
+        group = self._group(record) if record else None
+        rules = [*(_tool_rules(record, group) if record else ()), *(rules_of(automation) if automation else ())]
         private = conversation.audience.kind == "owner"
-        conversation.language = self._choices(record).language if record else ""
+        conversation.language = group.choices.language if group else ""
         conversation.toolbox = self.rack.box(conversation.model.name, *rules, private=private)
 
     def _settings(self, key: str) -> AgentSettings:
@@ -243,15 +250,12 @@ class SessionContexts:
         }
         return settings.model_copy(update=changed)
 
-    def _rules(self, record: SessionRecord) -> Sequence[ToolRules]:
-        """Return the further rules of a session. An isolated one of a group that is not known has no tools."""
-        if record.audience.startswith("group:") and not record.address:
-            return [ToolRules(deny=("*",))]
-        return self._narrowed(record)
-
     def model_name(self, record: SessionRecord) -> str | None:
         """Return the model of a session: the one chosen with ``/model``, else its group's; None for the agent's own."""
-        return record.model or self._choices(record).model or None
+        if record.model:
+            return record.model
+        group = self._group(record)
+        return (group.choices.model or None) if group else None
 
     async def _model(self, name: str | None, session: str) -> Model:
         budget = None if self.budget_guard is None else (self.budget_guard, session)
@@ -259,7 +263,7 @@ class SessionContexts:
 
     async def of(self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None) -> SessionContext:
         """Read a session, current or ended, without keeping it open."""
-        audience = audience_of(record, audience)
+        audience, group = audience_of(record, audience), self._group(record)
         model = model or await self._model(self.model_name(record), record.key)
         return SessionContext(
             agent=self.profile.id,
@@ -269,7 +273,7 @@ class SessionContexts:
             private=record.key == main_key(self.profile.id) and audience.kind == "owner",
             settings=self._settings(record.key),
             model=model,
-            toolbox=self.rack.box(model.name, *self._rules(record), private=audience.kind == "owner"),
+            toolbox=self.rack.box(model.name, *_tool_rules(record, group), private=audience.kind == "owner"),
             keeping=self.rack.whole,
             workspace=self.workspace,
             transcript=await self._transcript(record.key, session),
@@ -279,7 +283,7 @@ class SessionContexts:
             task=isolated_kind(record.key) == "sub",
             skills=self._skills,
             calibration=self.models.learnt.calibration(model.name),
-            language=self._choices(record).language,
+            language=group.choices.language if group else "",
         )
 
     async def transcript(self, record: SessionRecord) -> Transcript:

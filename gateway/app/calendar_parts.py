@@ -165,6 +165,7 @@ class CalendarProvider:
     """Implements ``agent.tools.provider.ToolProvider``: follows the settings while the agent runs."""
 
     name = NAME
+    follows_settings = True
 
     def __init__(self, agent: str, parts: CalendarParts) -> None:
         self._agent = agent

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from agent.tools.protocol import Act
 from gateway.app.dependencies import Dependencies
 from gateway.command_handlers.urgent_commands import FurtherCommand
-from gateway.settings.root import Settings, SettingsStore
+from gateway.settings.root import SettingsStore
 from gateway.skills.agent_skills import AgentSkills
 from gateway.skills.catalog import SkillCatalog
 from gateway.skills.skill_questions import SkillQuestions
@@ -30,8 +30,8 @@ class SkillParts:
     def of(self, agent: str) -> AgentSkills:
         """Return the skills of an agent, the same object each time."""
         if agent not in self._agents:
-            catalog = SkillCatalog(agent, self._current, self._deps.paths, self._trust, self._deps.env)
-            self._agents[agent] = AgentSkills(catalog, self._current, self._questions.tell_of_new)
+            catalog = SkillCatalog(agent, self._settings, self._deps.paths, self._trust, self._deps.env)
+            self._agents[agent] = AgentSkills(catalog, self._settings, self._questions.tell_of_new)
         return self._agents[agent]
 
     def why_asked(self, agent: str, act: Act) -> str | None:
@@ -41,7 +41,3 @@ class SkillParts:
     def commands(self) -> dict[str, FurtherCommand]:
         """Return slash commands that do not wait, by name."""
         return {"skills": SkillsCommand(lambda agent: self.of(agent).catalog).reply}
-
-    @property
-    def _current(self) -> Callable[[], Settings]:
-        return lambda: self._settings.current

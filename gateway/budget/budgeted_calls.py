@@ -13,6 +13,7 @@ from agent.messages import AssistantMessage, Failure, FailureKind, Text, Thinkin
 from agent.models import token_estimate
 from agent.models.catalog.prices import EMBEDDING_ESTIMATE, FREE, Price, is_own
 from agent.models.middleware.model_middleware import ModelMiddleware
+from agent.models.notebook import NAME as NOTEBOOK
 from agent.models.protocol import Model, Part, Request
 from agent.models.thinking import THINKING_TOKENS
 from gateway.budget.budget_guard import BudgetGuard
@@ -20,6 +21,11 @@ from gateway.ledger.spending import Limit, Spent
 from memory.embedding.inputs import estimated_tokens
 from memory.embedding.protocol import Embedder
 from memory.errors import EmbeddingFailed
+
+
+def within_budget(model: Model, budget: tuple[BudgetGuard, str] | None) -> Model:
+    """Return a model for the session of a key whose calls are paid from a budget; the notebook costs nothing, and has none."""
+    return model if budget is None or model.name == NOTEBOOK else BudgetMiddleware(model, *budget)
 
 
 class BudgetMiddleware(ModelMiddleware):

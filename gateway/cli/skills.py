@@ -156,12 +156,13 @@ def remove(invocation: Invocation, name: str, agent_id: str | None, yes: bool, a
 
 
 def _catalog(invocation: Invocation, agent: str | None) -> SkillCatalog:
+    from gateway.settings.root import SettingsStore
     from gateway.skills.catalog import SkillCatalog
     from gateway.skills.trust import SkillTrust
 
     settings = invocation.loaded.settings
     chosen = settings.agent(agent or settings.default_agent).id
-    return SkillCatalog(chosen, lambda: settings, invocation.paths, SkillTrust(invocation.paths.state), os.environ)
+    return SkillCatalog(chosen, SettingsStore(settings), invocation.paths, SkillTrust(invocation.paths.state), os.environ)
 
 
 def _explained(command: str, *, as_json: bool) -> None:

@@ -86,12 +86,15 @@ class UrgentCommands:
         self._resume = resume
         self._queue = queue
         self._running = running
-        self._sessions: dict[ChatAddress, str] = {}
+        self.sessions: dict[ChatAddress, str] = {}
+        """Where the last message of each conversation went: what ``stop_at`` stops."""
 
     async def run(self, message: RoutedMessage) -> bool:
-        """Run a message if it is an urgent command; return whether it was one. May be called twice for one message after a crash."""
+        """Run a message that ``may_be_urgent`` if it is an urgent command; return whether it was one.
+
+        May be called twice for one message after a crash.
+        """
         inbound, actor, route = message.inbound, message.actor, message.route
-        self._sessions[inbound.conversation] = route.session
         is_stop_word = says_stop(inbound.text) and await self._stopping.possible(route.session)
         command = (COMMANDS["stop"], "") if is_stop_word else message.command
         if command is None or not command[0].urgent:
@@ -191,7 +194,7 @@ class UrgentCommands:
 
     async def stop_at(self, place: ChatAddress) -> None:
         """Stop what runs in a conversation, at a client's request without a message."""
-        if session := self._sessions.get(place):
+        if session := self.sessions.get(place):
             await self._stopping.turn(session)
 
     async def _status(self, inbound: Inbound, route: Route) -> str:

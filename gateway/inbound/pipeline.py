@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
-from typing import Final
 
 from agent.timing import Clock
 from channels.errors import NotSent
@@ -20,10 +18,12 @@ from channels.protocol import Channel
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.command_handlers.urgent_commands import UrgentCommands
-from gateway.commands.table import parse
+from gateway.commands.table import says_stop
 from gateway.inbound.authorise import Authoriser, GroupHistory, normalise
 from gateway.inbound.group_arrivals import GroupArrivals
 from gateway.inbound.message_routing import MessageRouting, NewMessage
+from gateway.inbound.shared_messages import SharedMessages
+from gateway.inbound.unstored_commands import UnstoredCommands
 from gateway.ledger.protocol import InboxLedger, Ledger
 from gateway.ledger.rows import Arrival, InboxEnd, InboxRow, NewOutbound
 from gateway.ledger.values import account_of, clean
@@ -304,6 +304,11 @@ def to_arrival(new: NewMessage, received_at: datetime) -> Arrival:
     )
 
 
+def may_be_urgent(routed: RoutedMessage) -> bool:
+    """Return whether a message is an urgent command, or a stop word, which is one only where something can be stopped."""
+    return (routed.command is not None and routed.command[0].urgent) or says_stop(routed.inbound.text)
+
+
 class Dispatcher:
     """Gives each stored message to ``enqueue``, unless it ends here. ``enqueue`` must return at once."""
 
@@ -338,9 +343,12 @@ class Dispatcher:
         except UsageError as error:
             await self._refuse(row, message.inbound, error)
             return
-        if message.automation is None and (self._unstored.was_run(row) or await self._run_urgent(routed)):
-            await self._end(row, "answered", reason="urgent")
-            return
+        if message.automation is None:
+            self._urgent.sessions[message.inbound.conversation] = routed.route.session
+            known = self._unstored.done and self._unstored.was_run(row)
+            if known or (may_be_urgent(routed) and await self._run_urgent(routed)):
+                await self._end(row, "answered", reason="urgent")
+                return
         self._enqueue(routed)
 
     async def dispatch_row(self, row: InboxRow, *, taken: bool = False) -> None:
@@ -376,70 +384,3 @@ class Dispatcher:
             await self._inbox.settle([row.id], end, reason=reason, reply=reply)
         except StorageFailed as error:  # the message stays in the inbox: it is dispatched again after the next start
             log.warning("message %s could not be ended: %s", row.id, error)
-
-
-DISPATCHED: Final = 20_000
-"""Messages that are remembered, so that one of which another gateway tells as well is handled once."""
-
-
-class SharedMessages:
-    """Decides which of the stored messages this gateway handles, where several share the agents (docs/cluster.md)."""
-
-    def __init__(self, here: Callable[[str], bool], agents: Callable[[], Collection[str]]) -> None:
-        self._here = here
-        self._agents = agents
-        self._begun: OrderedDict[int, str] = OrderedDict()
-
-    def left(self, agents: Collection[str]) -> None:
-        """Take note that these agents were given up. What still waits then begins anew where they are taken, here or elsewhere."""
-        for row in [row for row, agent in self._begun.items() if agent in agents]:
-            del self._begun[row]
-
-    def begins(self, row: InboxRow, message: ReceivedMessage, *, taken: bool) -> bool:
-        """Return whether to handle a message now. The others wait in the ledger for whoever holds their agent."""
-        agent = agent_of(row.session) if row.session else message.route.agent if message.route else ""
-        if row.id in self._begun or (not taken and agent in self._agents() and not self._here(agent)):
-            return False
-        self._begun[row.id] = agent
-        while len(self._begun) > DISPATCHED:
-            self._begun.popitem(last=False)
-        return True
-
-
-REMEMBERED: Final = 100
-"""Stops that are remembered until their messages could be stored."""
-
-
-class UnstoredCommands:
-    """Looks for ``/stop`` among messages that the ledger refused, and runs it at once.
-
-    The platform delivers such a message again until it is stored. By then it must not stop what was begun since, so it is remembered.
-    ``stop`` ends what runs and says so without the ledger.
-    """
-
-    def __init__(self, stop: Callable[[Inbound, Route], Awaitable[None]]) -> None:
-        self._stop = stop
-        self._done: OrderedDict[tuple[str, str], None] = OrderedDict()
-
-    async def run_stops(self, account: str, messages: Sequence[NewMessage]) -> None:
-        """Run the stops among these messages, each once however often it is delivered."""
-        for new in messages:
-            inbound, route = new.message.inbound, new.message.route
-            name = (account, clean(new.alias))
-            if name not in self._done and route is not None and _is_stop(new):
-                self._done[name] = None
-                while len(self._done) > REMEMBERED:
-                    self._done.popitem(last=False)
-                await self._stop(inbound, route)
-
-    def was_run(self, row: InboxRow) -> bool:
-        """Return whether a message that could be stored at last was run before. It answers yes once."""
-        return self._done.pop((row.account, row.alias), False) is None
-
-
-def _is_stop(new: NewMessage) -> bool:
-    inbound, actor = new.message.inbound, new.message.actor
-    if new.line is not None or (inbound.conversation.kind == "group" and not actor.owner):
-        return False  # in a group a member may stop only their own turn, and whose it is cannot be looked up now
-    command = parse(inbound.text)
-    return command is not None and command[0].name == "stop"

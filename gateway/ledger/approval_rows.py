@@ -171,14 +171,6 @@ def resume_turn(db: Database, turn: str, now: datetime) -> bool:
     return db.changes() == 1
 
 
-def close_questions(db: Database, turn: str, reason: str, now: datetime) -> None:
-    """Withdraw the open questions of a turn that ends."""
-    db.execute(
-        "UPDATE approval SET state = 'withdrawn', reason = ?, decided_at = ? WHERE turn = ? AND state = 'pending'",
-        (clean(reason) or "its turn ended", stamp(now), turn),
-    )
-
-
 def _get(db: Database, approval: str) -> Approval | None:
     found: Any = db.execute(f"SELECT {COLUMNS} FROM approval WHERE id = ?", (approval,)).fetchone()
     return None if found is None else read_approval(found)

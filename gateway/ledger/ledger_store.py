@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,9 +52,8 @@ _HELD = "SELECT count(*), max(id), count(*) FILTER (WHERE state = 'held') FROM u
 _COSTS = "SELECT max(id), count(*), sum(cost), sum(settled) FROM spending WHERE day = (SELECT max(day) FROM spending)"
 
 
-def new_id() -> str:
-    """Return a random id."""
-    return secrets.token_hex(10)
+new_id = partial(secrets.token_hex, 10)
+"""Returns a random id."""
 
 
 class LedgerStore:

@@ -276,7 +276,8 @@ def enqueue(
 ) -> list[tuple[int, str]]:
     """Queue chunks at the end of their conversations; return the ids and keys of those that may be sent now."""
     rows = append(db, [chunk for chunk in chunks if chunk.unasked is None], now=now, token=token, turn=turn)
-    return rows + take_unasked(db, [chunk for chunk in chunks if chunk.unasked is not None], now=now, token=token, turn=turn)
+    unasked = [chunk for chunk in chunks if chunk.unasked is not None]
+    return rows + take_unasked(db, unasked, now=now, token=token, turn=turn) if unasked else rows
 
 
 def _due(db: Database, accounts: Collection[str], limit: int, now: datetime) -> list[OutboxRow]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.tools.protocol import Effect
 from gateway.base.errors import InvalidTransition
-from gateway.ledger.approval_rows import ask, close_questions, resume_turn
+from gateway.ledger.approval_rows import ask, resume_turn
 from gateway.ledger.database import Database
 from gateway.ledger.inbox import add_event, take
 from gateway.ledger.outbox import Queue, enqueue
@@ -41,6 +41,8 @@ _BEGIN_CALL = """
 INSERT INTO tool_call (turn, call_id, name, args_hash, effect, state) VALUES (:turn, :call, :name, :hash, :effect, 'started')
 ON CONFLICT (turn, call_id) DO UPDATE SET state = 'started' WHERE tool_call.state = 'planned' OR tool_call.effect <> 'effect'
 """
+_WITHDRAW = "UPDATE approval SET state = 'withdrawn', reason = ?, decided_at = ? WHERE turn = ? AND state = 'pending'"
+"""Withdraws the open questions of a turn that ends."""
 _WAIT_AGAIN = "UPDATE inbox SET state = 'waiting', turn = NULL WHERE turn = ? AND state = 'claimed'"
 _END_OF_MESSAGES = {"done": "answered", "stopped": "answered", "failed": "failed"}
 
@@ -67,7 +69,7 @@ class TurnsPart:
             )
             if db.changes() != len(set(inbox_ids)):
                 raise InvalidTransition("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
-            return _turn(db, turn)
+            return read_turn(db.execute(f"{TURN} WHERE id = ?", (turn,)).fetchone())
 
         return await self._connection.run(
             work, synced=False
@@ -181,7 +183,7 @@ class TurnsPart:
                 (_END_OF_MESSAGES[state], clean(reason) or None, stamp(now), turn, listed(returned)),
             )
             db.execute(_WAIT_AGAIN, (turn,))
-            close_questions(db, turn, reason, now)
+            db.execute(_WITHDRAW, (clean(reason) or "its turn ended", stamp(now), turn))
             for event in events:
                 add_event(db, clean(current_chat(db, event.conversation).address), event.line, now, event.sources)
             taken = [

@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -27,6 +26,10 @@ from gateway.settings.message_settings import AttachmentSettings
 from memory.audience import INBOX
 
 log = logging.getLogger(__name__)
+
+
+TURNS: Final = 1000
+"""Maximum number of turns whose reply destination is remembered; more than ever run at once."""
 
 
 class MediaService:
@@ -56,11 +59,19 @@ class MediaService:
         self._largest = largest
         self._incoming = state / "incoming"
         self.intake = IncomingFiles(channel, self._incoming, clock, self._at, transcriber=transcriber, describer=describer)
-        self.outgoing = OutgoingFiles(state / "media", settings, withheld)
+        self.outgoing = OutgoingFiles(state / "media", settings, withheld, self._of_turn)
+        self._places: dict[str, ChatAddress] = {}
 
     def begin(self, turn: str, place: ChatAddress) -> None:
         """Remember the destination of a turn's files."""
-        self.outgoing.expect(turn, partial(self._at, place))
+        while len(self._places) >= TURNS:
+            del self._places[next(iter(self._places))]
+        self._places[turn] = place
+
+    def _of_turn(self, turn: str) -> AttachmentSettings:
+        """Return the settings for the files of a turn."""
+        place = self._places.get(turn)
+        return self._settings() if place is None else self._at(place)
 
     def _at(self, place: ChatAddress) -> AttachmentSettings:
         """Return the settings for a conversation."""
@@ -71,7 +82,8 @@ class MediaService:
 
     async def enclosed(self, turn: str, place: ChatAddress) -> list[NewOutbound]:
         """Return the files that go out behind the reply of a turn: each a message of its own, or several as one where the channel can."""
-        if not self.outgoing.may_have(turn):
+        known = self.outgoing.turns
+        if known is not None and turn not in known:
             return []
         waiting = await asyncio.to_thread(self.outgoing.of, turn)
         together = gathered(waiting, self._channel(place))

@@ -27,8 +27,6 @@ log = logging.getLogger(__name__)
 
 _ABOUT: Final = "about.json"
 _TURN: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
-TURNS: Final = 1000
-"""Maximum number of turns whose reply destination is remembered; more than ever run at once."""
 ORPHANED_AFTER: Final = 86_400.0 * 2
 """Seconds after which an unreferenced copy cannot belong to an unfinished turn any more."""
 
@@ -68,7 +66,8 @@ def _as_album(files: Sequence[Waiting]) -> Waiting:
 class OutgoingFiles:
     """Stores copies in ``<folder>/<turn>/<key>/<name>``. The key is derived from the path, so a repeated call reuses the copy.
 
-    A copy is valid once its description, written last, exists beside it. All methods do blocking I/O.
+    A copy is valid once its description, written last, exists beside it. All methods do blocking I/O. ``of_turn`` returns the
+    limits for one turn's files, which depend on the destination of its reply.
     """
 
     def __init__(
@@ -76,27 +75,22 @@ class OutgoingFiles:
         folder: Path,
         settings: Callable[[], AttachmentSettings],
         withheld: Callable[[str, bytes], bool] = lambda _name, _data: False,
+        of_turn: Callable[[str], AttachmentSettings] | None = None,
     ) -> None:
         self._withheld = withheld
         self._folder = folder
         self._settings = settings
-        self._differing: dict[str, Callable[[], AttachmentSettings]] = {}
-        self._turns: set[str] | None = None
-        """Turns that may have copies; None before the folder was read."""
+        self._of_turn = of_turn
+        self.turns: set[str] | None = None
+        """Turns that may have copies; None before the folder was read. Of others ``of`` returns nothing."""
         self._looking = threading.Lock()
-
-    def expect(self, turn: str, settings: Callable[[], AttachmentSettings]) -> None:
-        """Say what returns the limits for one turn's files, which depend on the destination of its reply. They are few that have files."""
-        while len(self._differing) >= TURNS:
-            del self._differing[next(iter(self._differing))]
-        self._differing[turn] = settings
 
     def largest(self, turn: str) -> int:
         """See ``agent.tools.send_file.Outgoing``."""
         return self._of(turn).max_bytes
 
     def _of(self, turn: str) -> AttachmentSettings:
-        return self._differing.get(turn, self._settings)()
+        return self._settings() if self._of_turn is None else self._of_turn(turn)
 
     def put(self, turn: str, path: str, data: bytes, caption: str) -> str | None:
         """See ``agent.tools.send_file.Outgoing``."""
@@ -135,10 +129,6 @@ class OutgoingFiles:
             return f"the copy could not be stored ({error.strerror})"
         return None
 
-    def may_have(self, turn: str) -> bool:
-        """Whether ``of`` may return files. The only method without blocking I/O."""
-        return self._turns is None or turn in self._turns
-
     def of(self, turn: str) -> list[Waiting]:
         """Return the files of a turn's reply in the order in which they were requested."""
         self._with_copies()
@@ -156,9 +146,9 @@ class OutgoingFiles:
 
     def _with_copies(self) -> set[str]:
         with self._looking:
-            if self._turns is None:
-                self._turns = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
-            return self._turns
+            if self.turns is None:
+                self.turns = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
+            return self.turns
 
     def let_go(self, path: Path) -> None:
         """Delete a copy that was delivered."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -26,6 +27,7 @@ from agent.settings import AgentSettings, ModelChoice, ModelsSettings
 from agent.timing import Clock
 from gateway.base.paths import Paths
 from gateway.budget.budget_guard import BudgetGuard
+from gateway.budget.budgeted_calls import within_budget
 from gateway.models.facts_cache import FILE_NAME as LEARNT_FILE
 from gateway.models.facts_cache import KEY_HEALTH_NAME as HEALTH_FILE
 from gateway.models.facts_cache import KeyHealthFile, ModelFactsCache
@@ -80,6 +82,8 @@ class ModelRegistry:
         self._prices: dict[str, Price] = {}
         self._with_failover: dict[tuple[str, ModelChoice], _WithFallbacks] = {}
         self._by_default: dict[str, tuple[Model, float]] = {}
+        self._chosen: dict[tuple[str, str, str | None], tuple[AgentSettings, Model]] = {}
+        """What was found lately, by the owner of its keys, agent and name, and the agent's settings then."""
 
     @property
     def profiles(self) -> Profiles | None:
@@ -105,15 +109,25 @@ class ModelRegistry:
         Raises:
             AgentError: no model answers to the name, or it lacks a key or an address.
         """
-        names, owner = self.names(agent), self._owner(agent_id)
-        if name is not None:
-            model = self._named(names.full(name), owner)
-        elif isinstance(agent.model, ModelChoice):
+        owner = self._owner(agent_id)
+        wanted = (owner, agent_id, name)
+        known = self._chosen.get(wanted)
+        model = known[1] if known is not None and known[0] is agent else await self._choose(name, agent, wanted)
+        return within_budget(model, budget)
+
+    async def _choose(self, name: str | None, agent: AgentSettings, wanted: tuple[str, str, str | None]) -> Model:
+        """Find a model by its name, or the agent's own; one that is named stays the same until settings or keys change."""
+        owner, agent_id, _ = wanted
+        names = self.names(agent, agent_id)
+        if name is None and isinstance(agent.model, ModelChoice):
             fallbacks = tuple(names.full(one) for one in agent.model.fallbacks)
-            model = self._with_fallbacks(ModelChoice(primary=names.full(agent.model.primary), fallbacks=fallbacks), owner)
-        else:
-            model = await self._default(owner) if agent.model is None else self._named(names.full(agent.model), owner)
-        return build_model((model,), self._parts(owner), budget=budget)
+            return self._with_fallbacks(ModelChoice(primary=names.full(agent.model.primary), fallbacks=fallbacks), owner)
+        named = name if name is not None else agent.model
+        if not isinstance(named, str):
+            return await self._default(owner)
+        model = self._named(names.full(named), owner)
+        self._chosen[wanted] = agent, model
+        return model
 
     def public_key(self, provider: str, agent_id: str = "") -> str | None:
         """Return an agent's first key for a provider that is asked at its public address; None without one, or for another address."""
@@ -174,10 +188,12 @@ class ModelRegistry:
         self._prices.clear()
         self._with_failover.clear()
         self._by_default.clear()
+        self._chosen.clear()
 
     def put(self, name: str, model: Model) -> None:
         """Register a model under a name (for tests)."""
         self._put[name] = model
+        self._chosen.clear()
 
     async def close(self) -> None:
         """Release every model's connections."""
@@ -298,10 +314,8 @@ class AgentModels:
         self._agent_id = agent_id
         self.learnt = model_registry.learnt
         """Limits learned from calls."""
-
-    async def get(self, name: str | None, agent: AgentSettings, *, budget: tuple[BudgetGuard, str] | None = None) -> Model:
+        self.get = partial(model_registry.get, agent_id=agent_id)
         """See ``ModelRegistry.get``."""
-        return await self._shelf.get(name, agent, self._agent_id, budget=budget)
 
     def names(self, agent: AgentSettings) -> ModelNames:
         """See ``ModelRegistry.names``."""

@@ -15,11 +15,10 @@ from agent.models.middleware.failover import FailoverMiddleware
 from agent.models.middleware.key_health import KeyHealth
 from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.middleware.model_retry import RetryMiddleware
-from agent.models.notebook import NAME as NOTEBOOK
 from agent.models.protocol import Model
 from agent.timing import Clock
 from gateway.budget.budget_guard import BudgetGuard
-from gateway.budget.budgeted_calls import BudgetMiddleware
+from gateway.budget.budgeted_calls import within_budget
 
 
 class StackParts(Struct, frozen=True, kw_only=True):
@@ -75,4 +74,4 @@ def build_model(
         return FailoverMiddleware(list(map(retry, choices)), clock=parts.clock) if fails_over else retry(choices[0])
 
     model = failover()
-    return model if budget is None or model.name == NOTEBOOK else BudgetMiddleware(model, *budget)
+    return within_budget(model, budget)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from agent.tool_settings import ToolRules
 from channels.messages import ChatAddress, Sender
-from channels.platform import ANYBODY, GroupChoices, GroupRule, Policy
+from channels.platform import ANYBODY, GroupRule, Policy
 from gateway.ledger.activation_rows import ActivationMode
 from gateway.ledger.pairing_rows import PairingLedger
 from gateway.ledger.rows import ApprovedSender, Role
@@ -269,17 +269,10 @@ class GroupRules:
         found = (policy.group(one) for one in (place, *self._formers(place))) if policy else iter(())
         return next((rule for rule in found if rule is not None), None)
 
-    def tools(self, record: SessionRecord) -> tuple[ToolRules, ...]:
-        """Return the tool rules of the group that a session belongs to; none for a session with one person."""
+    def of_session(self, record: SessionRecord) -> GroupRule | None:
+        """Return the rule of the group that a session belongs to; None for a session with one person."""
         place = group_of(record)
-        rule = self.of(place) if place else None
-        return rules_of(rule) if rule else ()
-
-    def choices(self, record: SessionRecord) -> GroupChoices:
-        """Return what the settings choose for the group that a session belongs to."""
-        place = group_of(record)
-        rule = self.of(place) if place else None
-        return rule.choices if rule else GroupChoices()
+        return self.of(place) if place else None
 
 
 def rules_of(rule: GroupRule) -> tuple[ToolRules, ...]:
@@ -289,6 +282,8 @@ def rules_of(rule: GroupRule) -> tuple[ToolRules, ...]:
 
 def group_of(record: SessionRecord) -> ChatAddress | None:
     """Return the group that a session belongs to, or None for a session with one person."""
+    if ":group:" not in record.address:
+        return None
     try:
         place = ChatAddress.parse(record.address, space=record.space or None)
     except ValueError:  # a session that never spoke with anybody

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 from zlib import crc32
 
 from msgspec import Struct, field
@@ -344,6 +344,15 @@ def _said(section: BaseModel) -> dict[str, Any]:
 
 
 Subscriber = Callable[[Settings, Settings], None]
+
+
+class SettingsInForce(Protocol):
+    """Has the current settings: a ``SettingsStore``."""
+
+    @property
+    def current(self) -> Settings:
+        """The current settings, to be read at each use."""
+        ...
 
 
 class SettingsStore:

@@ -15,7 +15,7 @@ from agent.tools.skill_files import SkillFile
 from agent.tools.workspace_sandbox import WorkspaceSandbox
 from gateway.sandbox.command import below
 from gateway.settings.command_pattern import runs_others, takes_script
-from gateway.settings.root import Settings
+from gateway.settings.root import SettingsInForce
 from gateway.settings.skill_settings import SkillEntry
 from gateway.skills.catalog import FOLDER, Skill, SkillCatalog
 
@@ -24,7 +24,7 @@ _OWN: Final = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class AgentSkills:
-    """Implements ``agent.tools.skill_files``. ``settings`` returns the settings in force. Methods block.
+    """Implements ``agent.tools.skill_files``. ``settings`` has the settings in force. Methods block.
 
     ``saw`` is called with all skills when a prompt is made and something of them changed.
     """
@@ -32,7 +32,7 @@ class AgentSkills:
     def __init__(
         self,
         catalog: SkillCatalog,
-        settings: Callable[[], Settings],
+        settings: SettingsInForce,
         saw: Callable[[Sequence[Skill]], None] = lambda _: None,
     ) -> None:
         self._saw = saw
@@ -119,7 +119,7 @@ class AgentSkills:
 
     def _given(self, skill: Skill) -> dict[str, str]:
         """Return the variables that the settings give a skill."""
-        entry = self._settings().skills.entries.get(skill.name) or SkillEntry()
+        entry = self._settings.current.skills.entries.get(skill.name) or SkillEntry()
         given = {name: value.get_secret_value() for name, value in entry.env.items()}
         variable = skill.header.key_variable if skill.header else ""
         if entry.api_key is not None and variable and variable.isidentifier():

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -23,7 +23,7 @@ from agent.skills.header import Header, read_header
 from gateway.base.atomic_file import stamp_of
 from gateway.base.paths import Paths
 from gateway.sandbox.command import PATH
-from gateway.settings.root import AgentProfile, Settings
+from gateway.settings.root import AgentProfile, Settings, SettingsInForce
 from gateway.settings.skill_settings import SkillEntry
 from gateway.skills import skill_folder as folders
 from gateway.skills.skill_folder import SKILL_FILE, Content, Stamp
@@ -90,13 +90,13 @@ def managed_folder(paths: Paths) -> Path:
 class SkillCatalog:
     """Finds the skills of one agent. Methods block, and may be called from several threads.
 
-    ``settings`` returns the settings in force. What was read is kept by the folder's stamp; those of Homebody itself are read once.
+    ``settings`` has the settings in force. What was read is kept by the folder's stamp; those of Homebody itself are read once.
     """
 
     def __init__(
         self,
         agent: str,
-        settings: Callable[[], Settings],
+        settings: SettingsInForce,
         paths: Paths,
         trust: SkillTrust,
         env: Mapping[str, str],
@@ -104,7 +104,7 @@ class SkillCatalog:
         self.agent = agent
         self.trust = trust
         self._settings = settings
-        self._paths = paths
+        self._managed = managed_folder(paths)
         self._env = env
         self._known: dict[Path, _Known] = {}
         self._there: Surroundings | None = None
@@ -115,12 +115,13 @@ class SkillCatalog:
 
     def scan(self) -> tuple[Skill, ...]:
         """Return all skills by place, the first that count first, and by name; the same object while nothing changes."""
-        settings = self._settings()
+        settings = self._settings.current
         with self._lock:
             if self._there is None or self._there.settings is not settings:
                 if self.agent not in settings.agent_ids:
                     return ()
-                self._there = Surroundings(settings=settings, profile=settings.agent(self.agent), env=self._env)
+                profile = settings.agent(self.agent)
+                self._there = Surroundings(settings=settings, profile=profile, env=self._env, path=_path_of(profile))
                 self._state = None
             state = self._state_of(self._there)
             if self._state is None or state != self._state:
@@ -136,7 +137,7 @@ class SkillCatalog:
         """Return the folders of skills, the first that count first."""
         found: list[tuple[Place, Path]] = [
             ("workspace", Path(os.path.realpath(profile.workspace)) / FOLDER),
-            ("managed", managed_folder(self._paths)),
+            ("managed", self._managed),
             ("bundled", bundled_folder()),
         ]
         return [*found, *(("extra", Path(os.path.realpath(one.expanduser()))) for one in settings.skills.load.extra_dirs)]
@@ -148,7 +149,7 @@ class SkillCatalog:
             if place == "bundled":
                 found.append(folder.stat().st_mtime_ns)
                 continue
-            for path in self._folders_in(place, folder):
+            for path in _folders(place, folder):
                 try:
                     found.append((path, folders.stamp_of(path)))
                 except InvalidSkill as error:
@@ -160,14 +161,11 @@ class SkillCatalog:
         known = self._known.get(skill.folder)
         return skill.place == "bundled" or (known is not None and known.content.settled)
 
-    def _folders_in(self, place: Place, folder: Path) -> list[Path]:
-        return [] if place == "workspace" and folder.is_symlink() else _folders(folder)
-
     def _ranked(self, there: Surroundings) -> Iterator[Skill]:
         taken: set[str] = set()
         present: set[Path] = set()
         for place, folder in self.places(there.profile, there.settings):
-            for path in self._folders_in(place, folder):
+            for path in _folders(place, folder):
                 present.add(path)
                 skill = self._judged(path, place, there)
                 if skill.name in taken and skill.trusted:
@@ -226,16 +224,18 @@ class SkillCatalog:
         return made
 
 
-def _folders(place: Path) -> list[Path]:
+def _folders(place: Place, root: Path) -> list[Path]:
     """Return the folders of a place that say that they are a skill, by name. A link among them is a folder elsewhere, and not one."""
+    if place == "workspace" and root.is_symlink():
+        return []
     try:
-        with os.scandir(place) as listing:
+        with os.scandir(root) as listing:
             names = sorted(entry.name for entry in listing if entry.is_dir(follow_symlinks=False) and entry.name[:1] != ".")
     except OSError:
         return []
     if len(names) > MOST_SKILLS:
-        log.warning("%s holds %s folders; the first %s are looked at", place, len(names), MOST_SKILLS)
-    return [place / name for name in names[:MOST_SKILLS] if os.path.lexists(place / name / SKILL_FILE)]
+        log.warning("%s holds %s folders; the first %s are looked at", root, len(names), MOST_SKILLS)
+    return [root / name for name in names[:MOST_SKILLS] if os.path.lexists(root / name / SKILL_FILE)]
 
 
 def _switched_off(skill: Skill, there: Surroundings) -> tuple[str, str] | None:
@@ -272,13 +272,14 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     settings: Settings
     profile: AgentProfile
     env: Mapping[str, str]
+    path: str
+    """Where commands of the agent look for programs."""
     platform: str = sys.platform
 
-    @property
-    def path(self) -> str:
-        """Where commands of the agent look for programs."""
-        own = (os.path.expanduser(one) for one in self.profile.exec.path_prepend)  # noqa: PTH111 -- text for PATH
-        return os.pathsep.join((*own, PATH))
+
+def _path_of(profile: AgentProfile) -> str:
+    own = (os.path.expanduser(one) for one in profile.exec.path_prepend)  # noqa: PTH111 -- text for PATH
+    return os.pathsep.join((*own, PATH))
 
 
 def missing(header: Header, there: Surroundings) -> tuple[Missing, ...]:

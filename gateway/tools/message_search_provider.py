@@ -18,6 +18,7 @@ class MessageSearchProvider:
     """A ``ToolProvider``: ``slack_search`` and the like, as the settings of the channels say at the time."""
 
     name = "message search"
+    follows_settings = True
 
     def __init__(self, settings: Callable[[], PlatformSettings], fetcher: Fetcher, zone: Callable[[], tzinfo]) -> None:
         self._settings = settings

@@ -27,6 +27,7 @@ from agent.tools.todo_file import TodoFiles
 from agent.tools.todo_tool import Todo
 from agent.tools.tool_search import CALL, SEARCH
 from agent.tools.toolbox import Toolbox, Withheld
+from gateway.settings.root import SettingsInForce
 from memory.audience import SHARED
 from memory.protocol import KeptMemory, Recorded
 
@@ -83,7 +84,7 @@ class ToolRegistry:
     """Hands out toolboxes. The same rules give the same box, so that its bytes stay as a provider's cache has them.
 
     ``tools`` are the agent's own; those of ``providers`` may change while it runs, and of two tools with one name the first counts.
-    ``withheld`` is that of ``Toolbox``.
+    ``withheld`` is that of ``Toolbox``. ``settings`` are those that providers follow (see ``ToolProvider``).
     """
 
     def __init__(
@@ -92,9 +93,15 @@ class ToolRegistry:
         rules: Iterable[ToolRules] = (),
         withheld: Withheld = lambda _tool, _arguments: False,
         providers: Sequence[ToolProvider] = (),
+        settings: SettingsInForce | None = None,
     ) -> None:
         self.withheld = withheld
+        self._settings = settings
+        self._asked_at: tuple[object, tuple[object, ...]] = (None, ())
+        """The settings at which providers were asked that follow them alone, and their versions."""
         self._providers: tuple[ToolProvider, ...] = (FixedTools(OWN, tools), *providers)
+        self._followers = tuple(one for one in self._providers if getattr(one, "follows_settings", False))
+        self._others = tuple(one for one in self._providers if one not in self._followers)
         self._versions: tuple[object, ...] | None = None
         self._offered: dict[str, OfferedTool] = {}
         self._boxes: dict[frozenset[str], Toolbox] = {}
@@ -111,7 +118,11 @@ class ToolRegistry:
     @property
     def offered(self) -> Mapping[str, OfferedTool]:
         """All tools by name, in order, also those that rules leave out."""
-        versions = tuple(provider.version for provider in self._providers)
+        settings, (asked_at, followed) = self._settings, self._asked_at
+        if settings is None or settings.current is not asked_at:
+            followed = tuple(one.version for one in self._followers)
+            self._asked_at = settings and settings.current, followed
+        versions = (followed, *(one.version for one in self._others))
         if versions != self._versions:
             self._offered = _by_name(self._providers)
             self._boxes, self._usual, self._versions = {}, {}, versions

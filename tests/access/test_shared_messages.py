@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from channels.messages import ChatAddress, Inbound, Sender
-from gateway.inbound.pipeline import SharedMessages
+from gateway.inbound.shared_messages import SharedMessages
 from gateway.ledger.rows import InboxRow
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import ReceivedMessage

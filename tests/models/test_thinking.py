@@ -17,7 +17,7 @@ from agent.models.adapters.openai_chat import body as chat_body
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
 from agent.models.adapters.openai_responses import body as responses_body
 from agent.models.catalog.known_models import ModelFacts, facts_of
-from agent.models.thinking import LEVELS, ladder, level_of, thinking_tokens
+from agent.models.thinking import LEVELS, THINKING_TOKENS, ladder, level_of
 from agent.settings import Level, ModelSettings
 from tests.models.conversation import READ, ask, assistant, call, hear, result, user
 from tests.peers.anthropic import AnthropicPeer, Say
@@ -62,7 +62,7 @@ def test_anthropics_words_for_levels(style: Any, level: Any, told: dict[str, Any
         ask(user("a"), max_output=4000), model="m", name="anthropic/m", max_output=64_000, level=level, style=style
     )
     assert {key: made[key] for key in ("thinking", "output_config") if key in made} == told
-    assert made["max_tokens"] == 4000 + thinking_tokens(level), "what is allowed for the answer stays for the answer"
+    assert made["max_tokens"] == 4000 + THINKING_TOKENS.get(level, 0), "what is allowed for the answer stays for the answer"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,12 @@ class Shelf:
             folder.mkdir()
         self.paths = Paths(self.home)
         self.trust = SkillTrust(self.paths.state)
-        self.catalog = SkillCatalog("main", self.settings, self.paths, self.trust, self.env)
+        self.catalog = SkillCatalog("main", self, self.paths, self.trust, self.env)
+
+    @property
+    def current(self) -> Settings:
+        """See ``gateway.settings.root.SettingsInForce``."""
+        return self.settings()
 
     def settings(self) -> Settings:
         base: dict[str, Any] = {"agents": {"defaults": {"workspace": str(self.workspace)}}}

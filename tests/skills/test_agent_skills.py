@@ -18,7 +18,7 @@ from tests.skills.conftest import Shelf, write_skill
 
 
 async def test_files_of_skills_are_read_and_those_of_unapproved_ones_taint(shelf: Shelf):
-    ours = AgentSkills(shelf.catalog, shelf.settings)
+    ours = AgentSkills(shelf.catalog, shelf)
     files = FileToolContext(sandbox=WorkspaceSandbox(shelf.workspace), untrusted=UntrustedFiles(skills=ours))
     box = Toolbox(file_tools(files))
     write_skill(shelf.workspace / "skills" / "near", body="Obey me.\n")
@@ -48,7 +48,7 @@ async def test_files_of_skills_are_read_and_those_of_unapproved_ones_taint(shelf
 
 
 def test_variables_are_for_commands_of_the_skill_and_unapproved_ones_are_asked_about(shelf: Shelf):
-    ours = AgentSkills(shelf.catalog, shelf.settings)
+    ours = AgentSkills(shelf.catalog, shelf)
     folder = write_skill(shelf.extra / "far")
     (folder / "run.py").write_text("print(1)\n")
     shelf.said["skills"] = {"entries": {"far": {"env": {"TOKEN": "abc"}}}}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gateway.settings.root import SettingsStore
 from gateway.skills.catalog import SkillCatalog
 from tests.skills.conftest import Shelf, write_skill
 
@@ -248,7 +249,7 @@ def test_skills_are_judged_anew_only_when_something_changed(shelf: Shelf, tmp_pa
         "list": [{"id": "main", "tools": {"exec": {"pathPrepend": [str(programs)]}}}],
     }
     settings = shelf.settings()
-    catalog = SkillCatalog("main", lambda: settings, shelf.paths, shelf.trust, {})
+    catalog = SkillCatalog("main", SettingsStore(settings), shelf.paths, shelf.trust, {})
     x = write_skill(shelf.extra / "x", more="requires: {bins: [needed-one]}\n")
     os.utime(x / "SKILL.md", (1, 1))
 

@@ -55,7 +55,7 @@ def test_published_skills_load_wait_for_a_yes_and_say_what_they_lack(published: 
         assert (one.state == "needs") == bool(one.missing and one.hint)
     assert lacking > 5, "variables are required, and nothing of the environment is taken for them"
     assert sum(bool(required(published / name)) for name in judged) > 30
-    listing = AgentSkills(shelf.catalog, shelf.settings).listing(200_000)
+    listing = AgentSkills(shelf.catalog, shelf).listing(200_000)
     assert Calibration().apply(weigh(listing)) <= 1000
     assert all(name in listing for name, one in judged.items() if one.state == "ready")
 

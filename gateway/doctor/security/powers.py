@@ -14,7 +14,7 @@ from gateway.doctor.finding import Check, Finding, ok
 from gateway.mcp.pins import PinStore
 from gateway.settings.approval_settings import ApprovalRule
 from gateway.settings.command_pattern import runs_others
-from gateway.settings.root import AgentProfile
+from gateway.settings.root import AgentProfile, SettingsStore
 from gateway.skills.catalog import SkillCatalog
 from gateway.skills.trust import SkillTrust
 
@@ -188,7 +188,7 @@ def _examine_skills(installation: Installation) -> Iterator[Finding]:
     settings, trust = installation.settings, SkillTrust(installation.paths.state)
     found: dict[tuple[str, str], Finding] = {}
     for agent in settings.agent_ids:
-        for skill in SkillCatalog(agent, lambda: settings, installation.paths, trust, installation.env).scan():
+        for skill in SkillCatalog(agent, SettingsStore(settings), installation.paths, trust, installation.env).scan():
             if skill.state in {"unapproved", "changed"}:
                 changed = skill.state == "changed"
                 what = f"the skill {skill.name} {'changed since you approved it' if changed else 'is not approved'}"
