@@ -241,7 +241,8 @@ class Turn:
                 await self.context.transcript.append(f"{self.id}~files", news, n=0, durable=False)
         for n, message in enumerate(messages):
             await self.context.transcript.append(self.id, Said(message=message), n=n, durable=False)  # the inbox has it
-        await self._put(further)
+        if further:
+            await self._put(further)
         self.begun = True
         if not said and not asked:
             return None

@@ -22,16 +22,17 @@ class Backoff:
         self._random = random
         self._log = log
         self._account = account
-        self._failures = 0
+        self.failures = 0
+        """In a row, up to ``MOST``."""
 
     def over(self) -> None:
         """Reset after a success: the next delay is the shortest again."""
-        self._failures = 0
+        self.failures = 0
 
     async def wait(self, event: str, error: str) -> None:
         """Log the failure and the delay, and wait."""
-        pause = min(self._longest, FIRST * 2**self._failures) * (0.5 + self._random() / 2)
-        self._failures = min(self._failures + 1, MOST)
+        pause = min(self._longest, FIRST * 2**self.failures) * (0.5 + self._random() / 2)
+        self.failures = min(self.failures + 1, MOST)
         self._log.warning(event, error=error, pause=round(pause, 1), account=self._account)
         await self._clock.sleep(pause)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from channels.common.breaks import best_break, sections
+from channels.common.breaks import LONGEST, best_break, sections
 from channels.common.markdown import parsed, plain, styled
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ def cut(markdown: str, limit: int, length: Callable[[str], int] = utf16_length, 
     """
     limit = max(limit, SMALLEST)
     unified = markdown.replace("\r\n", "\n").replace("\r", "\n")
+    if not apart and len(unified) <= min(limit, LONGEST):  # nearly every reply: it is parsed once, also for what is sent
+        shown = plain(styled(unified))
+        if length(shown) <= limit:
+            return [unified.strip("\n")] if shown.strip() else []
     pieces = [piece.strip("\n") for section in sections(unified) for piece in _section(section, limit, length, apart=apart)]
     return [piece for piece in pieces if plain(styled(piece)).strip()]
 

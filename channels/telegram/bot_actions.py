@@ -90,8 +90,8 @@ class BotActions:
         self.connection = make_bot(settings)
         bot = self.connection.bot
         self._bot = bot
-        self._pacer = Pacer(clock, on=settings.pacing)
-        self.sender = Sender(bot, settings, pacer=self._pacer, seen=seen, moved=moved)
+        self.pacer = Pacer(clock, on=settings.pacing)
+        self.sender = Sender(bot, settings, pacer=self.pacer, seen=seen, moved=moved)
 
         def first(text: str) -> str:
             pieces = chunks(text)
@@ -99,11 +99,11 @@ class BotActions:
                 raise NotSent("there is nothing to show yet")
             return pieces[0]
 
-        self.showing = LivePreview(bot, self.sender, settings=settings, pacer=self._pacer, clock=clock, log=log, first=first)
+        self.showing = LivePreview(bot, self.sender, settings=settings, pacer=self.pacer, clock=clock, log=log, first=first)
 
     async def typing(self, conversation: ChatAddress) -> None:
         """Show "typing", and a draft that would fade. Raises ``TelegramError``, ``ChannelError`` or ValueError."""
-        if self._pacer.held(conversation.id):
+        if self.pacer.held(conversation.id):
             return
         await self.showing.keep(conversation)
         await self._sign(conversation)
@@ -113,7 +113,7 @@ class BotActions:
         try:
             await self._bot.send_chat_action(int(conversation.id), ChatAction.TYPING, message_thread_id=thread)
         except RetryAfter as error:
-            self._pacer.hold(conversation.id, wait_of(error))
+            self.pacer.hold(conversation.id, wait_of(error))
             raise
 
     async def administers(self, conversation: ChatAddress, person: str) -> bool:
@@ -133,13 +133,9 @@ class BotActions:
             return ""
         return PRIVACY_MODE
 
-    async def paced(self, conversation: ChatAddress) -> None:
-        """Wait until a message may go to a chat."""
-        await self._pacer.free(conversation.id)
-
     async def answers(self, conversation: ChatAddress) -> bool:
         """Say whether Telegram takes a typing sign, or refuses it in words that show that it works."""
-        if self._pacer.held(conversation.id):
+        if self.pacer.held(conversation.id):
             return True
         try:
             await self._sign(conversation)
@@ -151,7 +147,7 @@ class BotActions:
 
     async def react(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         """Put an emoji under a message. Raises ``TelegramError`` or ValueError."""
-        if not self._pacer.held(conversation.id):
+        if not self.pacer.held(conversation.id):
             await react(self._bot, int(conversation.id), int(message_id), emoji)
 
 
@@ -220,7 +216,7 @@ class _Edits:
 
     def __init__(self, sender: Sender, pacer: Pacer, first: Callable[[str], str]) -> None:
         self._sender = sender
-        self._pacer = pacer
+        self.pacer = pacer
         self._first = first
 
     async def post(self, conversation: ChatAddress, text: str) -> str:
@@ -232,7 +228,7 @@ class _Edits:
         await self._sender.edit(conversation, message, self._first(text))
 
     def _spare(self, conversation: ChatAddress) -> None:
-        if not self._pacer.spare(conversation.id):
+        if not self.pacer.spare(conversation.id):
             raise NotSent("the remaining allowance is kept for answers")
 
 
@@ -241,7 +237,7 @@ class _Drafts:
 
     def __init__(self, bot: Bot, pacer: Pacer, first: Callable[[str], str]) -> None:
         self._bot = bot
-        self._pacer = pacer
+        self.pacer = pacer
         self._first = first
         self._numbers = itertools.count(1)
 
@@ -251,14 +247,14 @@ class _Drafts:
         return draft
 
     async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
-        if wait := self._pacer.held(conversation.id):
+        if wait := self.pacer.held(conversation.id):
             raise NotSent("Telegram asked to wait", retry_after=wait)
         call: Callable[..., Awaitable[bool]] = self._bot.send_message_draft
         options = placing(conversation) | {"draft_id": number(message)}
         try:
             await as_html_or_plain(styled(self._first(text)), lambda shown, **how: call(text=shown, **options, **how))
         except RetryAfter as error:
-            self._pacer.hold(conversation.id, wait_of(error))
+            self.pacer.hold(conversation.id, wait_of(error))
             raise send_error(error, self._bot) from error
         except (InvalidToken, BadRequest) as error:
             raise NotSent(str(error), permanent=True) from error

@@ -117,7 +117,7 @@ class TelegramChannel(ChatChannel):
     async def paced(self, conversation: ChatAddress) -> None:
         """Keep to Telegram's limits; see ``channels.telegram.pacing``."""
         if (actions := self.actions) is not None:
-            await actions.paced(conversation)
+            await actions.pacer.free(conversation.id)
 
     async def administers(self, conversation: ChatAddress, person: str) -> bool:
         """See ``channels.protocol.Ranks``."""

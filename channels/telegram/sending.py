@@ -125,12 +125,16 @@ class Sender:
 
     async def _send_text(self, outbound: Outbound, record: Record, progress: Progress) -> int:
         content = styled(outbound.text)
-        options = self._options(outbound)
+        options = placing(outbound.conversation)
+        if outbound.reply_to is not None or outbound.buttons:
+            options |= company(outbound)
+        if not self._settings.link_preview:
+            options |= preview(wanted=False)
         if self._settings.delivery == "edit" or progress.text is not None or progress.file is not None:
             message_id = await self._placed(outbound, record, progress, options)
             if await self._edited(message_id, content, options):
                 return message_id
-        prefix = mark(outbound)
+        prefix = mark(outbound) if outbound.uncertain else ""
         await self._pacer.turn(outbound.conversation.id)
         message = await as_html_or_plain(
             content, lambda text, **how: self._bot.send_message(text=prefix + text, **options, **how)
@@ -228,6 +232,3 @@ class Sender:
     def _noted(self, message: int, conversation: ChatAddress) -> int:
         self._seen.note(conversation.id, str(message), conversation.thread, mine=True)
         return message
-
-    def _options(self, outbound: Outbound) -> dict[str, Any]:
-        return placing(outbound.conversation) | company(outbound) | preview(wanted=self._settings.link_preview)

@@ -203,7 +203,7 @@ class Body(Payload):
         self.left = False
         self.unreadable = ""
         self.uploads = len(pieces) > 1
-        self._pieces = [(piece, _length(piece)) for piece in pieces]
+        self._pieces = [(piece, len(piece) if isinstance(piece, bytes) else _length(piece)) for piece in pieces]
         self._size = sum(length for _, length in self._pieces)
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
@@ -250,9 +250,7 @@ class Body(Payload):
             await stream.drain()
 
 
-def _length(piece: bytes | IO[bytes]) -> int:
-    if isinstance(piece, bytes):
-        return len(piece)
+def _length(piece: IO[bytes]) -> int:
     at = piece.tell()
     end = piece.seek(0, os.SEEK_END)
     piece.seek(at)

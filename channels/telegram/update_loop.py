@@ -221,7 +221,8 @@ class Poller:
         """Note a successful poll; it also confirmed the offset that it carried."""
         self._offset = None
         self._rival_since = None
-        self._deps.backoff.over()
+        if self._deps.backoff.failures:
+            self._deps.backoff.over()
         if self._wary and self._deps.clock.monotonic() - self._began < WARY_SECONDS:
             return
         self._wary = False

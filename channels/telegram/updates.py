@@ -91,22 +91,21 @@ class Reader:
         message = update.message or update.edited_message
         if message is None:
             return Reading(passed="a kind of update that is not read")
-        moved = self._moved(message)
-        return Reading(moved=moved) if moved else self._written(update, message)
+        if message.migrate_to_chat_id is not None or message.migrate_from_chat_id is not None:
+            return Reading(moved=self._moved(message))
+        return self._written(update, message)
 
     def conversation(self, chat: Chat, thread: str | None) -> ChatAddress:
         """Return where a message lies."""
         kind = "direct" if chat.type == "private" else "group"
         return ChatAddress(channel="telegram", account=self._account, kind=kind, id=str(chat.id), thread=thread)  # type: ignore[arg-type]
 
-    def _moved(self, message: Message) -> tuple[ChatAddress, ChatAddress] | None:
-        """Return the former and the present group, if a group became a supergroup. Both groups get such an update."""
+    def _moved(self, message: Message) -> tuple[ChatAddress, ChatAddress]:
+        """Return the former and the present group where a group became a supergroup. Both groups get such an update."""
         here = self.conversation(message.chat, None)
         if message.migrate_to_chat_id is not None:
             return here, replace(here, id=str(message.migrate_to_chat_id))
-        if message.migrate_from_chat_id is not None:
-            return replace(here, id=str(message.migrate_from_chat_id)), here
-        return None
+        return replace(here, id=str(message.migrate_from_chat_id)), here
 
     def _written(self, update: Update, message: Message) -> Reading:
         sender, bot = _sender(message)
@@ -116,7 +115,7 @@ class Reader:
             return Reading(passed="written by a bot")
         written = Written(message, self._me)
         direct = message.chat.type == "private"
-        if written.commands_another() and not direct:
+        if not direct and written.commands_another():
             return Reading(passed="a command to another bot")
         thread = _thread(message)
         self._seen.note(str(message.chat.id), str(message.message_id), thread, mine=False)
@@ -127,6 +126,7 @@ class Reader:
             return Reading(passed="nothing that could be read")
         answered = replied(message)
         edited = update.edited_message is not None
+        edition = int(message.edit_date.timestamp()) if message.edit_date else 0
         if edited and message.location is not None:
             return Reading(passed="a live location that moved on")
         inbound = Inbound(
@@ -135,7 +135,7 @@ class Reader:
             text=text,
             at=message.date,
             key=f"u:{update.update_id}",
-            alias=f"m:{self._me.id}:{message.chat.id}:{message.message_id}:{_edition(message)}",
+            alias=f"m:{self._me.id}:{message.chat.id}:{message.message_id}:{edition}",
             message_id=str(message.message_id),
             reply_to=str(answered.message_id) if answered else None,
             mentioned=direct
@@ -145,7 +145,7 @@ class Reader:
             or self._own_command(written.readable())[0] is not None,
             event="edited" if edited else "message",
             target=str(message.message_id) if edited else None,
-            quoted=quoted(message),
+            quoted=quoted(message) if answered is not None or message.quote is not None else "",
             attachments=files,
             part_of=None if edited else self._part_of(message, sender, written.text),
             from_bot=bot,
@@ -259,10 +259,6 @@ def _thread(message: Message) -> str | None:
     return GENERAL if message.chat.is_forum and message.chat.type == "supergroup" else None
 
 
-def _edition(message: Message) -> int:
-    return int(message.edit_date.timestamp()) if message.edit_date else 0
-
-
 def _emoji(reaction: MessageReactionUpdated) -> str:
     """Return the newly added emoji."""
     before = set(reaction.old_reaction)
@@ -318,7 +314,8 @@ def _descriptions(message: Message) -> Iterator[str]:
     if message.sticker is not None:
         named = f" of the set {message.sticker.set_name}" if message.sticker.set_name else ""
         yield f"sticker {message.sticker.emoji or ''}".rstrip() + named
-    yield _place(message)
+    if message.venue is not None or message.location is not None:
+        yield _place(message)
     if message.contact is not None:
         name = " ".join(filter(None, (message.contact.first_name, message.contact.last_name)))
         yield f"contact: {name}, {message.contact.phone_number}"

@@ -121,7 +121,9 @@ async def join(deps: Dependencies) -> Joined:
     except psycopg.Error as error:
         raise storage_error(error, where) or error from error
     sharing = Sharing(name, write_lock_of(schema), still)
-    ledger = await PostgresLedger.open(url, deps.clock, schema=schema, committed=deps.telemetry.committed, sharing=sharing)
+    ledger = await PostgresLedger.open(
+        url, deps.clock, schema=schema, committed=deps.telemetry.commit_seconds.add, sharing=sharing
+    )
     ledger.warning = warning or ledger.warning
     member = Member(name, gateway, settings.cluster.address, digest_of(settings), home.id)
     longest = max(1.0, min(5.0, settings.cluster.lease_seconds / 2))

@@ -488,4 +488,4 @@ class Gateway(GatewayParts):
 
 
 async def _storage(deps: Dependencies) -> Storage:
-    return await open_storage(deps.paths, deps.settings.storage, deps.clock, committed=deps.telemetry.committed)
+    return await open_storage(deps.paths, deps.settings.storage, deps.clock, committed=deps.telemetry.commit_seconds.add)

@@ -398,4 +398,5 @@ class GatewayParts:
         await self.media.sweep([agent.workspace.sandbox for agent in self.agents.values()])
 
     async def _stop_client(self, place: ChatAddress) -> None:
-        await self.urgent.stop_at(place)
+        if session := self.inbox.dispatcher.sessions.get(place):
+            await self.urgent.stop_session(session)

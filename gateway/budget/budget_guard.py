@@ -194,15 +194,15 @@ class BudgetGuard:
         for name, same, budget in budgets:
             limits += [Limit(name=f"{name}.usd", same=same, usd=budget.usd)] if budget.usd is not None else []
             limits += [Limit(name=f"{name}.tokens", same=same, tokens=budget.tokens)] if budget.tokens is not None else []
-        return limits if spender is None else [*limits, *_own_limits(spender)]
+        return [*limits, *_own_limits(spender)] if spender is not None and spender.source else limits
 
 
 def _own_limits(spender: Spender) -> list[Limit]:
     """Return the limits of a source's own daily budget."""
     found = []
-    if spender.source and spender.usd is not None:
+    if spender.usd is not None:
         found.append(Limit(name=f"{spender.source}.usd", of=spender.label, same=("source",), usd=spender.usd))
-    if spender.source and spender.tokens is not None:
+    if spender.tokens is not None:
         found.append(Limit(name=f"{spender.source}.tokens", of=spender.label, same=("source",), tokens=spender.tokens))
     return found
 

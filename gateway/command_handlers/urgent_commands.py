@@ -86,8 +86,6 @@ class UrgentCommands:
         self._resume = resume
         self._queue = queue
         self._running = running
-        self.sessions: dict[ChatAddress, str] = {}
-        """Where the last message of each conversation went: what ``stop_at`` stops."""
 
     async def run(self, message: RoutedMessage) -> bool:
         """Run a message that ``may_be_urgent`` if it is an urgent command; return whether it was one.
@@ -192,10 +190,9 @@ class UrgentCommands:
         except StorageFailed as error:
             return f"💾 Nothing was decided, because it could not be stored ({error}). Answer again in a moment. {error.hint}".strip()
 
-    async def stop_at(self, place: ChatAddress) -> None:
-        """Stop what runs in a conversation, at a client's request without a message."""
-        if session := self.sessions.get(place):
-            await self._stopping.turn(session)
+    async def stop_session(self, session: str) -> None:
+        """Stop what runs in a session, at a client's request without a message."""
+        await self._stopping.turn(session)
 
     async def _status(self, inbound: Inbound, route: Route) -> str:
         agent = self._agents[route.agent]

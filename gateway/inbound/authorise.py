@@ -16,7 +16,7 @@ from channels.messages import ChatAddress, Inbound
 from gateway.commands.table import parse
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.values import account_of, clean
-from gateway.routing.access import Access, Actor, Allowed, Pair
+from gateway.routing.access import Access, Actor, Allowed, Pair, invitation_in
 from gateway.routing.router import Router
 from gateway.settings.mention_patterns import by_name, called
 from gateway.settings.root import Settings, SettingsStore
@@ -81,15 +81,15 @@ class Authoriser:
             StorageFailed: the pairing request could not be stored.
         """
         account = account_of(inbound.conversation)
-        if not self._direct_chats.fits(inbound):
+        if inbound.conversation.kind == "direct" and not self._direct_chats.fits(inbound):
             log.warning("ignored: a %s in a direct chat of somebody else on %s", inbound.event, account)
             return None
-        if await self._accept_invitation(inbound):
+        if invitation_in(inbound.text) is not None and await self._accept_invitation(inbound):
             return None
         decision = await self._access.decide(
             inbound.conversation,
             inbound.sender,
-            mentioned=await self._is_for_agent(inbound),
+            mentioned=inbound.mentioned or (inbound.event != "message" and await self._is_for_agent(inbound)),
             from_bot=inbound.from_bot,
             switches=inbound.text.startswith("/") and _switches(inbound),
         )
@@ -115,9 +115,9 @@ class Authoriser:
         return owner is not None
 
     async def _is_for_agent(self, inbound: Inbound) -> bool:
-        """Return whether something in a group is meant for the agent. Events under the agent's own messages are."""
-        if inbound.event == "message" or inbound.mentioned or inbound.conversation.kind == "direct":
-            return inbound.mentioned
+        """Return whether an event that mentions nobody is meant for the agent: in a group those under its own messages are."""
+        if inbound.conversation.kind == "direct":
+            return False
         known = await self._ledger.inbox.knows(inbound.conversation.address, inbound.target or "")
         return known or inbound.event == "button"
 

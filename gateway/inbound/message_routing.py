@@ -128,7 +128,7 @@ class MessageRouting:
             route=first,
             before=before,
             context_events=tuple(event.line for event in events),
-            context_sources=merged(*(event.sources for event in events)),
+            context_sources=merged(*(event.sources for event in events)) if events else (),
         )
         copies = [
             NewMessage(message=replace(message, route=route), copy_for=route.agent) for route in further if route is not None

@@ -148,7 +148,7 @@ class Inbox:
         accepted = await self.ledger.inbox.accept(account, [arrival_of(message, route, automation, self.clock.now())])
         if not accepted.rows:
             return None
-        self.telemetry.arrived(account)
+        self.telemetry.received.add(account)
         await self.finish(self.hand_out(accepted.rows[0]))
         return accepted.rows[0]
 
@@ -186,7 +186,8 @@ class AccountSink:
         with_context: set[str] = set()
         failed: StorageFailed | None = None
         for message in messages:
-            self._check_account(message)
+            if account_of(message.conversation) != self._key:
+                raise ValueError(f"a message of {account_of(message.conversation)} was given to the sink of {self._key}")
             try:
                 inbound = normalise(message, self._inbox.settings.current, self._inbox.router)
                 authorised = await self._inbox.authoriser.authorise(inbound)
@@ -208,7 +209,7 @@ class AccountSink:
             raise
         async with self._in_order:
             for row, message in stored:
-                self._inbox.telemetry.arrived(self._channel)
+                self._inbox.telemetry.received.add(self._channel)
                 await self._inbox.dispatcher.dispatch(row, message)
 
     async def cursor(self, name: str) -> str | None:
@@ -254,10 +255,6 @@ class AccountSink:
     def alive(self) -> None:
         """See the protocol."""
         self._inbox.alive(self._channel, self._account)
-
-    def _check_account(self, inbound: Inbound) -> None:
-        if account_of(inbound.conversation) != self._key:
-            raise ValueError(f"a message of {account_of(inbound.conversation)} was given to the sink of {self._key}")
 
 
 async def store(
@@ -331,6 +328,8 @@ class Dispatcher:
         self._enqueue = enqueue
         self._channel = channel
         self.sharing: SharedMessages | None = None
+        self.sessions: dict[ChatAddress, str] = {}
+        """Where a person's last message in each conversation went."""
 
     async def dispatch(self, row: InboxRow, message: ReceivedMessage, *, taken: bool = False) -> None:
         """Dispatch one message. ``taken``: its agent is being taken over from another gateway."""
@@ -344,7 +343,7 @@ class Dispatcher:
             await self._refuse(row, message.inbound, error)
             return
         if message.automation is None:
-            self._urgent.sessions[message.inbound.conversation] = routed.route.session
+            self.sessions[message.inbound.conversation] = routed.route.session
             known = self._unstored.done and self._unstored.was_run(row)
             if known or (may_be_urgent(routed) and await self._run_urgent(routed)):
                 await self._end(row, "answered", reason="urgent")

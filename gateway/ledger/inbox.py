@@ -168,7 +168,8 @@ def take(db: Database, account: str, arrival: Arrival, now: datetime) -> tuple[I
         f"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting') RETURNING {COLUMNS}"
     )
     row = read_row(db.execute(query, values).fetchone())
-    delete_events(db, arrival.takes)
+    if arrival.takes:
+        delete_events(db, arrival.takes)
     if arrival.aside is None:
         return row, renumbered
     if _reword(db, account, arrival):

@@ -359,7 +359,7 @@ def read_row(found: Any) -> OutboxRow:
     row, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras, missed = (
         found
     )
-    buttons, enclosure = read_payload(extras)
+    buttons, enclosure = read_payload(extras) if extras is not None else ((), None)
     return OutboxRow(
         id=row,
         key=key,

@@ -153,7 +153,8 @@ def append(
         place = current_chat(db, chunk.conversation)
         values = (
             *(chunk.key or token(), turn, account_of(place), clean(place.address)),
-            *(write_conversation(place), clean(chunk.text), chunk.reply_to, write_payload(chunk.buttons, chunk.enclosure)),
+            *(write_conversation(place), clean(chunk.text), chunk.reply_to),
+            write_payload(chunk.buttons, chunk.enclosure) if chunk.buttons or chunk.enclosure is not None else None,
             *(stamp(now), stamp(now), stamp(now + (chunk.ttl or NOTICE_TTL))),
             *(unasked, None if quiet_from is None else stamp(quiet_from)),
         )

@@ -195,7 +195,7 @@ class SpendingPart:
         at, made = stamp(self._connection.now()), list[int]()
 
         def work(db: Database) -> Reserved:
-            all_limits = [*limits, *_of_subagents(db, call.session)]
+            all_limits = [*limits, *(_of_subagents(db, call.session) if ":sub:" in call.session else ())]
             shares = {limit.name: _share(db, call, limit) for limit in all_limits}
             broken = next((limit for limit in all_limits if shares[limit.name] > 1 and (limit.of or not force)), None)
             if broken is not None:
@@ -362,8 +362,6 @@ ORDER BY subagent.depth
 
 def _of_subagents(db: Database, session: str) -> list[Limit]:
     """Return what a sub-agent and those above it may spend, each with all that came of it."""
-    if ":sub:" not in session:
-        return []
     found: list[Any] = db.execute(_ABOVE, (clean(session),)).fetchall()
     return [
         Limit(name=f"subagent:{name}", of=f"the sub-agent “{label}”", within=key, usd=usd)

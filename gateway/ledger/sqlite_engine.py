@@ -249,6 +249,7 @@ class SqliteEngine:
     def __init__(self, db: apsw.Connection, marking: Marking, where: str) -> None:
         self.db = db
         self.marking = marking
+        self.committed = marking.committed
         self._where = where
         self._synced = True
 
@@ -283,10 +284,6 @@ class SqliteEngine:
     def rollback(self) -> None:
         """See the protocol."""
         self.db.execute("ROLLBACK")
-
-    def committed(self, *, synced: bool) -> None:
-        """See the protocol."""
-        self.marking.committed(synced=synced)
 
     def sync(self) -> None:
         """See the protocol."""

@@ -293,6 +293,8 @@ class SecretFilter:
 
     def __init__(self, scanner: SecretScanner, tell: Callable[[str], None] = lambda _: None) -> None:
         self._scanner = scanner
+        self.safe_end = scanner.safe_end
+        """Returns up to where a text that is still being written can be sent: what may be the beginning of a secret waits for more."""
         self._tell = tell
 
     def text(self, text: str, where: str = "", *, before: str = "", quietly: bool = False) -> str:
@@ -305,10 +307,6 @@ class SecretFilter:
                 "If it may have been disclosed elsewhere, change it."
             )
         return clean
-
-    def safe_end(self, text: str) -> int:
-        """Return up to where a text that is still being written can be sent: what may be the beginning of a secret waits for more."""
-        return self._scanner.safe_end(text)
 
     def file(self, name: str, data: bytes) -> bool:
         """Whether a file may not be sent because it holds a secret. Blocks."""

@@ -92,6 +92,9 @@ class Blocks:
     async def sending(self, transcript: Transcript, emit: Callable[[Event], None]) -> AsyncIterator[Callable[[Event], None]]:
         """Send blocks while the context is active, and the rest when it ends without an error. Yields a wrapper of ``emit``."""
         self._transcript = transcript
+        if not self._may_speak():
+            yield emit
+            return
 
         def heard(event: Event) -> None:
             emit(event)
@@ -122,7 +125,15 @@ class Blocks:
 
     def left_of(self, reply: str) -> tuple[str, bool]:
         """Return the unsent rest of the turn's last answer, and whether a part of it was sent already."""
+        if not self._may_speak():
+            return reply, False
         return left_of(reply, self._entries(), finished=self._manner.sent != "whole")
+
+    def _may_speak(self) -> bool:
+        """Whether anything is sent of the turn before its end, or was in a life before this one."""
+        if self._manner.sent != "whole":
+            return True
+        return self._transcript is not None and self._transcript.latest(SentPart) is not None
 
     def _entries(self) -> list[Entry]:
         return [] if self._transcript is None else self._transcript.of_turn(self._arrived.row.uid)

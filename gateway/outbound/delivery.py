@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from agent.timing import Clock
 from channels.errors import NotSent, Uncertain
@@ -21,7 +21,7 @@ from gateway.ledger.outbox_rows import OutboxLedger
 from gateway.ledger.rows import HELD_RETRY, OutboxRow
 from gateway.ledger.values import account_of
 from gateway.logs.secret_scanner import SecretFilter
-from gateway.outbound.failed_sends import AccountHealth, AmbiguousSends, answers, is_safe
+from gateway.outbound.failed_sends import AccountHealth, AmbiguousSends, DeliveryListener, NoListener, answers, is_safe
 from gateway.outbound.replying import render, without_secrets
 from gateway.telemetry.recorder import Telemetry
 
@@ -39,38 +39,6 @@ SET_BACK = 2.0
 
 async def _nothing_to_do(_: Path) -> None:
     """Default file store: there is none."""
-
-
-class DeliveryListener(Protocol):
-    """Listener for messages that cannot be delivered."""
-
-    def refused(self, address: str, reason: str) -> None:
-        """A message to this address was rejected permanently."""
-        ...
-
-    def given_up(self, address: str, how: str) -> None:
-        """A message to this address could not be delivered."""
-        ...
-
-    def held(self, address: str, reason: str) -> None:
-        """A message to this address waits until its person writes."""
-        ...
-
-    def away(self, account: str, text: str) -> None:
-        """An account has been failing for a while."""
-        ...
-
-
-class _Nobody:
-    """Default listener: does nothing."""
-
-    def refused(self, address: str, reason: str) -> None: ...
-
-    def given_up(self, address: str, how: str) -> None: ...
-
-    def held(self, address: str, reason: str) -> None: ...
-
-    def away(self, account: str, text: str) -> None: ...
 
 
 class Delivery:
@@ -102,7 +70,7 @@ class Delivery:
         self._jitter = jitter
         self._parallel = parallel
         self._delivered = delivered or _nothing_to_do
-        self._listener: DeliveryListener = listener or _Nobody()
+        self._listener: DeliveryListener = listener or NoListener()
         self.may_send: Callable[[str], bool] = lambda _: True
         """Whether an account is this gateway's at this very moment, where several share them."""
         self.health = AccountHealth(clock, self._listener.away)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from agent.timing import Clock
 from channels.messages import CLIENT_CHANNELS
@@ -112,6 +112,42 @@ class _Trouble:
     began: float
     why: str
     told: bool = False
+
+
+class DeliveryListener(Protocol):
+    """Listener for messages that cannot be delivered."""
+
+    def refused(self, address: str, reason: str) -> None:
+        """A message to this address was rejected permanently."""
+        ...
+
+    def given_up(self, address: str, how: str) -> None:
+        """A message to this address could not be delivered."""
+        ...
+
+    def held(self, address: str, reason: str) -> None:
+        """A message to this address waits until its person writes."""
+        ...
+
+    def away(self, account: str, text: str) -> None:
+        """An account has been failing for a while."""
+        ...
+
+
+class NoListener:
+    """Does nothing."""
+
+    def refused(self, address: str, reason: str) -> None:
+        """See the protocol."""
+
+    def given_up(self, address: str, how: str) -> None:
+        """See the protocol."""
+
+    def held(self, address: str, reason: str) -> None:
+        """See the protocol."""
+
+    def away(self, account: str, text: str) -> None:
+        """See the protocol."""
 
 
 class AccountHealth:

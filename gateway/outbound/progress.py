@@ -54,7 +54,9 @@ class ProgressDisplay:
         verbose: bool,
         sent: Sending = "whole",
         secret_filter: SecretFilter | None = None,
+        tool_ran: Callable[[ToolFinished], None] = lambda _: None,
     ) -> None:
+        self._tool_ran = tool_ran
         self._secret_filter = secret_filter
         self._channel = channel
         self._conversation = conversation
@@ -88,7 +90,8 @@ class ProgressDisplay:
 
     def emit(self, event: Event) -> None:
         """Handle one event."""
-        self._sign.hear(event)
+        if isinstance(event, self._sign.shown_from):
+            self._sign.due.set()
         match event:
             case TextDelta(text):
                 self._text += text
@@ -105,6 +108,7 @@ class ProgressDisplay:
                 self._output = f"{describe(call)}\n{_FENCE}\n{text.replace(_FENCE, '')}\n{_FENCE}"
                 self._news.set()
             case ToolFinished(call, result):
+                self._tool_ran(event)
                 if self._output:
                     self._output = ""
                     self._news.set()
@@ -161,20 +165,18 @@ class TypingIndicator:
         self._clock = clock
         self._mode = mode
         self._seconds = seconds
-        self._due = asyncio.Event()
+        self.due = asyncio.Event()
+        """Set once it is to be shown."""
         if mode == "instant":
-            self._due.set()
-
-    def hear(self, event: Event) -> None:
-        """Handle one event of the turn."""
-        if isinstance(event, _FROM.get(self._mode, ())):
-            self._due.set()
+            self.due.set()
+        self.shown_from = _FROM.get(mode, ())
+        """The events of the turn from which on it is due."""
 
     async def show(self) -> None:
         """Show it until cancelled, once it is due. Platforms hide it after five seconds or more."""
         if self._mode == "never":
             return
-        await self._due.wait()
+        await self.due.wait()
         while True:
             await self._channel.typing(self._conversation)
             await self._clock.sleep(self._seconds)

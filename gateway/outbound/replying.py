@@ -59,7 +59,8 @@ async def replies(
     mode = getattr(channel, "reply_to_mode", "off") if place.kind == "group" else "off"
     usual = arrived.platform_id if mode != "off" else None
     rest = usual if mode == "all" else None
-    first = await _target(arrived, said, knows) or (rest if continued else usual)
+    named = await _target(arrived, said, knows) if said.current or said.target is not None else None
+    first = named or (rest if continued else usual)
     rows = [NewOutbound(conversation=place, text=piece, reply_to=rest if n else first) for n, piece in enumerate(pieces)]
     return [*rows[:-1], replace(rows[-1], buttons=tuple(buttons))] if rows and buttons else rows
 
@@ -125,7 +126,7 @@ def shown(text: str) -> str:
     bare = untagged(text).text
     if bare != text:
         bare = no_reply.NoReplyFilter().feed(bare)
-    while (begun := _beginning(bare)) is not None:
+    while "[" in bare and (begun := _beginning(bare)) is not None:
         bare = bare[:begun]
     return bare
 

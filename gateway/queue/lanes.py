@@ -99,6 +99,11 @@ class Lanes(Generic[Item]):
         lane = self._lanes.get(session)
         return len(lane.waiting) if lane else 0
 
+    def ahead(self, session: str) -> int:
+        """Return how many items a new one would have before it in a session, the running one counted."""
+        lane = self._lanes.get(session)
+        return len(lane.waiting) + (lane.running is not None) if lane else 0
+
     def busy(self, session: str) -> bool:
         """Return whether something runs in a session."""
         lane = self._lanes.get(session)

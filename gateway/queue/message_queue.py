@@ -149,7 +149,7 @@ class MessageQueue:
     def join(self, message: RoutedMessage) -> tuple[QueuedMessage, int]:
         """Put a message in the lane of its session; return its item and how many are ahead of it."""
         session = message.route.session
-        item = self.item(message, waited=self._lanes.queued(session) > 0 or self._lanes.busy(session))
+        item = self.item(message, waited=self._lanes.ahead(session) > 0)
         ahead = self._lanes.submit(session, item)
         if session in self._arrivals:
             self._arrivals[session].set()
@@ -177,11 +177,13 @@ class MessageQueue:
 
     def gather(self, session: str, head: QueuedMessage) -> list[QueuedMessage]:
         """Take the messages that go with ``head`` out of its lane; return them with ``head`` first."""
-        group = self._group(head, self._lanes.waiting(session, IN_SIGHT), session)
+        waiting = self._lanes.waiting(session, IN_SIGHT)
+        group = self._group(head, waiting, session) if waiting else [head]
         stopped = self._stopped.pop(session, frozenset())
         if head.row in stopped:  # what came after the stop waits for a turn of its own
             group = [one for one in group if one.row in stopped]
-        self._lanes.take(session, group[1:])
+        if len(group) > 1:
+            self._lanes.take(session, group[1:])
         return group
 
     def stop(self, session: str) -> list[QueuedMessage] | None:

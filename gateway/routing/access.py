@@ -158,8 +158,8 @@ class Access:
             for (channel, _), policy in self._policies().items()
         ]
         return frozenset(
-            [self.person(channel, sender) for channel, sender in listed if sender is not None]
-            + [self.person(one.channel, one.sender) for one in approved if one.role == "owner"]
+            [person(self.links, channel, sender) for channel, sender in listed if sender is not None]
+            + [person(self.links, one.channel, one.sender) for one in approved if one.role == "owner"]
         )
 
     def owners_on(self, channel: str, account: str, approved: Sequence[ApprovedSender]) -> list[Actor]:
@@ -178,7 +178,7 @@ class Access:
         return person(self.links, channel, sender)
 
     def _actor(self, channel: str, sender: str, approved: Sequence[ApprovedSender]) -> Actor:
-        name = self.person(channel, sender)
+        name = person(self.links, channel, sender)
         return Actor(role="owner" if name in self.owners(approved) else "peer", person=name, sender=sender)
 
 

@@ -107,8 +107,8 @@ class Router:
         """
         if conversation.channel == API:
             return (self._checked_agent(api_agent(conversation)),)
-        places = (conversation, *self._formers(conversation))
-        for place in places:
+        places = (conversation, *self._formers(conversation)) if conversation.kind == "group" else (conversation,)
+        for place in places if self._broadcast else ():
             named = [agent for agent in audience_of_all(self._broadcast, place) if agent in self._agents]
             if named:
                 return tuple(named)
@@ -134,7 +134,7 @@ class Router:
 
     def route(self, agent: str, conversation: ChatAddress, actor: Actor) -> Route:
         """Return where a message of ``actor`` goes when that agent answers it."""
-        former = self._formers(conversation)
+        former = self._formers(conversation) if conversation.kind == "group" else ()
         session = self.session_key(agent, former[0] if former else conversation, actor)
         direct_owner = conversation.kind == "direct" and actor.owner
         return Route(agent=agent, session=session, audience=OWNER if direct_owner else self.audience(session))
@@ -210,7 +210,7 @@ class Router:
 
     def _bound_agent(self, places: Sequence[ChatAddress]) -> str:
         """The most specific rule wins (see ``TIERS``), of equals the first. Rules for unknown agents are skipped."""
-        winner = self._winner(places)
+        winner = self._winner(places) if self._bindings else None
         return self._default if winner is None else self._bindings[winner].agent_id.lower()
 
     def _winner(self, places: Sequence[ChatAddress]) -> int | None:

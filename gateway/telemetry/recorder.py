@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
-from agent.events import Event, ToolFinished
+from agent.events import ToolFinished
 
 FAST: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Upper limits in seconds of what should take milliseconds."""
@@ -116,10 +116,6 @@ class Telemetry:
         self.send_seconds = Histograms(SLOW)
         self.commit_seconds = Histogram(FAST)
 
-    def arrived(self, channel: str) -> None:
-        """A message was stored."""
-        self.received.add(channel)
-
     def delivered(self, channel: str, outcome: str, seconds: float, turn: str, chunk: str) -> None:
         """A send is over: ``sent``, ``refused`` or ``ambiguous``."""
         self.sent.add(channel, outcome)
@@ -127,10 +123,6 @@ class Telemetry:
         if self.spans is not None:
             told = {"homebody.channel": channel, "homebody.chunk": chunk, "homebody.outcome": outcome}
             self.spans.record("send", turn, seconds, told, failed=outcome != "sent")
-
-    def turn_ended(self, state: str, origin: str) -> None:
-        """A turn ended, or was suspended until its owner decides."""
-        self.turns.add(state, origin)
 
     @contextlib.contextmanager
     def turn(self, turn: str, origin: str, attributes: Attributes) -> Iterator[None]:
@@ -168,26 +160,12 @@ class Telemetry:
             told |= {"error.type": failure} if failure is not None else {}
             self.spans.record("model", _TURN.get(), seconds, told, failed=failure is not None)
 
-    def tool_ran(self, tool: str, seconds: float, *, failed: bool, turn: str, call: str) -> None:
-        """A tool call is over."""
+    def tool_ran(self, turn: str, ended: ToolFinished) -> None:
+        """A tool call of a turn is over."""
+        tool, seconds, call, failed = ended.call.name, ended.seconds, ended.call.id, ended.result.is_error
         self.tool_seconds.add(tool, seconds)
         if failed:
             self.failed_tools.add(tool)
         if self.spans is not None:
             told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.call.id": call}
             self.spans.record("tool", turn, seconds, told, failed=failed)
-
-    def timing_tools(self, turn: str, emit: Callable[[Event], None]) -> Callable[[Event], None]:
-        """Return ``emit`` with the tools of a turn timed."""
-
-        def hear(event: Event) -> None:
-            if isinstance(event, ToolFinished):
-                call = event.call
-                self.tool_ran(call.name, event.seconds, failed=event.result.is_error, turn=turn, call=call.id)
-            emit(event)
-
-        return hear
-
-    def committed(self, seconds: float) -> None:
-        """The ledger committed. Called in its own thread, which is the only one that does."""
-        self.commit_seconds.add(seconds)

@@ -143,6 +143,7 @@ class Answering:
             verbose=context.record.verbose,
             sent=manner.sent,
             secret_filter=self._secret_filter,
+            tool_ran=partial(self._endings.telemetry.tool_ran, context.turn.id),
         )
         return channel, blocks, showing
 
@@ -184,9 +185,7 @@ class Answering:
         journal = LedgerCallLog(self._ledger.turns, context.turn.id)
         budget_guard = context.agent.budget_guard
         async with (
-            blocks.sending(
-                conversation.transcript, self._endings.telemetry.timing_tools(context.turn.id, showing.emit)
-            ) as emit,
+            blocks.sending(conversation.transcript, showing.emit) as emit,
             contextlib.nullcontext()
             if budget_guard is None
             else budget_guard.turn(context.record.key, context.turn.id, context.spender),

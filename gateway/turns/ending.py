@@ -126,7 +126,7 @@ class TurnEndings:
             return
         failed = result.outcome == "failed"
         state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
-        await self._finish(context, blocks, state, result.reply, result, exit_code=exit_of(result))
+        await self._finish(context, blocks, state, result.reply, result)
 
     async def failed(
         self, context: TurnContext, blocks: Blocks, error: AgentError | errors.HomebodyError | None = None
@@ -150,7 +150,7 @@ class TurnEndings:
         if turn is not None:
             self._wake(turn)
             return
-        self.telemetry.turn_ended("suspended", message.origin)
+        self.telemetry.turns.add("suspended", message.origin)
         here = [row for rows in asked for row in rows if row.conversation == place]
         text = "\n\n".join(row.text for row in here) or ASKED_ELSEWHERE
         facts = context.result(text, result)
@@ -160,13 +160,22 @@ class TurnEndings:
             self.done(one, facts | {"chunks": 0, "answeredWith": message.inbound.message_id})
 
     async def _finish(
-        self, context: TurnContext, blocks: Blocks, state: TurnEnd, text: str, result: TurnResult | None, *, exit_code: int
+        self,
+        context: TurnContext,
+        blocks: Blocks,
+        state: TurnEnd,
+        text: str,
+        result: TurnResult | None,
+        *,
+        exit_code: int | None = None,
     ) -> None:
+        """Queue what is left of a reply, and end its turn. ``exit_code``: a program's that asked, where the result does not say it."""
         held = result is not None and result.failure == "billing" and (USED_UP in text or REFUSED in text)
         came, asked = text, context.message.automation is None
         text = text if asked else _shown(context.message, state, text, held=held)
         greeting = await self.chunks(context.message, blocks.greeting) if blocks.greeting and text and not blocks.begun else []
-        buttons = after_turn(result.failure if result else None, text, context.message.actor) if asked else ()
+        failure = result.failure if result else None
+        buttons = after_turn(failure, text, context.message.actor) if asked and failure is not None else ()
         left, continued = blocks.left_of(text)
         if left and blocks.begun:
             await blocks.pause()
@@ -195,18 +204,22 @@ class TurnEndings:
             context.message,
             chunks,
             text=came,
-            taint=context.taint,
+            taint=() if asked else context.taint,
             reason=reason,
         )
-        facts = context.result(text, result, keys=keys, exit_code=exit_code)
+        if not hasattr(self._channel(context.message.inbound.conversation), "show"):  # nobody waits for the facts
+            self._answered(context.answered)
+            return
+        code = exit_of(result) if exit_code is None and result is not None else exit_code or 0
+        facts = context.result(text, result, keys=keys, exit_code=code)
         facts |= await self._spent_today(context)
         facts |= {"stopped": True} if state == "stopped" else {}
         self.all_done(context.answered, facts)
 
     async def _spent_today(self, context: TurnContext) -> dict[str, float]:
-        """Return what all agents' calls cost today, for a terminal, which shows it below the prompt; otherwise nothing."""
+        """Return what all agents' calls cost today, which a terminal shows below the prompt."""
         guard = context.agent.budget_guard
-        if guard is None or not hasattr(self._channel(context.message.inbound.conversation), "show"):
+        if guard is None:
             return {}
         try:
             return {"costToday": await guard.spent_today()}
@@ -303,7 +316,7 @@ class TurnEndings:
         finished = await self._ledger.turns.finish(
             turn, state, chunks, reason=reason, returned=returned, arrivals=arrivals, events=events
         )
-        self.telemetry.turn_ended(state, message.origin if message is not None else "unknown")
+        self.telemetry.turns.add(state, message.origin if message is not None else "unknown")
         for row in finished.rows:
             await self._hand_out(row)
         return finished.keys

@@ -145,7 +145,8 @@ async def user_message(
     for one in taken.echoes:
         echo(one)
     text = "\n".join(filter(None, [text, *taken.lines]))
-    taint = merged(sources_of(message), _quoted_source(conversation, inbound.quoted) if inbound.quoted else (), taken.sources)
+    sources = (*sources_of(message), *(_quoted_source(conversation, inbound.quoted) if inbound.quoted else ()), *taken.sources)
+    taint = merged(sources) if sources else ()
     return UserMessage(content=(Text(text=text), *taken.pictures), at=inbound.at, sender=head_of(message), taint=taint)
 
 
@@ -173,7 +174,7 @@ def sources_of(message: RoutedMessage) -> tuple[str, ...]:
         found.add(source("person", inbound.sender.name or inbound.sender.id))
     if message.before or (message.context_events and message.route.audience.kind != "owner"):
         found.add(source("group", inbound.conversation.id))
-    return merged(found, message.context_sources)
+    return merged(found, message.context_sources) if found or message.context_sources else ()
 
 
 def _quoted_source(conversation: SessionContext, quoted_text: str) -> tuple[str, ...]:

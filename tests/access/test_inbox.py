@@ -39,7 +39,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @dataclass
 class Scene:
-    """An inbox whose house writes down what it is given. ``/stop`` is urgent; ``/broken`` is a command with a defect."""
+    """An inbox whose house writes down what it is given. ``/stop`` and ``/status`` are urgent; ``/status`` has a defect."""
 
     ledger: SqliteLedger
     arrived: list[RoutedMessage] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Scene:
         self.door = door
 
     async def run(self, message: RoutedMessage) -> bool:
-        if message.inbound.text == "/broken":
+        if message.inbound.text == "/status":
             raise RuntimeError("a defect")
         if message.inbound.text != "/stop":
             return False
@@ -159,8 +159,8 @@ async def test_an_urgent_command_is_dealt_with_once_and_ended(tmp_path: Path) ->
 
 async def test_a_defect_in_an_urgent_command_loses_nothing(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
-        await s.door.accept([message(1, "/broken")])
-        assert s.texts == ["/broken"]
+        await s.door.accept([message(1, "/status")])
+        assert s.texts == ["/status"]
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 4, 8, 16, 64, 256])
