@@ -61,8 +61,8 @@ class LeaseKeeper:
         """Keep the leases until cancelled."""
         while True:
             began = self._clock()
-            await self._round()
-            await self._wait_until(began + self._table.pause)
+            if not await self._round():
+                await self._wait_until(began + self._table.pause)
 
     async def empty(self, seconds: float) -> bool:
         """Give up everything in order, within a time limit; ``run`` goes on meanwhile. Returns whether nothing is held any more."""
@@ -77,7 +77,8 @@ class LeaseKeeper:
             return False
         return True
 
-    async def _round(self) -> None:
+    async def _round(self) -> bool:
+        """Do a round; return whether the next one is due at once."""
         sent = self._clock()
         asked, late = self._table.begin(sent)
         self._end(late)
@@ -87,11 +88,13 @@ class LeaseKeeper:
             if self._away_since is None:
                 self._away_since = sent
                 log.warning("leases cannot be renewed; work stops when they end: %s", error)
-            return
+            return False
         if self._away_since is not None:
             log.info("leases are renewed again, after %.0f s", self._clock() - self._away_since)
             self._away_since = None
-        self._apply(self._table.end(asked, answer, sent, self._clock()))
+        changes = self._table.end(asked, answer, sent, self._clock())
+        self._apply(changes)
+        return changes.claimed
 
     def _apply(self, changes: Changes) -> None:
         self._end(changes.lost)

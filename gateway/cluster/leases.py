@@ -6,6 +6,9 @@ that tests play thousands of gateways over a bad network.
 
 Tokens that belong together (an account and the agents that answer on it) are a ``Cell``: a gateway takes all of a cell or none of it.
 
+What is taken is held once it is renewed for the first time, at once and in a round of its own. Until then it is a claim, which lasts a part
+of a lease alone (``CLAIM_SHARE``): a gateway that dies while it takes over costs that much, not another lease.
+
 Two gateways never hold one token at the same time by their own judgement, as long as their clocks run equally fast within ``DRIFT``: a
 lease counts from the moment when the round was *sent*, and ends earlier here than in the store. A gateway that was stopped and wakes up
 does not know that it is late until it looks at its clock; what it writes then is refused by the store, since each lease has a ``fence``, a
@@ -24,6 +27,12 @@ ROUNDS: Final = 3
 """Rounds in the length of a lease: two may be lost in a row."""
 DRIFT: Final = 0.1
 """Share of its length by which a lease ends earlier here than in the store: how much clocks may differ in speed, and time to stop."""
+CLAIM_SHARE: Final = 3
+"""A claim lasts this part of a lease: longer than two rounds take, as it is renewed in the second one."""
+FEW: Final = 3
+"""So many gateways look at once when a token of another one ends. Of more, one has a round about then anyway."""
+WAKING: Final = 0.05
+"""Seconds after which a token that ended is surely seen to be free."""
 LEAST_STEP: Final = 8
 """Tokens that a gateway takes in a round at least. A quarter of its share may be more: who comes first does not take all."""
 
@@ -44,8 +53,10 @@ class Round:
     gateway: str
     seconds: float
     """How long leases last from now on, in the store's time."""
+    claim: float
+    """How long what is taken in this round lasts: until the next one renews it."""
     renew: Mapping[str, int]
-    """Tokens held, with their fences."""
+    """Tokens held or claimed, with their fences."""
     release: Mapping[str, int]
     """Tokens given up, with their fences: free at once."""
     staying: int
@@ -64,7 +75,7 @@ class Answer:
     kept: frozenset[str]
     """Tokens whose lease was renewed. The others are lost: somebody took them after their end."""
     taken: Mapping[str, int]
-    """Tokens that are held from now on, with their fences."""
+    """Tokens that are claimed from now on, with their fences."""
     tokens: int
     """How many there are."""
     gateways: int
@@ -73,6 +84,8 @@ class Answer:
     """Tokens held here that an owner wants to have elsewhere."""
     placed: frozenset[str] = frozenset()
     """Tokens held here that an owner wanted to have here."""
+    next_free: float | None = None
+    """Seconds until the first token of another gateway is free, unless that renews it."""
 
 
 def share_of(tokens: int, gateways: int) -> int:
@@ -113,6 +126,8 @@ class Changes:
     taken: tuple[Lease, ...] = ()
     lost: tuple[str, ...] = ()
     leave: tuple[str, ...] = ()
+    claimed: bool = False
+    """Whether something was claimed: the next round is due at once."""
 
 
 @dataclass(slots=True)
@@ -122,11 +137,13 @@ class LeaseTable:
     gateway: str
     seconds: float
     _held: dict[str, Lease] = field(default_factory=dict)
+    _claimed: dict[str, int] = field(default_factory=dict)
     _leaving: set[str] = field(default_factory=set)
     _placed: set[str] = field(default_factory=set)
     _gateways: int = 0
     _released: dict[str, int] = field(default_factory=dict)
     _share: int = 0
+    _next_free: float | None = None
     emptying: bool = False
     """Set it to have all leases given up, and none taken."""
     cells: tuple[Cell, ...] | None = None
@@ -134,8 +151,8 @@ class LeaseTable:
 
     @property
     def pause(self) -> float:
-        """Seconds between two rounds."""
-        return self.seconds / ROUNDS
+        """Seconds between two rounds: fewer where a token of another gateway ends before."""
+        return min(self.seconds / ROUNDS, self.seconds if self._next_free is None else self._next_free + WAKING)
 
     def held(self, token: str, now: float) -> Lease | None:
         """Return the lease on ``token`` if it is certain that nobody else has it."""
@@ -149,12 +166,17 @@ class LeaseTable:
     def begin(self, now: float) -> tuple[Round, tuple[str, ...]]:
         """Return the next round, and the tokens that ended meanwhile: work for them stops at once."""
         late = self.expired(now)
+        self._next_free = None
+        if self.emptying:
+            self._released |= self._claimed
+            self._claimed.clear()
         asked = Round(
             gateway=self.gateway,
             seconds=self.seconds,
-            renew={lease.token: lease.fence for lease in self._held.values()},
+            claim=self.seconds / CLAIM_SHARE,
+            renew={lease.token: lease.fence for lease in self._held.values()} | self._claimed,
             release=dict(self._released),
-            staying=len(self._held) - len(self._leaving),
+            staying=len(self._held) - len(self._leaving) + len(self._claimed),
             most=max(LEAST_STEP, share_of(self._share, 4)),
             leaving=self.emptying,
             cells=self.cells,
@@ -165,12 +187,15 @@ class LeaseTable:
         """Take the answer of a round that was sent at ``sent``."""
         until = sent + self.seconds * (1 - DRIFT)
         lost = list(self.expired(now))
+        taken: list[Lease] = []
         for token, fence in asked.release.items():
             if self._released.get(token) == fence:
                 del self._released[token]
         for token, fence in asked.renew.items():
             known = self._held.get(token)
-            if known is None or known.fence != fence:  # it ended here while the round was under way
+            if self._claimed.get(token) == fence:
+                taken += self._confirmed(Lease(token, fence, until), now, kept=token in answer.kept)
+            elif known is None or known.fence != fence:  # it ended here while the round was under way
                 if token in answer.kept:
                     self._released[token] = fence
             elif token in answer.kept:
@@ -178,19 +203,26 @@ class LeaseTable:
             else:
                 self._drop(token)
                 lost.append(token)
-        taken: list[Lease] = []
         for token, fence in answer.taken.items():
-            if now >= until or token in self._held:
-                self._released[token] = fence
-            else:
-                self._held[token] = Lease(token, fence, until)
-                taken.append(self._held[token])
+            (self._released if now >= until or token in self._held else self._claimed)[token] = fence
         if answer.gateways > self._gateways:  # one that joins is to have its part
             self._placed.clear()
         self._gateways = answer.gateways
-        self._placed |= answer.placed.intersection(self._held)
+        self._placed |= answer.placed & (self._held.keys() | self._claimed.keys())
+        self._next_free = answer.next_free if answer.gateways <= FEW else None
         self._share = 0 if self.emptying else share_of(answer.tokens, answer.gateways)
-        return Changes(tuple(taken), tuple(lost), self._too_many(answer.moved))
+        return Changes(tuple(taken), tuple(lost), self._too_many(answer.moved), claimed=bool(self._claimed))
+
+    def _confirmed(self, lease: Lease, now: float, *, kept: bool) -> tuple[Lease, ...]:
+        """Hold what was claimed, if it was renewed in time. Nothing was begun for it, so that nothing is lost where it was not."""
+        del self._claimed[lease.token]
+        if kept and now < lease.until:
+            self._held[lease.token] = lease
+            return (lease,)
+        self._placed.discard(lease.token)
+        if kept:
+            self._released[lease.token] = lease.fence
+        return ()
 
     def expired(self, now: float) -> tuple[str, ...]:
         """Forget the leases that ended, and return their tokens."""

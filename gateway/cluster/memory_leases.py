@@ -57,14 +57,16 @@ class MemoryLeases:
         )
         for token in () if asked.leaving else chosen:
             self._tokens[token].fence += 1
-            self._tokens[token].until = now + asked.seconds
+            self._tokens[token].until = now + asked.claim
             taken[token] = self._tokens[token].fence
             if self._wishes.pop(token, None) == asked.gateway:
                 placed.add(token)
         for token in placed:
             self._wishes.pop(token, None)
         moved = frozenset(t for t in kept if self._wishes.get(t, asked.gateway) in alive - {asked.gateway})
-        return Answer(kept, taken, len(self._tokens), len(alive), moved, frozenset(placed))
+        held = kept | taken.keys()
+        ends = [known.until - now for token, known in self._tokens.items() if known.until > now and token not in held]
+        return Answer(kept, taken, len(self._tokens), len(alive), moved, frozenset(placed), min(ends, default=None))
 
     async def add(self, tokens: Iterable[str]) -> None:
         """Make tokens that do not exist yet."""

@@ -36,6 +36,9 @@ _ALIVE: Final = """
 SELECT name, label, settings, extract(epoch FROM until)::float8 FROM cluster_gateway WHERE until > clock_timestamp() AND NOT leaving
 """
 _FREE: Final = "SELECT token FROM cluster_token WHERE vt <= clock_timestamp() ORDER BY vt, msg_id"
+_NEXT_FREE: Final = """
+SELECT extract(epoch FROM min(vt) - clock_timestamp())::float8 FROM cluster_token WHERE vt > clock_timestamp() AND token <> ALL (%s)
+"""
 _MINE: Final = """
 SELECT t.token, t.msg_id FROM unnest(%s::text[], %s::bigint[]) AS h (token, fence)
 JOIN cluster_token t ON t.token = h.token AND t.fence = h.fence
@@ -208,6 +211,7 @@ class PostgresLeases:
             wished = await connection.execute("SELECT token, gateway FROM cluster_wish")
             counted = await connection.execute("SELECT count(*) FROM cluster_token")
             unheld = await connection.execute(_FREE)
+            next_free = await connection.execute(_NEXT_FREE, (list(asked.renew),))
         [(there,)] = await told.fetchall()
         self._compare_time(clock_trouble(before, there, self._clock()))
         for owner in await whose.fetchall():
@@ -233,7 +237,8 @@ class PostgresLeases:
         if had:
             await connection.execute("DELETE FROM cluster_wish WHERE token = ANY(%s)", (had,))
         moved = frozenset(kept if self._trouble else kept & elsewhere)
-        return Answer(frozenset(kept), taken, tokens, len(alive), moved, frozenset(had))
+        [(free_in,)] = await next_free.fetchall()
+        return Answer(frozenset(kept), taken, tokens, len(alive), moved, frozenset(had), free_in)
 
     def _compare_time(self, trouble: str) -> None:
         """Tell where the clock begins or ceases to be another one than the database's."""
@@ -269,7 +274,7 @@ class PostgresLeases:
             return {}
         async with connection.pipeline():
             read = "SELECT msg_id, read_ct FROM pgmq.read(%s, %s, 1, %s::jsonb)"
-            seconds = math.ceil(asked.seconds)
+            seconds = math.ceil(asked.claim)
             found = [await connection.execute(read, (self._queue, seconds, json.dumps({"token": token}))) for token in chosen]
         taken = {
             token: int(number) << _COUNT_BITS | int(count)

@@ -87,7 +87,11 @@ class Watch:
         connection: Any = None
         expected = time.monotonic()
         while True:
-            await asyncio.sleep(max(0.0, expected - time.monotonic()))
+            try:
+                await asyncio.sleep(max(0.0, expected - time.monotonic()))
+            except asyncio.CancelledError:
+                await _close(connection)
+                raise
             late = time.monotonic() - expected
             self._found.late = max(self._found.late, late)
             self._excused = late if late > _LATE else self._excused * 0.98
@@ -100,12 +104,13 @@ class Watch:
                 tokens = await (await connection.execute(_TOKENS)).fetchall()
                 members = await (await connection.execute(_MEMBERS)).fetchall()
             except psycopg.Error:
-                if connection is not None:
-                    with contextlib.suppress(psycopg.Error):
-                        await connection.close()
+                await _close(connection)
                 connection = None
                 self._free.clear()  # nobody can take anything
                 continue
+            except asyncio.CancelledError:
+                await _close(connection)
+                raise
             self._look(tokens, {name for (name,) in members})
 
     def _look(self, tokens: list[Any], members: set[str]) -> None:
@@ -126,6 +131,14 @@ class Watch:
             if since > 2 * self._cluster.lease + self._excused:
                 self._found.too_slow.append(f"{token}: {since:.1f} s at load {_load():.0f}")
                 self._free[token] = now
+
+
+async def _close(connection: Any) -> None:
+    import psycopg
+
+    if connection is not None:
+        with contextlib.suppress(psycopg.Error):
+            await connection.close()
 
 
 _TOKENS = (

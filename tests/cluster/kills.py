@@ -2,6 +2,7 @@
 
     python tests/cluster/kills.py --kills 2 --pauses 1
     python tests/cluster/kills.py --strikes 600 --gateways 3 --clusters 3 --seed 1
+    python tests/cluster/kills.py --statements --every 20     # connections that are cut at each statement in turn (statement_cuts.py)
 
 Each bot of a Telegram that is played here belongs to one agent or two. People write to all of them the whole time, have them do things that
 must be done once, and have reminders and tasks that are due all the while. Gateways are killed, stopped, cut off, drained and moved, their
@@ -187,6 +188,11 @@ def summary(results: list[Found], given: argparse.Namespace) -> str:
 
 
 def main() -> int:
+    if "--statements" in sys.argv:
+        from tests.cluster import statement_cuts
+
+        sys.argv.remove("--statements")
+        return statement_cuts.main()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--pauses", type=int, default=2)

@@ -10,11 +10,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.cluster.leases import Lease, LeaseTable
+from gateway.cluster.leases import ROUNDS, Changes, Lease, LeaseTable
 from gateway.cluster.memory_leases import MemoryLeases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 SECONDS = 20.0
 
@@ -101,7 +101,13 @@ class World:
         return True
 
     def tick(self, gateway: Gateway) -> None:
-        if not self.awake(gateway, lambda: self.tick(gateway)):
+        """Do the rounds of a gateway."""
+        if self.awake(gateway, lambda: self.tick(gateway)):
+            self.round(gateway)
+            self.later(gateway.table.seconds / ROUNDS / gateway.rate, lambda: self.tick(gateway))
+
+    def round(self, gateway: Gateway) -> None:
+        if not self.awake(gateway, lambda: self.round(gateway)):
             return
         sent = gateway.clock(self.now)
         gateway.round += 1
@@ -112,10 +118,7 @@ class World:
         def arrive() -> None:
             answer = self.store.do(asked)
             self.counts["rounds"] += 1
-            for token, fence in answer.taken.items():
-                assert fence > self.last_fence[token], "fences only grow"
-                self.last_fence[token] = fence
-                self.takers[token] += 1
+            self.note_claims(answer.taken)
             if not self.lost_on_the_way(gateway):
                 self.later(self.delay(), lambda: come_back(answer))
 
@@ -124,17 +127,29 @@ class World:
                 return
             clock = gateway.clock(self.now)
             changes = gateway.table.end(asked, answer, sent, clock)  # type: ignore[arg-type]
-            self.stop_work(gateway, changes.lost)
-            for lease in gateway.table.all_held(clock):
-                self.believe(gateway, lease)
-            for token in changes.leave:
-                self.counts["left"] += 1
-                self.later(self.gap(1.0), lambda token=token: self.finish(gateway, token))  # type: ignore[misc]
-            self.counts["taken"] += len(changes.taken)
+            self.apply(gateway, changes, clock)
 
         if not self.lost_on_the_way(gateway):
             self.later(self.delay(), arrive)
-        self.later(gateway.table.pause / gateway.rate, lambda: self.tick(gateway))
+
+    def note_claims(self, taken: Mapping[str, int]) -> None:
+        for token, fence in taken.items():
+            assert fence > self.last_fence[token], "fences only grow"
+            self.last_fence[token] = fence
+            self.takers[token] += 1
+
+    def apply(self, gateway: Gateway, changes: Changes, clock: float) -> None:
+        self.stop_work(gateway, changes.lost)
+        for lease in gateway.table.all_held(clock):
+            self.believe(gateway, lease)
+        for token in changes.leave:
+            self.counts["left"] += 1
+            self.later(self.gap(1.0), lambda token=token: self.finish(gateway, token))  # type: ignore[misc]
+        self.counts["taken"] += len(changes.taken)
+        if changes.claimed:
+            self.round(gateway)
+        elif (early := gateway.table.pause) < gateway.table.seconds / ROUNDS:
+            self.later(early / gateway.rate, lambda: self.round(gateway))
 
     def finish(self, gateway: Gateway, token: str) -> None:
         if self.awake(gateway, lambda: self.finish(gateway, token)):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,11 @@ import httpx
 
 from tests import programs
 from tests.patience import PATIENCE
+from tests.peers.between import Certificates, certificates
 from tests.peers.whatsapp import APP_SECRET, NUMBER_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 LEASE = 3.0
@@ -33,10 +35,13 @@ class Pair:
     root: Path
     url: str
     running: dict[str, programs.Program] = field(default_factory=dict)
+    certificates: Certificates = field(init=False)
+    """The gateways take the authority of these for theirs."""
     _pages: dict[int, Page] = field(default_factory=dict)
     _bases: dict[int, str] = field(default_factory=dict)
 
     def furnish(self) -> None:
+        self.certificates = certificates(self.root)
         (self.root / "state").mkdir(mode=0o700)
         (self.root / "person").mkdir()
         settings: dict[str, Any] = {
@@ -70,6 +75,7 @@ class Pair:
             "HOME": str(self.root / "person"),
             "HOMEBODY_HOME": str(self.root / "state"),
             "HOMEBODY_GATEWAY": name,
+            "SSL_CERT_FILE": str(self.certificates.authority),
             "TZ": "UTC",
         }
 
@@ -135,6 +141,22 @@ class Pair:
             if connection.execute("SELECT to_regclass('cluster_token')").fetchone() == (None,):
                 return {}
             return {str(token): gateway for token, gateway in connection.execute(query).fetchall()}
+
+    @contextmanager
+    def cellar_at(self, address: str) -> Iterator[None]:
+        """Have the other gateways look for cellar at an address."""
+        import psycopg
+
+        function = "RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.address = TG_ARGV[0]; RETURN NEW; END $$"
+        when = "BEFORE INSERT OR UPDATE ON cluster_gateway FOR EACH ROW WHEN (NEW.label = 'cellar')"
+        with psycopg.connect(self.url, autocommit=True, options="-c search_path=homebody") as connection:
+            connection.execute(f"CREATE FUNCTION misled() {function}")
+            try:
+                connection.execute(f"CREATE TRIGGER misled {when} EXECUTE FUNCTION misled('{address}')")
+                connection.execute("UPDATE cluster_gateway SET address = address")
+                yield
+            finally:
+                connection.execute("DROP FUNCTION misled CASCADE")
 
     def settle(self) -> None:
         """Wait until each has what it is to have."""

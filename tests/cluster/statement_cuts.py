@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import random
 import re
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from gateway.api.client import ask
+from gateway.api.api_client import ask
 from gateway.base.errors import HomebodyError
 from tests import postgres_server
 from tests.cluster.forked_gateway import AGAIN
@@ -37,14 +38,14 @@ from tests.cluster.playing import OWNER, PEOPLE, Cluster, Process
 from tests.peers.statement_line import WAYS, StatementLine
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
     from tests.peers.statement_line import Way
 
 KINDS: Final = ("alone", "pair")
 AGENT, ASKING = "anna", "bob"
 """The second one asks its owner before it does anything."""
-LEASE: Final = 4.0
+LEASE: Final = 8.0
 SETTLE_SECONDS: Final = 90.0
 """In which everything must be whole after a cut. Far more than it takes, so that a busy machine is no fault."""
 MISSES: Final = 3
@@ -69,7 +70,7 @@ class Cuts:
     """Plays each part with a cut at one statement."""
 
     def __init__(self, cluster: Cluster[StatementLine], watch: Watch, found: Found) -> None:
-        self._cluster, self._watch, self._found = cluster, watch, found
+        self.cluster, self.watch, self.found = cluster, watch, found
         self.running: set[str] = set()
         self.cut: Counter[str] = Counter()
         """How often each part was cut, by part and way."""
@@ -77,12 +78,12 @@ class Cuts:
         self._now = ""
         self._jobs = 0
 
-    async def alone(self, numbers: Iterable[int], ways: Iterable[Way] = WAYS) -> None:
+    async def alone(self, numbers: Iterable[int], ways: Sequence[Way] = WAYS) -> None:
         """Cut the only gateway's line at these statements of all that it does."""
-        one = self._cluster.gateways[0]
-        await self._first_words(one)
+        one = self.cluster.gateways[0]
+        await self.first_words(one)
         parts: dict[str, Callable[[Process[StatementLine]], Awaitable[None]]] = {
-            "message with an effect": self._effect,
+            "message with an effect": self.effect,
             "job": self._job,
             "approval": self._approval,
         }
@@ -91,15 +92,15 @@ class Cuts:
             if not open_ways:
                 return
             for way in open_ways:
-                await self._part("end in order", one, number, way, self._ends)
+                await self._part("end in order", one, number, way, self.ends)
                 await self._part("start", one, number, way, self._starts)
                 for name, play in parts.items():
                     await self._part(name, one, number, way, play)
 
-    async def pair(self, numbers: Iterable[int], ways: Iterable[Way] = WAYS) -> None:
+    async def pair(self, numbers: Iterable[int], ways: Sequence[Way] = WAYS) -> None:
         """Cut the line of a gateway at these statements after it began to take over, and of one that hands over."""
-        holder, other = self._cluster.gateways
-        await self._first_words(holder)
+        holder, other = self.cluster.gateways
+        await self.first_words(holder)
         for number in numbers:
             for way in ways:
                 for part, since, play in (
@@ -108,7 +109,7 @@ class Cuts:
                     ("handing over", b"", self._hands_over),
                 ):
                     if self._goes_on(part, way):
-                        await self._stands_by(other)
+                        await self.stands_by(other)
                         struck = other if since else holder
                         await self._part(part, struck, number, way, lambda _, p=play, h=holder: p(h), since=since)
                         holder, other = other, holder
@@ -133,9 +134,9 @@ class Cuts:
         if self._goes_on(part, way):
             one.line.at(number, way, since=since)
         await play(one)
-        whole = await self._cluster.until(lambda: all_answered(self._cluster), SETTLE_SECONDS)
+        whole = await self.cluster.until(lambda: all_answered(self.cluster), SETTLE_SECONDS)
         if not whole:
-            self._found.ended.append(f"not everything is answered: {self._now}")
+            self.found.ended.append(f"not everything is answered: {self._now}")
         if one.line.struck.is_set():
             self.cut[key] += 1
             self._now += " cut"
@@ -148,116 +149,110 @@ class Cuts:
 
     # --- the parts ---
 
-    async def _first_words(self, one: Process[StatementLine]) -> None:
+    async def first_words(self, one: Process[StatementLine]) -> None:
         self._start(one)
-        for name in self._cluster.agents:
-            await self._cluster.say(name, deed=False)
-        if not await self._cluster.until(lambda: all_answered(self._cluster), SETTLE_SECONDS):
-            raise SystemExit("no gateway answers: " + (self._cluster.root / f"{one.name}.log").read_text()[-3000:])
+        for name in self.cluster.agents:
+            await self.cluster.say(name, deed=False)
+        if not await self.cluster.until(lambda: all_answered(self.cluster), SETTLE_SECONDS):
+            raise RuntimeError("no gateway answers: " + (self.cluster.root / f"{one.name}.log").read_text()[-3000:])
 
     def _start(self, one: Process[StatementLine]) -> None:
-        self._watch.end(one.name, gone=True)
+        self.watch.end(one.name, gone=True)
         self.running.add(one.name)
         one.start()
 
     async def _starts(self, one: Process[StatementLine]) -> None:
-        await self._cluster.say(AGENT, deed=False)
+        await self.cluster.say(AGENT, deed=False)
         self._start(one)
 
-    async def _ends(self, one: Process[StatementLine]) -> None:
-        self._watch.begin(one.name)
+    async def ends(self, one: Process[StatementLine]) -> None:
+        self.watch.begin(one.name)
         self.running.discard(one.name)
         if not await one.end(60):
-            self._found.ended.append(f"does not end by SIGTERM: {self._now}")
+            self.found.ended.append(f"does not end by SIGTERM: {self._now}")
 
-    async def _effect(self, _: Process[StatementLine]) -> None:
-        await self._cluster.say(AGENT, deed=True)
+    async def effect(self, _: Process[StatementLine]) -> None:
+        await self.cluster.say(AGENT, deed=True)
 
     async def _job(self, one: Process[StatementLine]) -> None:
         """Add a job and wait until it is due. Where the gateway could not say whether it is stored, it may fire, once."""
         word = f"r{AGENT}{self._jobs:04d}"
         self._jobs += 1
         due = time.time() + 1.0
-        place = self._cluster.root / "state" / "gateways" / one.name
+        place = self.cluster.root / "state" / "gateways" / one.name
         added = {"when": "in 1 second", "text": f"tell me {word}", "name": word, "kind": "reminder", "agent": AGENT}
         try:
             await ask(place, "jobs.add", **added)
         except HomebodyError:
             due = float("inf")
-        self._cluster.reminders[word] = AGENT, due
-        shown = await self._cluster.until(
-            lambda: time.time() > due + 1 and any(word in text for text in self._cluster.shown(AGENT)),
+        self.cluster.reminders[word] = AGENT, due
+        shown = await self.cluster.until(
+            lambda: time.time() > due + 1 and any(word in text for text in self.cluster.shown(AGENT)),
             4.0 if due == float("inf") else SETTLE_SECONDS,
         )
         if not shown and due < float("inf"):
-            self._found.not_fired.append(f"{word}: {self._now}")
+            self.found.not_fired.append(f"{word}: {self._now}")
 
     async def _approval(self, _: Process[StatementLine]) -> None:
         seen = self._asked()
-        word = await self._cluster.change(ASKING)
-        if not await self._cluster.until(lambda: self._asked() - seen, SETTLE_SECONDS):
-            self._found.ended.append(f"nobody was asked about {word}: {self._now}")
+        word = await self.cluster.change(ASKING)
+        if not await self.cluster.until(lambda: self._asked() - seen, SETTLE_SECONDS):
+            self.found.ended.append(f"nobody was asked about {word}: {self._now}")
         for name in self._asked() - seen:
-            await self._cluster.bots[PEOPLE[ASKING][0]].say(OWNER, f"/approve {name} once")
+            await self.cluster.bots[PEOPLE[ASKING][0]].say(OWNER, f"/approve {name} once")
 
     def _asked(self) -> set[str]:
-        return {name for text in self._cluster.shown(ASKING) for name in QUESTION.findall(text)}
+        return {name for text in self.cluster.shown(ASKING) for name in QUESTION.findall(text)}
 
-    async def _stands_by(self, one: Process[StatementLine]) -> None:
+    async def stands_by(self, one: Process[StatementLine]) -> None:
         """Have the other gateway there, before anything is taken from the one that holds everything."""
         if one.name not in self.running:
             self._start(one)
-        if not await self._cluster.until(lambda: one.name in self._watch.members, SETTLE_SECONDS):
-            raise SystemExit(f"{one.name} does not join: " + (self._cluster.root / f"{one.name}.log").read_text()[-3000:])
+        if not await self.cluster.until(lambda: one.name in self.watch.members, SETTLE_SECONDS):
+            raise RuntimeError(f"{one.name} does not join: " + (self.cluster.root / f"{one.name}.log").read_text()[-3000:])
 
     async def _killed(self, holder: Process[StatementLine]) -> None:
         import psycopg
 
-        await self._cluster.say(AGENT, deed=True)
-        await asyncio.sleep(self._cluster.dice.uniform(0.0, 0.5))  # somewhere in that turn
-        self._watch.begin(holder.name)
+        await self.cluster.say(AGENT, deed=True)
+        await asyncio.sleep(self.cluster.dice.uniform(0.0, 0.5))  # somewhere in that turn
+        self.watch.begin(holder.name)
         self.running.discard(holder.name)
         holder.kill()
         await holder.wait(10)
-        async with await psycopg.AsyncConnection.connect(self._cluster.url, autocommit=True) as db:
+        async with await psycopg.AsyncConnection.connect(self.cluster.url, autocommit=True) as db:
             for statement in EXPIRE.split(";"):
                 await db.execute(statement.encode(), {"dead": f"{holder.name}.%"})
 
     async def _hands_over(self, holder: Process[StatementLine]) -> None:
-        await self._cluster.say(AGENT, deed=True)
-        await self._ends(holder)
+        await self.cluster.say(AGENT, deed=True)
+        await self.ends(holder)
 
     async def attend(self) -> None:
         """Start gateways again that end by themselves, as what runs them would."""
         while True:
-            for one in self._cluster.gateways:
+            for one in self.cluster.gateways:
                 if one.name in self.running and (code := one.ended) is not None:
                     kind = "began anew" if code == AGAIN else f"ended by itself with {code}"
-                    self._found.kinds[kind] += 1
+                    self.found.kinds[kind] += 1
                     tell(f"  {one.name} {kind}: {self._now}")
                     one.start()
             await asyncio.sleep(0.1)
 
 
-async def play(
-    kind: str, numbers: Iterable[int], *, seed: int, folder: Path, ways: Iterable[Way] = WAYS
-) -> tuple[Found, Counter[str]]:
-    """Play one lane from its beginning to its end; ``kind`` is `alone` or `pair`."""
+@contextlib.asynccontextmanager
+async def played(folder: Path, *, gateways: int, seed: int, agents: Sequence[str] = (AGENT,)) -> AsyncIterator[Cuts]:
+    """Give a cluster that does not run yet, and judge in the end what became of everything."""
     found = Found()
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # so that its gateways end, too
-    lines = [StatementLine(postgres_server.server().folder) for _ in range(1 if kind == "alone" else 2)]
-    agents = [AGENT, ASKING] if kind == "alone" else [AGENT]
-    cluster = Cluster(
-        folder, f"cuts{seed}", lines, lease=LEASE, dice=random.Random(seed), forked=True, agents=agents, asking=[ASKING]
-    )
+    lines = [StatementLine(postgres_server.server().folder) for _ in range(gateways)]
+    dice = random.Random(seed)
+    cluster = Cluster(folder, f"cuts{seed}", lines, lease=LEASE, dice=dice, forked=True, agents=agents, asking=[ASKING])
     async with cluster:
         watch = Watch(cluster, found)
         cuts = Cuts(cluster, watch, found)
         watching, attending = asyncio.ensure_future(watch.run()), asyncio.ensure_future(cuts.attend())
         try:
-            await (cuts.alone if kind == "alone" else cuts.pair)(numbers, ways)
+            yield cuts
             await asyncio.sleep(1.0)  # what would come twice comes now
         finally:
             for task in (watching, attending):
@@ -266,7 +261,19 @@ async def play(
                 if isinstance(result, Exception):
                     raise result
         await judge(cluster, found, time.time())
-    return found, cuts.cut
+
+
+async def play(
+    kind: str, numbers: Iterable[int], *, seed: int, folder: Path, ways: Sequence[Way] = WAYS
+) -> tuple[Found, Counter[str]]:
+    """Play one lane from its beginning to its end; ``kind`` is `alone` or `pair`."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # so that its gateways end, too
+    alone = kind == "alone"
+    async with played(folder, gateways=1 if alone else 2, seed=seed, agents=(AGENT, ASKING) if alone else (AGENT,)) as cuts:
+        await (cuts.alone if alone else cuts.pair)(numbers, ways)
+    return cuts.found, cuts.cut
 
 
 def one_lane(given: argparse.Namespace) -> int:

@@ -26,8 +26,7 @@ from gateway.cluster.peer_proof import ASKED, PROOF, Signer, digest_of
 from gateway.settings.root import Settings
 from gateway.supervision.connected_elsewhere import ConnectedElsewhere
 from gateway.supervision.platforms import platforms
-from tests import postgres_server
-from tests.cluster.pair import NAMES, VERIFY, Pair, until
+from tests.cluster.pair import NAMES, VERIFY, until
 from tests.peers.whatsapp import APP_SECRET, NUMBER_ID
 from tests.peers.whatsapp_calls import signed
 
@@ -35,28 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tests.cluster.pair import Pair
+
 pytestmark = pytest.mark.postgres
 OTHER = {"anna": "cellar", "bob": "kitchen"}
 """At which gateway an agent is not."""
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    found = Pair(tmp_path_factory.mktemp("pair"), postgres_server.server().url())
-    found.furnish()
-    for name in NAMES:
-        found.start(name)
-    found.settle()
-    yield found
-    found.close_pages()
-    for name in list(found.running):
-        found.end(name)
-    import psycopg
-
-    with psycopg.connect(found.url, autocommit=True) as admin:
-        admin.execute(
-            "DROP SCHEMA IF EXISTS homebody_held CASCADE; DROP SCHEMA IF EXISTS homebody CASCADE; DROP SCHEMA pgmq CASCADE"
-        )
 
 
 def secret_of(pair: Pair) -> tuple[bytes, dict[str, str]]:
@@ -212,26 +194,9 @@ def test_the_secret_can_be_exchanged_at_any_time(pair: Pair) -> None:
         assert pair.facts(name, "todo", "list", "--agent", agent)["items"] is not None
 
 
-@contextmanager
-def address_of_cellar(pair: Pair, address: str) -> Iterator[None]:
-    """Have the other gateways look for cellar at an address."""
-    import psycopg
-
-    function = "RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.address = TG_ARGV[0]; RETURN NEW; END $$"
-    when = "BEFORE INSERT OR UPDATE ON cluster_gateway FOR EACH ROW WHEN (NEW.label = 'cellar')"
-    with psycopg.connect(pair.url, autocommit=True, options="-c search_path=homebody") as connection:
-        connection.execute(f"CREATE FUNCTION misled() {function}")
-        try:
-            connection.execute(f"CREATE TRIGGER misled {when} EXECUTE FUNCTION misled('{address}')")
-            connection.execute("UPDATE cluster_gateway SET address = address")
-            yield
-        finally:
-            connection.execute("DROP FUNCTION misled CASCADE")
-
-
 def test_a_command_says_soon_why_the_holder_is_not_reached(pair: Pair) -> None:
     for address, why in (("http://127.0.0.1:1", "cellar cannot be reached at"), (pair.base("kitchen"), "is not cellar")):
-        with address_of_cellar(pair, address):
+        with pair.cellar_at(address):
             until(lambda: pair.page("kitchen").post("chat.history", session="agent:bob:main").status_code == 503)
             began = time.monotonic()
             told = pair.run("kitchen", "agent", "--agent", "bob", "-m", "hello", code=1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import Counter
 
@@ -8,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.cluster.lease_tables import PGMQ
-from gateway.cluster.leases import Answer, LeaseTable
+from gateway.cluster.leases import CLAIM_SHARE, WAKING, Answer, Changes, LeaseTable
+from gateway.cluster.memory_leases import MemoryLeases
 from tests.cluster.network import SECONDS, World
 from tests.properties import examples
 
@@ -24,12 +26,13 @@ def test_no_token_has_two_holders_or_none_for_long_whatever_goes_wrong(seed: int
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_a_thousand_agents_on_fifty_gateways(seed: int) -> None:
-    """No agent is without a holder for over two leases where the gateway that takes it works on, and over three where the next one does."""
+    """No agent is without a holder for over two leases; each gateway that takes it and is struck then costs a third of one."""
     world = World(seed, gateways=50, tokens=1000, trouble=1.0)
     world.play(600)
     for takers, longest in world.longest_by_takers.items():
-        assert longest <= (takers + 1) * SECONDS, f"{takers} gateways took it one after the other"
+        assert longest <= (2 + (takers - 1) / CLAIM_SHARE) * SECONDS, f"{takers} gateways took it one after the other"
     assert world.longest_by_takers[2] > SECONDS, "some that took an agent were struck before they knew it"
+    assert world.longest_free < 3 * SECONDS
     assert world.counts["writes"] > 1000
     assert world.counts["refused"] > 0, "somebody wrote after its lease had gone to another, and was refused"
 
@@ -82,6 +85,14 @@ def answer(**more: object) -> Answer:
     return Answer(**{"kept": frozenset(), "taken": {}, "tokens": 1, "gateways": 1, **more})  # type: ignore[arg-type]
 
 
+def take(table: LeaseTable, at: float) -> Changes:
+    """Take the only agent, in two rounds."""
+    asked, _ = table.begin(at)
+    assert table.end(asked, answer(taken={"agent:a": 5}), sent=at, now=at).claimed
+    asked, _ = table.begin(at)
+    return table.end(asked, answer(kept=frozenset({"agent:a"})), sent=at, now=at)
+
+
 def test_what_an_owner_moved_here_stays_though_it_is_beyond_the_share() -> None:
     table = LeaseTable("g", 10, cells=(("account:bot", "agent:main"), ("agent:work",)))
     asked, _ = table.begin(0)
@@ -111,8 +122,10 @@ def test_what_an_owner_moved_here_is_shared_out_anew_when_another_gateway_joins(
 
 def test_a_lease_counts_from_when_the_round_was_sent_and_ends_early() -> None:
     table = LeaseTable("g", 10)
+    asked, _ = table.begin(90)
+    table.end(asked, answer(taken={"agent:a": 5}), sent=90, now=90)
     asked, _ = table.begin(100)
-    table.end(asked, answer(taken={"agent:a": 5}), sent=100, now=104)
+    assert table.end(asked, answer(kept=frozenset(asked.renew)), sent=100, now=104).taken
     assert table.held("agent:a", 108.9) is not None
     assert table.held("agent:a", 109) is None
 
@@ -125,10 +138,42 @@ def test_what_an_answer_brings_too_late_is_given_back() -> None:
     assert table.begin(110)[0].release == {"agent:a": 5}
 
 
-def test_a_renewal_that_comes_after_the_end_does_not_bring_the_lease_back() -> None:
+def test_a_claim_lasts_a_third_of_a_lease_and_is_held_once_it_was_renewed() -> None:
+    now = 0.0
+    store = MemoryLeases(lambda: now)
+    asyncio.run(store.add(["agent:a"]))
+    dying, other = LeaseTable("dying", 9), LeaseTable("other", 9)
+    asked, _ = dying.begin(now)
+    changes = dying.end(asked, store.do(asked), now, now)
+    assert (changes.taken, changes.claimed) == ((), True)
+    assert dying.held("agent:a", now) is None
+    now = 2.9
+    asked, _ = other.begin(now)
+    assert not other.end(asked, store.do(asked), now, now).claimed
+    assert other.pause == pytest.approx(0.1 + WAKING), "it looks again when the claim ends"
+    now = 3.0
+    asked, _ = other.begin(now)
+    assert other.end(asked, store.do(asked), now, now).claimed
+    asked, _ = other.begin(now)
+    [taken] = other.end(asked, store.do(asked), now, now).taken
+    asked, _ = dying.begin(now)
+    late = dying.end(asked, store.do(asked), now, now)
+    assert (late.taken, late.lost, late.claimed) == ((), (), False), "it had begun nothing, and has nothing to stop"
+    assert store.writes("agent:a", taken.fence)
+
+
+def test_a_claim_is_given_back_by_a_gateway_that_is_emptied_meanwhile() -> None:
     table = LeaseTable("g", 10)
     asked, _ = table.begin(100)
     table.end(asked, answer(taken={"agent:a": 5}), sent=100, now=100)
+    table.emptying = True
+    asked, _ = table.begin(100)
+    assert (dict(asked.renew), asked.release) == ({}, {"agent:a": 5})
+
+
+def test_a_renewal_that_comes_after_the_end_does_not_bring_the_lease_back() -> None:
+    table = LeaseTable("g", 10)
+    take(table, 100)
     asked, _ = table.begin(103)
     assert table.expired(109.5) == ("agent:a",)
     assert table.end(asked, answer(kept=frozenset({"agent:a"})), sent=103, now=110).taken == ()
@@ -138,8 +183,7 @@ def test_a_renewal_that_comes_after_the_end_does_not_bring_the_lease_back() -> N
 
 def test_a_lost_release_is_asked_again() -> None:
     table = LeaseTable("g", 10)
-    asked, _ = table.begin(100)
-    table.end(asked, answer(taken={"agent:a": 5}), sent=100, now=100)
+    take(table, 100)
     table.left("agent:a")
     assert table.begin(103)[0].release == {"agent:a": 5}
     asked, _ = table.begin(106)

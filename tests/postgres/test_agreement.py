@@ -55,11 +55,14 @@ class One:
         self.table = LeaseTable(name, 30)
 
     async def round(self) -> None:
-        sent = time.monotonic()
-        asked, _ = self.table.begin(sent)
-        changes = self.table.end(asked, await self.store.round(asked), sent, time.monotonic())
-        for token in changes.leave:
-            self.table.left(token)
+        claimed = True
+        while claimed:
+            sent = time.monotonic()
+            asked, _ = self.table.begin(sent)
+            changes = self.table.end(asked, await self.store.round(asked), sent, time.monotonic())
+            for token in changes.leave:
+                self.table.left(token)
+            claimed = changes.claimed
 
     @property
     def held(self) -> set[str]:

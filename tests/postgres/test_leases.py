@@ -42,12 +42,17 @@ class Member:
 
     async def round(self) -> tuple[str, ...]:
         """Do a round, give up at once what is asked for; return what was lost."""
-        sent = time.monotonic()
-        asked, late = self.table.begin(sent)
-        changes = self.table.end(asked, await self.store.round(asked), sent, time.monotonic())
-        for token in changes.leave:
-            self.table.left(token)
-        return (*late, *changes.lost)
+        lost: list[str] = []
+        claimed = True
+        while claimed:
+            sent = time.monotonic()
+            asked, late = self.table.begin(sent)
+            changes = self.table.end(asked, await self.store.round(asked), sent, time.monotonic())
+            for token in changes.leave:
+                self.table.left(token)
+            lost += (*late, *changes.lost)
+            claimed = changes.claimed
+        return tuple(lost)
 
     @property
     def held(self) -> set[str]:

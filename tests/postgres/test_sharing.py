@@ -63,10 +63,14 @@ class One:
         self.table = LeaseTable(name, seconds, cells=CELLS)
 
     async def round(self) -> None:
-        sent = time.monotonic()
-        asked, _ = self.table.begin(sent)
-        for token in self.table.end(asked, await self.store.round(asked), sent, time.monotonic()).leave:
-            self.table.left(token)
+        claimed = True
+        while claimed:
+            sent = time.monotonic()
+            asked, _ = self.table.begin(sent)
+            changes = self.table.end(asked, await self.store.round(asked), sent, time.monotonic())
+            for token in changes.leave:
+                self.table.left(token)
+            claimed = changes.claimed
 
     @property
     def held(self) -> set[str]:
