@@ -194,14 +194,15 @@ class Cuts:
             self.found.not_fired.append(f"{word}: {self._now}")
 
     async def _approval(self, _: Process[StatementLine]) -> None:
-        seen = self._asked()
+        seen = self.questions()
         word = await self.cluster.change(ASKING)
-        if not await self.cluster.until(lambda: self._asked() - seen, SETTLE_SECONDS):
+        if not await self.cluster.until(lambda: self.questions() - seen, SETTLE_SECONDS):
             self.found.ended.append(f"nobody was asked about {word}: {self._now}")
-        for name in self._asked() - seen:
+        for name in self.questions() - seen:
             await self.cluster.bots[PEOPLE[ASKING][0]].say(OWNER, f"/approve {name} once")
 
-    def _asked(self) -> set[str]:
+    def questions(self) -> set[str]:
+        """Return the names of all questions that the owner was asked."""
         return {name for text in self.cluster.shown(ASKING) for name in QUESTION.findall(text)}
 
     async def stands_by(self, one: Process[StatementLine]) -> None:
