@@ -22,6 +22,7 @@ from gateway.outbound.owner_notifications import OwnerNotifications, read_addres
 if TYPE_CHECKING:
     from gateway.app.cluster_member import ClusterMember
     from gateway.app.page_parts import PageParts
+    from gateway.approvals.decisions import Choice, Decisions
     from gateway.cluster.directory import Peer
     from gateway.hooks.receiver import HookReceiver
     from gateway.routing.router import Router
@@ -47,7 +48,9 @@ class ForwardingParts:
         router: Callable[[], Router],
         own_calls: Callable[[], Mapping[str, Call]],
         owner: OwnerNotifications,
+        decisions: Decisions,
     ) -> None:
+        decisions.elsewhere = self.decide
         self._owner = owner
         owner.elsewhere = self.owner_place
         self._member = member
@@ -112,6 +115,23 @@ class ForwardingParts:
             return None
         addresses = await asyncio.gather(*(known(peer) for peer in others))
         return next((place for one in addresses if (place := read_address(one)) is not None), None)
+
+    async def decide(self, name: str, choice: Choice) -> str | None:
+        """Decide a question that was asked in a chat of this gateway, for an agent that another one holds; None where there is none."""
+
+        async def here(**_: Any) -> None:
+            """Nothing is decided: it came here meanwhile."""
+
+        given = {"name": name, "choice": choice, "source": "chat"}
+        try:
+            async with asyncio.timeout(EACH_SECONDS):
+                token = await self._calls.token_of("approvals.decide", given)
+                told = await self._calls.at(token, "approvals.decide", given, here, "call") if token else None
+        except TimeoutError:
+            return f"The gateway that asked #{name} did not answer within {EACH_SECONDS:g} seconds. Answer again in a moment."
+        except HomebodyError as error:
+            return f"#{name} could not be decided: {error}. Answer again in a moment."
+        return None if told is None else str(told["told"])
 
     def page_calls(self, own: Mapping[str, Call]) -> dict[str, Call]:
         """Return the calls of the page, likewise."""

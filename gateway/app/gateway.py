@@ -402,6 +402,7 @@ class Gateway(GatewayParts):
             router=lambda: self.router,
             own_calls=self.own_calls,
             owner=self.owner,
+            decisions=self.approvals.decisions,
         )
         cluster.work = Work(self._take_cell, self._leave_cell, self._take_in, self.delivery.look, self._told)
         self.page.across, self.page.opened = self.forwarding.page_calls, self.forwarding.page_opened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 from typing import Final, Literal, Protocol
 
@@ -69,6 +69,8 @@ class Decisions:
         self._rules = rules
         self._agents = agents
         self._wake = wake
+        self.elsewhere: Callable[[str, Choice], Awaitable[str | None]] | None = None
+        """Decides a question of an agent that another gateway of a cluster holds, and says what came of it; None: there is none."""
 
     async def decide(self, name: str, choice: Choice, by: str) -> str:
         """Decide the question with this name, and say what came of it. ``by`` names the message that decides: a repeat says the same.
@@ -78,6 +80,8 @@ class Decisions:
         """
         wanted, number = parse_name(name)
         found = await self._ledger.approvals.get(wanted)
+        if found is None and self.elsewhere is not None and (told := await self.elsewhere(name, choice)) is not None:
+            return told
         if found is None:
             return f"There is no question #{wanted[:40]}. {await self.open_questions()}"
         if found.state == "pending" and number != found.round:

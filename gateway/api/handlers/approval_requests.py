@@ -20,7 +20,7 @@ from gateway.ledger.rows import Approval, ApprovalState
 from gateway.settings.root import Settings
 
 _SHOWN = 50
-_Source: TypeAlias = Literal["command line", "browser page"]
+_Source: TypeAlias = Literal["command line", "browser page", "chat"]
 _SOURCES: Final = get_args(_Source)
 
 
