@@ -27,7 +27,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from channels.live import Activity, Delta, Note, Reply
-from channels.terminal.console import ChatConsole, SlashCompleter, status_line
+from channels.terminal.console import ChatConsole, status_line
+from channels.terminal.prompt_input import SlashCompleter
 from channels.terminal.screen import Screen
 from gateway.base.clock import SystemClock
 from tests.patience import PATIENCE
