@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent.models.notebook.intents import Ask, File, understand
 from agent.models.notebook.intents import Talk as Spoken
-from agent.models.notebook.notebook_model import with_dates
+from agent.models.notebook.named_days import with_dates
 from tests.models.test_notebook_model import Talk, talk
 
 if TYPE_CHECKING:

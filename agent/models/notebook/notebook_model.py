@@ -27,11 +27,12 @@ from agent.models.notebook.intents import (
     Talk,
     lines_of,
     list_wish,
-    owner_text,
     understand,
 )
 from agent.models.notebook.lists import NAME as LISTS
 from agent.models.notebook.lists import OnList, is_empty, list_calls
+from agent.models.notebook.named_days import with_dates
+from agent.models.notebook.owner_summary import summary_of
 from agent.models.notebook.reminder_calls import CANNOT_RING, Due, calls_of, due_or_why
 from agent.models.notebook.reminder_calls import NAME as REMINDERS
 from agent.models.notebook.reminders import Remind, Reminders
@@ -59,59 +60,6 @@ _SECOND_WORDS = 3
 """Most words that are looked for one by one."""
 _LETTERS_WITHIN = 4
 """Letters of a word from which on it is looked for within other words."""
-
-_OFFSETS = {
-    "tomorrow": 1,
-    "tonight": 0,
-    "yesterday": -1,
-    "day after tomorrow": 2,
-    "day before yesterday": -2,
-    "übermorgen": 2,
-    "uebermorgen": 2,
-    "morgen": 1,
-    "gestern": -1,
-    "vorgestern": -2,
-}
-_WEEKDAYS = {
-    name: number
-    for number, names in enumerate(
-        (
-            "monday montag",
-            "tuesday dienstag",
-            "wednesday mittwoch",
-            "thursday donnerstag",
-            "friday freitag",
-            "saturday samstag sonnabend",
-            "sunday sonntag",
-        )
-    )
-    for name in names.split()
-}
-_DAY = re.compile(
-    r"\b(?:(?:the\s+)?(?P<far>day\s+(?:after\s+tomorrow|before\s+yesterday))|(?P<near>tomorrow|tonight|yesterday|übermorgen|uebermorgen|vorgestern|gestern)"
-    r"|(?<!guten )(?<!am )(?<!jeden )(?<!diesen )(?<!every )(?P<morgen>morgen)"
-    r"|(?:next|this|coming|(?:nächste|kommende|diese)[nrm]?)\s+(?P<weekday>" + "|".join(_WEEKDAYS) + r"))\b(?!\s*\(\d{4}-)",
-    re.IGNORECASE,
-)
-
-
-def with_dates(text: str, today: date) -> str:
-    """Return ``text`` with ``(YYYY-MM-DD)`` behind each word that names a day as seen from ``today``. Nothing else changes.
-
-    English and German. A weekday counts only with "next", "this" or the like: "the bin is emptied on Friday" names no one day.
-    """
-    try:
-        return _DAY.sub(lambda found: f"{found[0]} ({_date_of(found, today).isoformat()})", text)
-    except OverflowError:  # the calendar ends in the year 9999
-        return text
-
-
-def _date_of(found: re.Match[str], today: date) -> date:
-    if found["weekday"]:
-        ahead = (_WEEKDAYS[found["weekday"].lower()] - today.weekday()) % 7
-        return today + timedelta(days=ahead or 7)
-    word = " ".join((found["far"] or found["near"] or found["morgen"]).lower().split())
-    return today + timedelta(days=_OFFSETS[word])
 
 
 class NotebookModel:
@@ -145,7 +93,7 @@ def answer(request: Request, *, notice: bool = True) -> AssistantMessage:
     if asked and (token := _SILENT.search(asked[-1].text)):
         return _message(request, token[0])
     if asked and _SUMMARY.search(asked[-1].text):
-        return _message(request, extract(request.messages))
+        return _message(request, summary_of(request.messages))
     tools = {tool.name for tool in request.tools}
     folder = _folder(request)
     place = _Place(folder, _headings(request.messages))
@@ -387,34 +335,3 @@ def _within_words(intent: Intent | OnList | Due, *, place: str) -> list[ToolCall
 
 def _call(name: str, **arguments: str) -> ToolCall:
     return ToolCall(id="", name=name, arguments=dict(arguments))
-
-
-_SPEAKER = re.compile(r"^(Person|Agent(?: calls [^:\n]*)?|Result of [^:\n]*): ", re.MULTILINE)
-_HEAD = "## Exact details: what the owner said, in order"
-_FORMER_HEAD = "The owner said, in order"
-_LINES = 40
-_WIDTH = 240
-
-
-def extract(messages: Sequence[Message]) -> str:
-    """What the owner said, in short lines, newest last: the summary of a notebook."""
-    heard = [owner_text(message.text) for message in messages[:-1] if isinstance(message, UserMessage)]
-    texts = [text for text in heard if _worth_keeping(text)] or _quoted(messages[-1].text)
-    lines = [line.strip().removeprefix("- ") for text in texts for line in text.splitlines()]
-    kept = [line[:_WIDTH] for line in lines if line and not line.startswith((SUMMARY_HEAD, _HEAD, _FORMER_HEAD))]
-    body = "\n".join(f"- {line}" for line in list(dict.fromkeys(kept))[-_LINES:])
-    return f"{_HEAD} (an extract made without a language model):\n\n{body or '- (nothing that lasts)'}"
-
-
-def _worth_keeping(text: str) -> bool:
-    intent = understand(text)
-    return not isinstance(intent, Show | Talk | Reminders) or intent == Talk("beyond")
-
-
-def _quoted(order: str) -> list[str]:
-    """What people say in a conversation that is quoted in the order itself, and the summary so far."""
-    so_far, found, _ = order.partition("Conversation to be added:")
-    earlier = [line for line in so_far.splitlines() if line.startswith("- ")] if found else []
-    speeches = _SPEAKER.split(order.partition("</conversation>")[0])
-    people = [owner_text(speech) for name, speech in zip(speeches[1::2], speeches[2::2], strict=True) if name == "Person"]
-    return [*earlier, *(text for text in people if _worth_keeping(text))]
