@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import random
 import string
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from msgspec.structs import asdict, fields
-
-from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.database import Database
 from gateway.ledger.inbox import add_event, take
-from gateway.ledger.job_rows import Job, JobRun, JobStep, NewJob, RunResult, StepResult
+from gateway.ledger.job_columns import COLUMNS, TIMES, flat_job, read_job, read_run
+from gateway.ledger.job_rows import Job, JobRun, JobStep, NewJob, StepResult
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.outbox_rows import current_chat
 from gateway.ledger.rows import UNSURE, NewOutbound
 from gateway.ledger.thread import LedgerConnection, NameCache
-from gateway.ledger.values import as_conversation, clean, instant, stamp
-from memory.audience import Audience
+from gateway.ledger.values import clean, instant, stamp
 
 SCHEDULE_ACCOUNT: Final = "schedule"
 """The account under which messages of jobs are in the inbox."""
@@ -34,10 +30,6 @@ HELD: Final = "what was due before it is held until quiet hours end"
 UNENDED: Final = "the run before it has not ended"
 """Why a run is left out."""
 
-_PLAIN: Final = ("id", "agent", "name", "state", "schedule", "zone", "asked_in", "reason")
-_TIMES: Final = ("created_at", "changed_at", "next_at", "last_at", "skipped_from", "skipped_to", "unsure_until")
-_DETAILS: Final = tuple(field.name for field in fields(NewJob) if field.name not in _PLAIN)
-COLUMNS: Final = ", ".join((*_PLAIN, "details", "reckoned_in", *_TIMES))
 _QUEUED: Final = "SELECT 1 FROM outbox WHERE key = :key UNION ALL SELECT 1 FROM unasked WHERE key = :key"
 _LATEST_RUNS: Final = "SELECT inbox, message FROM job_run WHERE job = ? AND state = 'fired' ORDER BY instant DESC LIMIT 5"
 _BUSY: Final = f"""
@@ -59,20 +51,6 @@ FROM job_run LEFT JOIN inbox ON inbox.id = job_run.inbox LEFT JOIN outbox ON out
 LEFT JOIN unasked ON unasked.key = job_run.message
 WHERE job_run.job = ? ORDER BY job_run.rowid DESC LIMIT ?
 """
-_RESULTS: Final[dict[str | None, RunResult]] = {
-    "waiting": "waiting",
-    "claimed": "running",
-    "answered": "done",
-    "ignored": "done",
-    "failed": "failed",
-    "held": "waiting",
-    "kept": "waiting",
-    "ready": "waiting",
-    "sending": "running",
-    "ambiguous": "running",
-    "sent": "done",
-    "dead": "failed",
-}
 
 
 class JobsPart:
@@ -116,7 +94,7 @@ class JobsPart:
     async def change(self, job: Job) -> Job:
         now = self._connection.now()
         values = flat_job(job) | {"state": job.state, "reason": job.reason, "reckoned_in": job.reckoned_in}
-        values |= {name: None if (at := getattr(job, name)) is None else stamp(at) for name in _TIMES}
+        values |= {name: None if (at := getattr(job, name)) is None else stamp(at) for name in TIMES}
         values |= {"changed_at": stamp(now)}
 
         def work(db: Database) -> Job:
@@ -208,7 +186,7 @@ class JobsPart:
         return await self._connection.run(lambda db: _run(db, query, values) == 1)
 
     async def log(self, job: str, limit: int) -> list[JobRun]:
-        return await self._connection.run(lambda db: [_read_run(found) for found in db.execute(_RUNS, (job, limit))])
+        return await self._connection.run(lambda db: [read_run(found) for found in db.execute(_RUNS, (job, limit))])
 
 
 def _run(db: Database, query: str, values: Any) -> int:
@@ -348,57 +326,9 @@ def _refused(db: Database, job: Job) -> str:
     return reason if len(runs) == REFUSALS else ""
 
 
-def flat_job(job: NewJob) -> dict[str, Any]:
-    """Return the columns of a job that people decide about."""
-    details = {name: getattr(job, name) for name in _DETAILS}
-    deliver = details["deliver"]
-    details["deliver"] = asdict(deliver) if isinstance(deliver, ChatAddress) else deliver
-    details["audience"] = [job.audience.kind, job.audience.key]
-    values = {name: clean(getattr(job, name)) for name in ("agent", "name", "schedule", "zone", "asked_in")}
-    return values | {"details": json.dumps(details, separators=(",", ":"))}
-
-
-def read_details(details: str) -> dict[str, Any]:
-    """Decode the column ``details``. Raises ValueError, TypeError or KeyError for what is none.
-
-    Fields of later versions are ignored, and infinite amounts, which were once taken, are no amounts.
-    """
-    found = {name: value for name, value in json.loads(details, parse_constant=lambda _: None).items() if name in _DETAILS}
-    found["audience"] = Audience(*found["audience"])
-    if isinstance(found.get("deliver"), dict):
-        found["deliver"] = as_conversation(found["deliver"])
-    for name in ("tools", "sources"):
-        if isinstance(found.get(name), list):
-            found[name] = tuple(found[name])
-    return found
-
-
 def _find(db: Database, wanted: str, values: Any) -> list[Job]:
     return [read_job(found) for found in db.execute(f"SELECT {COLUMNS} FROM job WHERE {wanted}", values)]
 
 
 def _one(db: Database, job: str) -> Job:
     return _find(db, "id = ?", (job,))[0]
-
-
-def read_job(found: Sequence[Any]) -> Job:
-    """Read a job, selected as ``COLUMNS``."""
-    plain = dict(zip(_PLAIN, found, strict=False))
-    details, reckoned_in, *times = found[len(_PLAIN) :]
-    at = {name: None if value is None else instant(value) for name, value in zip(_TIMES, times, strict=True)}
-    return Job(**plain, **read_details(details), **at, reckoned_in=reckoned_in)  # type: ignore[arg-type]  # columns that are not null
-
-
-def _read_run(found: Any) -> JobRun:
-    job, at, stored, state, reason, until, by_hand, answered, turn, sent = found
-    return JobRun(
-        job=job,
-        instant=instant(at),
-        at=instant(stored),
-        state=state,
-        reason=reason,
-        until=None if until is None else instant(until),
-        by_hand=bool(by_hand),
-        result=_RESULTS.get(answered or sent),
-        turn=turn,
-    )

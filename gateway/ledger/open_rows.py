@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import apsw
 
-from gateway.ledger import approval_rows, hook_rows, inbox, jobs, outbox, subagent_rows, turns, unasked
+from gateway.ledger import approval_rows, hook_rows, inbox, job_columns, outbox, subagent_rows, turns, unasked
 from gateway.ledger.database import Database
 from gateway.ledger.schema import intended_shape, shape
 
@@ -37,7 +37,7 @@ _READERS: Final[dict[str, tuple[str, _Reader]]] = {
     "approval": (f"SELECT {approval_rows.COLUMNS} FROM approval", approval_rows.read_approval),
     "hook": (f"SELECT {hook_rows.COLUMNS} FROM hook", hook_rows.read_hook),
     "subagent": (f"SELECT {subagent_rows.COLUMNS} FROM subagent", subagent_rows.read_subagent),
-    "job": (f"SELECT {jobs.COLUMNS} FROM job", jobs.read_job),
+    "job": (f"SELECT {job_columns.COLUMNS} FROM job", job_columns.read_job),
     "unasked": (f"SELECT {unasked.COLUMNS} FROM unasked", unasked.read_row),
 }
 """How rows are read that hold more than plain values."""

@@ -19,7 +19,7 @@ import apsw
 from msgspec.structs import replace
 
 from gateway.ledger.hook_rows import from_json
-from gateway.ledger.jobs import read_details
+from gateway.ledger.job_columns import read_details
 from gateway.ledger.ledger_backup import newest_copy
 from gateway.ledger.raw_tables import SHAPES, RawPages, RawTables, Row
 from gateway.ledger.rows import IN_DOUBT

@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
 from gateway.base.errors import InvalidTransition
+from gateway.ledger.job_columns import flat_job, read_details
 from gateway.ledger.job_rows import Job, JobStep, LeftOut, NewJob
-from gateway.ledger.jobs import KEPT_RUNS, flat_job, read_details
+from gateway.ledger.jobs import KEPT_RUNS
 from gateway.ledger.rows import IN_DOUBT, Arrival, NewOutbound
 from memory.audience import Audience
 from tests.ledger.engines import open_at
