@@ -11,7 +11,7 @@ from channels.silent import is_silent
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import main_key
 from gateway.app.chat_readers import TERMINAL, ChatReaders
-from gateway.jobs.job_service import Obstacle
+from gateway.jobs.job_checks import Obstacle
 from gateway.ledger.job_rows import Job, NewJob
 from gateway.ledger.rows import Unasked
 from gateway.ledger.values import account_of

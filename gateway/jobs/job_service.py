@@ -4,34 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol
-from zoneinfo import ZoneInfo
+from typing import Any, Final
 
-from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from agent.timing import Clock
 from channels.messages import ChatAddress
 from gateway.base.errors import InvalidTransition, ScheduleError, UsageError
 from gateway.base.wait import finish_despite_cancel
+from gateway.jobs.job_checks import LONGEST_NAME, JobChecks, JobTargets, Obstacle, not_to_others
 from gateway.jobs.job_messages import asked_by, missed_notice, paused_notice, prompt_step, reminder_step
 from gateway.jobs.planning import Plan, after_set_back, following, plan
 from gateway.ledger.job_rows import Job, JobLedger, JobRun, JobStep, NewJob, StepResult
-from gateway.ledger.rows import InboxRow, NewOutbound, Unasked
+from gateway.ledger.rows import InboxRow, NewOutbound
 from gateway.ledger.values import stamp
-from gateway.schedules.parsing import zone_named
-from gateway.schedules.schedule import At, Schedule, first_instant, from_text
-from memory.audience import OWNER, Audience
+from gateway.schedules.schedule import At, Schedule, first_instant
 
 log = logging.getLogger(__name__)
 
-LONGEST_TEXT: Final = 8000
-"""The longest text of a job, in characters."""
-LONGEST_NAME: Final = 80
-LONGEST_CATCH_UP: Final = timedelta(days=31)
 MOST: Final = 10_000
 """The most jobs of an agent that are not done."""
 MOST_OF_OTHERS: Final = 20
@@ -48,49 +40,6 @@ _CHANGEABLE: Final = frozenset(field.name for field in fields(NewJob)) - {
     "created_by",
     "asked_in",
 }
-
-
-class Obstacle(Struct, frozen=True):
-    """Why a job cannot run, and the command that mends it."""
-
-    reason: str
-    mend: str
-
-
-class JobTargets(Protocol):
-    """What jobs need to know of agents and chats."""
-
-    def zone(self, agent: str) -> ZoneInfo:
-        """Return the owner's time zone; for an agent that is gone, that of the machine."""
-        ...
-
-    def agents(self) -> Iterable[str]:
-        """Return the ids of all agents."""
-        ...
-
-    def main_session(self, agent: str) -> str:
-        """Return the key of the owner's main session with an agent."""
-        ...
-
-    def obstacle(self, job: NewJob) -> Obstacle | None:
-        """Return why a job cannot run: its agent, its model or the account of its chat is gone."""
-        ...
-
-    def unasked(self, job: Job) -> Unasked | None:
-        """Return by which rules a reminder is sent that nobody waits for; None for one that is sent at once."""
-        ...
-
-    async def latest_chat(self) -> ChatAddress | None:
-        """Return the chat in which the owner wrote last."""
-        ...
-
-    async def audience(self, agent: str, place: ChatAddress) -> Audience:
-        """Return who reads what an agent says in a chat."""
-        ...
-
-    async def is_stranger(self, place: ChatAddress) -> bool:
-        """Return whether a chat is with somebody who may not speak to the agent and never did."""
-        ...
 
 
 class JobService:
@@ -112,6 +61,7 @@ class JobService:
         self._ledger = ledger
         self._clock = clock
         self.targets = targets
+        self.checks = JobChecks(targets)
         self._hand_out = hand_out
         self._tell = tell
         self.changed: Callable[[], None] = lambda: None
@@ -137,8 +87,8 @@ class JobService:
 
     async def add(self, new: NewJob) -> Job:
         """Store a job and return it with its id and first instant."""
-        schedule, zone = self._checked(new)
-        await self._check_readers(new)
+        schedule, zone = self.checks.checked(new)
+        await self.checks.refuse_readers(new)
         first = first_instant(schedule, self._clock.now())
         if first is None:
             raise UsageError("this schedule has no instant that is still to come", hint="homebody cron add --help")
@@ -158,9 +108,9 @@ class JobService:
         if unknown := values.keys() - _CHANGEABLE:
             raise UsageError(f"a job's {', '.join(sorted(unknown))} cannot be changed", hint=f"homebody cron show {job}")
         changed = replace(found, **values)
-        schedule, zone = self._checked(changed)
+        schedule, zone = self.checks.checked(changed)
         if values.keys() & {"deliver", "kind", "session"}:
-            await self._check_readers(changed)
+            await self.checks.refuse_readers(changed)
         if changed.schedule != found.schedule or changed.zone != found.zone or found.state == "done":
             next_at = first_instant(schedule, self._clock.now())
             if isinstance(schedule, At) and found.last_at == schedule.instant:
@@ -198,8 +148,8 @@ class JobService:
         found = await self._get(job)
         if found.state == "active":
             return found
-        self._refuse_obstacle(found)
-        schedule, zone = self._checked(found)
+        self.checks.refuse_obstacle(found)
+        schedule, zone = self.checks.checked(found)
         next_at = following(found, schedule, self._clock.now())
         if next_at is None:
             raise UsageError(
@@ -214,10 +164,10 @@ class JobService:
         What a person asks for is sent at once, in quiet hours too.
         """
         found = await self._get(job)
-        self._refuse_obstacle(found)
+        self.checks.refuse_obstacle(found)
         now = self._clock.now()
-        readers = await self._readers(found)
-        if (blocked := _not_to_others(found, readers)) is not None:
+        readers = await self.checks.readers(found)
+        if (blocked := not_to_others(found, readers)) is not None:
             raise UsageError(blocked.reason, hint=blocked.mend)
         found = replace(found, audience=readers, urgent=found.urgent or by_person)
         step = asked_by(self._step(found, now, now, await self.targets.latest_chat()), request)
@@ -253,14 +203,6 @@ class JobService:
         """Return the newest runs, newest first."""
         return await self._ledger.log((await self._get(job)).id, limit)
 
-    def schedule_of(self, job: NewJob) -> Schedule:
-        """Return a job's schedule in its zone. Raises ValueError when it cannot be read."""
-        return from_text(job.schedule, self.zone_of(job))
-
-    def zone_of(self, job: NewJob) -> ZoneInfo:
-        """Return the zone in which a job's times are meant."""
-        return zone_named(job.zone) if job.zone else self.targets.zone(job.agent)
-
     async def fire_due(self) -> int:
         """Fire what is due now; return how many jobs were looked at.
 
@@ -294,7 +236,7 @@ class JobService:
         for found in await self._ledger.skipped_ahead(now):
             job, schedule = after_set_back(found, now), self._readable(found)
             if schedule is not None and (next_at := following(job, schedule, now)) is not None:
-                await self._ledger.reckon(replace(job, next_at=next_at, reckoned_in=self.zone_of(job).key))
+                await self._ledger.reckon(replace(job, next_at=next_at, reckoned_in=self.checks.zone_of(job).key))
         self._looked_at, self._known = now, False
 
     async def _follow_zones(self, now: datetime) -> None:
@@ -323,8 +265,8 @@ class JobService:
             if schedule is None or (found := self.targets.obstacle(job)) is not None:
                 await self._pause(job, obstacle if schedule is None else found)
                 continue
-            readers = await self._readers(job)
-            if (found := _not_to_others(job, readers)) is not None:
+            readers = await self.checks.readers(job)
+            if (found := not_to_others(job, readers)) is not None:
                 await self._pause(job, found)
                 continue
             job = replace(job, audience=readers)  # noqa: PLW2901 -- what it may know follows from who reads it
@@ -376,7 +318,7 @@ class JobService:
         if job.kind == "prompt":
             return prompt_step(job, fire, now, place, self.targets.main_session(job.agent))
         assert place is not None
-        return reminder_step(job, fire, now, place, zone=self.zone_of(job), unasked=self.targets.unasked(job))
+        return reminder_step(job, fire, now, place, zone=self.checks.zone_of(job), unasked=self.targets.unasked(job))
 
     async def _do(self, steps: Sequence[JobStep]) -> Sequence[StepResult]:
         """Store steps in their order, with one commit, and hand out the messages of those that fired."""
@@ -398,7 +340,7 @@ class JobService:
 
     def _readable(self, job: Job) -> Schedule | None:
         try:
-            return self.schedule_of(job)
+            return self.checks.schedule_of(job)
         except (ValueError, ScheduleError) as error:
             log.warning("the schedule of job %s cannot be read: %s", job.id, error)
             return None
@@ -421,68 +363,3 @@ class JobService:
         self._version += 1
         self._next = await self._ledger.earliest()
         self.changed()
-
-    async def _readers(self, job: NewJob) -> Audience:
-        """Return for whom a run is: a task of the owner's whose answer goes to others knows only what they may know."""
-        if job.kind != "prompt" or not isinstance(job.deliver, ChatAddress) or job.audience != OWNER:
-            return job.audience
-        return await self.targets.audience(job.agent, job.deliver)
-
-    async def _check_readers(self, new: NewJob) -> None:
-        if new.owner and isinstance(new.deliver, ChatAddress) and await self.targets.is_stranger(new.deliver):
-            raise UsageError(
-                f"{new.deliver.address} is the chat of nobody who may speak to your agent",
-                hint="`homebody channels chats` lists the addresses of your chats.",
-            )
-        if (blocked := _not_to_others(new, await self._readers(new))) is not None:
-            raise UsageError(blocked.reason, hint="Use --session isolated: the answer knows what they may know then.")
-
-    def _refuse_obstacle(self, job: NewJob) -> None:
-        if (obstacle := self.targets.obstacle(job)) is not None:
-            raise UsageError(obstacle.reason, hint=obstacle.mend)
-
-    def _checked(self, new: NewJob) -> tuple[Schedule, ZoneInfo]:
-        """Return the schedule and zone of a job. Raises UsageError for values that cannot be used."""
-        self._refuse_obstacle(new)
-        limits: Mapping[str, tuple[str, int]] = {"name": (new.name, LONGEST_NAME), "text": (new.text, LONGEST_TEXT)}
-        for what, (text, longest) in limits.items():
-            if not text.strip():
-                raise UsageError(f"the {what} of a job is empty", hint="homebody cron add --help")
-            if len(text) > longest:
-                raise UsageError(f"the {what} of a job has {len(text)} characters", hint=f"{longest} are the most.")
-        if not new.name.isprintable():
-            raise UsageError("the name of a job is one line of printable characters", hint="homebody cron add --help")
-        if new.catch_up_seconds is not None and not 0 <= new.catch_up_seconds <= LONGEST_CATCH_UP.total_seconds():
-            raise UsageError(
-                f"{new.catch_up_seconds} seconds is no time within which a run is made up", hint="0 to 31 days are possible."
-            )
-        if new.daily_usd is not None and not _is_amount(new.daily_usd):
-            raise UsageError(
-                f"{new.daily_usd!r} US dollars is no budget of a day",
-                hint="Give an amount such as 0.50, or none: a job without one has the agent's budgets.",
-            )
-        if new.daily_tokens is not None and not (_is_amount(new.daily_tokens) and isinstance(new.daily_tokens, int)):
-            raise UsageError(f"{new.daily_tokens!r} tokens is no budget of a day", hint="Give a whole number such as 50000.")
-        if new.kind == "message" and new.deliver == "none":
-            raise UsageError("a reminder has to be sent somewhere", hint="Give it a chat, or make it a prompt.")
-        zone = self.zone_of(new)
-        try:
-            return from_text(new.schedule, zone), zone
-        except ValueError as error:
-            raise UsageError(f"this schedule cannot be used: {error}", hint="homebody cron add --help") from error
-
-
-def _is_amount(value: object) -> bool:
-    """Return whether a value, which may come from JSON, is a number from 0 on that is finite; a yes or no is none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
-
-
-def _not_to_others(job: NewJob, readers: Audience) -> Obstacle | None:
-    """Return why a job may not run, if it would answer in the owner's main conversation and others would read that."""
-    if job.kind != "prompt" or job.session != "main" or job.audience != OWNER or readers == OWNER:
-        return None
-    command = f" (`homebody cron change {job.id} --session isolated`)" if isinstance(job, Job) else ""
-    return Obstacle(
-        "your main conversation cannot be answered to others",
-        f"Let it have a conversation of its own, which knows what they may know{command}.",
-    )

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed
-from gateway.jobs.job_service import JobService, Obstacle
+from gateway.jobs.job_checks import Obstacle
+from gateway.jobs.job_service import JobService
 from gateway.ledger.job_rows import Job, JobStep, NewJob, StepResult
 from gateway.ledger.rows import Unasked
 from gateway.ledger.sqlite import SqliteLedger

@@ -25,7 +25,7 @@ from agent.tools.toolbox import Toolbox
 from agent.tools.workspace_sandbox import WorkspaceSandbox
 from channels.messages import ChatAddress
 from gateway.jobs.agent_jobs import AgentJobs
-from gateway.jobs.job_service import LONGEST_NAME
+from gateway.jobs.job_checks import LONGEST_NAME
 from gateway.jobs.job_words import name_for
 from memory.audience import Audience
 from tests.jobs.bench import BERLIN, Bench

@@ -134,7 +134,10 @@ class History:
     def check_none_forgotten(self) -> None:
         """Each instant since a job was added has fired, or a step left it out. For histories in which the clock runs on."""
         for added, job in self.added:
-            schedule, steps = self.bench.jobs.schedule_of(job), [step for _, step, _ in self.bench.steps if step.job == job.id]
+            schedule, steps = (
+                self.bench.jobs.checks.schedule_of(job),
+                [step for _, step, _ in self.bench.steps if step.job == job.id],
+            )
             covered = [(step.left_out.first, step.left_out.until) for step in steps if step.left_out is not None]
             covered += [(step.fire, step.fire) for step in steps if step.fire is not None]
             instant: datetime | None = added
@@ -150,9 +153,9 @@ class History:
                 continue
             assert job.next_at is not None
             assert job.next_at > self.bench.clock.now()
-            assert next_after(self.bench.jobs.schedule_of(job), job.next_at - timedelta(microseconds=1)) == job.next_at
+            assert next_after(self.bench.jobs.checks.schedule_of(job), job.next_at - timedelta(microseconds=1)) == job.next_at
             if not (job.last_at or job.skipped_to or job.created_at > self.bench.clock.now()):
-                assert next_after(self.bench.jobs.schedule_of(job), self.bench.clock.now()) == job.next_at
+                assert next_after(self.bench.jobs.checks.schedule_of(job), self.bench.clock.now()) == job.next_at
         before = len(self.fired())
         if (due := self.bench.jobs.next_due) is not None:
             await self._wait(due + SECOND)

@@ -62,7 +62,7 @@ async def lived(bench: Bench, given: list[str], begins: datetime, ends: datetime
     expected: list[tuple[str, datetime]] = []
     for job in added:
         instant: datetime | None = begins
-        while instant is not None and (instant := next_after(bench.jobs.schedule_of(job), instant)) is not None:
+        while instant is not None and (instant := next_after(bench.jobs.checks.schedule_of(job), instant)) is not None:
             if instant > bench.clock.now():
                 break
             expected.append((job.id, instant))

@@ -116,7 +116,7 @@ class JobCalendarHandlers:
 
     def _schedule(self, job: Job) -> Schedule | None:
         try:
-            return self._service.schedule_of(job)
+            return self._service.checks.schedule_of(job)
         except (ValueError, UsageError):
             return None
 

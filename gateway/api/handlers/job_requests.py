@@ -11,7 +11,8 @@ from channels.messages import ChatAddress
 from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError
 from gateway.hooks.definition import checked_model
-from gateway.jobs.job_service import JobService, Obstacle
+from gateway.jobs.job_checks import Obstacle
+from gateway.jobs.job_service import JobService
 from gateway.jobs.job_words import facts, job_lines, name_for, named, run_facts, run_lines, schedule_of, target
 from gateway.ledger.job_rows import Job, JobKind, NewJob
 from gateway.ledger.protocol import Ledger
@@ -38,24 +39,24 @@ class StoredTargets:
         self._settings = settings
 
     def zone(self, agent: str) -> ZoneInfo:
-        """See ``gateway.jobs.job_service.JobTargets``."""
+        """See ``gateway.jobs.job_checks.JobTargets``."""
         from gateway.agents.memory_stores import owner_zone  # it brings much along, and is not needed beside a gateway
 
         known = agent if agent in self._settings.agent_ids else self._settings.default_agent
         return owner_zone(self._settings.agent(known))
 
     def agents(self) -> Sequence[str]:
-        """See ``gateway.jobs.job_service.JobTargets``."""
+        """See ``gateway.jobs.job_checks.JobTargets``."""
         return self._settings.agent_ids
 
     def main_session(self, agent: str) -> str:
-        """See ``gateway.jobs.job_service.JobTargets``."""
+        """See ``gateway.jobs.job_checks.JobTargets``."""
         from gateway.agents.session_contexts import main_key
 
         return main_key(agent)
 
     def obstacle(self, job: NewJob) -> Obstacle | None:
-        """See ``gateway.jobs.job_service.JobTargets``."""
+        """See ``gateway.jobs.job_checks.JobTargets``."""
         if job.agent in self._settings.agent_ids:
             return None
         return Obstacle(f"there is no agent {job.agent!r} any more", f"Add it: `homebody agents add {job.agent}`.")
