@@ -13,14 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from msgspec import Struct
-
 from gateway.base.errors import GitFailed, HomebodyError
 from gateway.workspaces.authored_commits import OWNER, Reported, former_texts
 from gateway.workspaces.change_journal import ChangeJournal
-from gateway.workspaces.git_workspace import GitWorkspace, Pulled
-from gateway.workspaces.merging import names_of
+from gateway.workspaces.git_workspace import GitWorkspace
 from gateway.workspaces.standing_writer import StandingWriter
+from gateway.workspaces.sync_notices import SyncNotices, Trouble
 from memory.protocol import Author
 
 log = logging.getLogger(__name__)
@@ -36,7 +34,6 @@ PULL_SECONDS: Final = 30.0
 START_SECONDS: Final = 5.0
 """How long a workspace that was here before waits for it."""
 _LISTED: Final = 20
-_NAMED: Final = 5
 _TIDY_EVERY: Final = 200
 """Commits after which it is seen whether the repository should be packed."""
 
@@ -55,15 +52,6 @@ class SyncClock(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         ...
-
-
-class Trouble(Struct, frozen=True):
-    """Why the workspace and the repository of all are not in step. ``kind`` is that of ``GitFailed``."""
-
-    kind: str
-    text: str
-    hint: str
-    since: datetime
 
 
 class WorkspaceSync:
@@ -91,18 +79,17 @@ class WorkspaceSync:
         self.trouble: Trouble | None = None
         self._clock = clock
         self._pull_every = pull_every
-        self._tell = tell
-        self._tell_both = tell_both
         self._may_push = may_push
         self._quiet = quiet
         self.standing = standing
         self._left = left
         self._doubt = False
-        self._told: set[str] = set()
         self._journal = ChangeJournal(workspace.folder)
         self._reported: list[Reported] = []
         self._guard = threading.Lock()
         self._loop = asyncio.get_running_loop()
+        soon = self._loop.call_soon_threadsafe
+        self._notices = SyncNotices(workspace, lambda text: soon(tell, text), lambda text: soon(tell_both, text))
         self._changed = asyncio.Event()
         self._stirs = self._stirs_committed = 0
         self._committed = asyncio.Event()
@@ -223,7 +210,6 @@ class WorkspaceSync:
 
     def facts(self) -> dict[str, Any]:
         """Return the state as JSON values."""
-        trouble = self.trouble
         return {
             "agent": self.workspace.agent,
             "remote": self.workspace.access.url,
@@ -232,14 +218,7 @@ class WorkspaceSync:
             "uncommitted": self._uncommitted,
             "lastPull": self._pulled_at.isoformat(timespec="seconds") if self._pulled_at else None,
             "lastPush": self.workspace.state.last_push or None,
-            "trouble": None
-            if trouble is None
-            else {
-                "kind": trouble.kind,
-                "text": trouble.text,
-                "mend": trouble.hint,
-                "since": trouble.since.isoformat(timespec="seconds"),
-            },
+            "trouble": self.trouble and self.trouble.facts(),
             "gone": sorted(self.workspace.held)[:_LISTED],
             "goneCount": len(self.workspace.held),
             **self._facts,
@@ -354,7 +333,7 @@ class WorkspaceSync:
                 if reported or ran:
                     self._journal.keep(self._reported, self._commands)
             self._commits += made
-            self._tell_secrets()
+            self._notices.secrets()
             self._look()
             if self._commits >= _TIDY_EVERY:
                 self._commits = 0
@@ -365,9 +344,9 @@ class WorkspaceSync:
         workspace = self.workspace
         try:
             if pull:
-                self._report(workspace.pull(self._commit, seconds=seconds))
+                self._notices.joined(workspace.pull(self._commit, seconds=seconds))
             if push:
-                self._report(workspace.push(self._commit, seconds=seconds))
+                self._notices.joined(workspace.push(self._commit, seconds=seconds))
         finally:
             self._look()
 
@@ -383,55 +362,14 @@ class WorkspaceSync:
             "sideBySide": workspace.side_by_side()[:_LISTED],
             "damaged": workspace.state.damaged or None,
         }
-        if workspace.held:
-            gone = f"{len(workspace.held)} files of the workspace of {workspace.agent} are gone, or are templates again"
-            self._once(
-                f"{gone}. That was not passed on, because the disk may not be mounted. To pass it on: "
-                f"homebody workspace sync --agent {workspace.agent} --removals. To have them back: --restore instead of --removals"
-            )
-
-    def _tell_secrets(self) -> None:
-        """Tell of files that hold a secret: of each once on this machine, also when the gateway or its part in the agent ends meanwhile."""
-        workspace = self.workspace
-        scanned, told = workspace.scanned, workspace.state.told
-        found = {path: why for path, why in scanned.left_out.items() if "holds a secret" in why}
-        for path, why in found.items():
-            if path not in told:
-                text = f"{path} {why}, so it is not brought to the repository of the workspace of {workspace.agent}."
-                self._loop.call_soon_threadsafe(self._tell, text)
-        now = sorted(found if scanned.present else {*found, *told})  # nothing was looked at yet
-        if now != told:
-            workspace.state.told = now
-            workspace.state.write(workspace.folder)
-
-    def _report(self, pulled: Pulled) -> None:
-        agent = self.workspace.agent
-        if pulled.beside:
-            listed = "; ".join(f"{one.path} (the other is {one.kept_as})" for one in pulled.beside[:_NAMED])
-            more = f" and {len(pulled.beside) - _NAMED} more" if len(pulled.beside) > _NAMED else ""
-            text = (
-                f"Files of the workspace of {agent} were changed in two places at once, and both versions are there: {listed}{more}. "
-                "Join them, and delete the other."
-            )
-            self._loop.call_soon_threadsafe(self._tell_both, text)
-        if pulled.stayed:
-            self._once(
-                f"{names_of(pulled.stayed)} of the workspace of {agent}: deleted in one place and changed in another, so it stays."
-            )
-
-    def _once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
-            self._loop.call_soon_threadsafe(self._tell, text)
+        self._notices.gone()
 
     async def _mended(self) -> bool:
         """Replace a damaged repository, tell the owner, and try again once."""
         try:
             if not await self._loop.run_in_executor(self._here, self.workspace.mend):
                 return False
-            aside = self.workspace.state.damaged
-            what = f"The repository of the workspace of {self.workspace.agent} was damaged"
-            self._once(f"{what}. It is {aside} now, and was made anew; the files are as they were.")
+            self._notices.mended()
             async with self._asking:
                 await self._ask(pull=True, push=True)
         except HomebodyError as failed:
@@ -446,14 +384,7 @@ class WorkspaceSync:
         self.trouble = Trouble(kind, str(failed), failed.hint, since)
         if former is None or former.kind != kind:
             log.warning("the workspace of %s is not in step with its repository: %s", self.workspace.agent, failed)
-        if kind == "unfit":
-            self._once(
-                f"Nothing can be brought in from the repository of the workspace of {self.workspace.agent}: {failed} {failed.hint}"
-            )
-        if kind == "refused":
-            self._once(
-                f"The repository of the workspace of {self.workspace.agent} does not let me in: {failed} {failed.hint}".strip()
-            )
+        self._notices.failed(kind, failed)
 
     def _went_well(self, *, pulled: bool, cleared: bool = True) -> None:
         if pulled:
