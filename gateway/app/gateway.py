@@ -44,7 +44,8 @@ from gateway.turns.worker import InterruptedTurn
 
 if TYPE_CHECKING:
     from gateway.api.routes.admin import Call
-    from gateway.app.cluster_member import ClusterMember, Joined
+    from gateway.app.cluster_joining import Joined
+    from gateway.app.cluster_member import ClusterMember
     from gateway.app.forwarding import ForwardingParts
     from gateway.supervision.database_outage import DatabaseOutage
 
@@ -87,7 +88,7 @@ class Gateway(GatewayParts):
         try:
             joined = None
             if deps.settings.cluster.enabled:
-                from gateway.app.cluster_member import join
+                from gateway.app.cluster_joining import join
 
                 joined = await deps.once_storage_answers(partial(join, deps))
                 storage = joined.storage
