@@ -79,7 +79,7 @@ class ShortString:
             raise Mismatch("m.unexpected_message")
         try:
             self._secret = self._sas.diffie_hellman(vodozemac.Curve25519PublicKey.from_base64(their_key))
-        except Exception as error:
+        except ValueError as error:  # what vodozemac's errors are, and those of text that is no Base64
             raise Mismatch("m.key_mismatch") from error
         self._their_key = their_key
         them = f"{self._them.user}|{self._them.device}|{their_key}"

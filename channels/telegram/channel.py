@@ -128,12 +128,11 @@ class TelegramChannel(ChatChannel):
 
     async def unheard(self, conversation: ChatAddress) -> str:
         """See ``channels.protocol.Overhears``."""
+        passing: tuple[type[Exception], ...] = (ChannelError, *self._passing())
         try:
             return await (await self._made_actions()).unheard(conversation)
-        except Exception as error:
-            if isinstance(error, (ChannelError, *self._passing())):
-                return f"Telegram does not answer: {type(error).__name__}; try again in a moment"
-            raise
+        except passing as error:
+            return f"Telegram does not answer: {type(error).__name__}; try again in a moment"
 
     async def answers(self, conversation: ChatAddress) -> bool:
         """Send a typing action, and return whether the answer shows that Telegram works."""

@@ -32,6 +32,6 @@ class CallStore(BatchedStore):
             for one in others:
                 if one is not None:
                     await self._sink.accept([], one)
-        except Exception:
+        except Exception:  # raised again: whatever failed, the cursors were not stored
             self._failed()
             raise

@@ -204,9 +204,9 @@ class PageRoutes:
             raise Refusal(400, "bad-call", f"{name} cannot be called so: {error}", "Reload the page.") from None
         try:
             result = await call(**given)
-        except Exception as error:
+        except Exception as error:  # a defect must reach the one who asked, and the log, and no further
             known = as_homebody_error(error)
-            if known is None:  # a defect must reach the one who asked, and the log, and no further
+            if known is None:
                 log.exception("a call of the page failed", call=name)
             failed = known or HomebodyError("the gateway failed over this", hint="Its log tells more: homebody logs")
             return _failed(failed, said=await _in_language(request))
