@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
@@ -42,7 +43,8 @@ from gateway.skills.agent_skills import AgentSkills
 from gateway.telemetry.recorder import Telemetry
 from gateway.tools.registry import ToolRegistry, tools_of
 from gateway.tools.web_tools import web_tools
-from memory.protocol import KeptMemory
+from memory.notes.transcript_source import Transcripts
+from memory.protocol import KeptMemory, Recorded
 
 if TYPE_CHECKING:  # loaded with the first workspace in a repository
     from gateway.workspaces.workspace_sync import WorkspaceSync
@@ -148,31 +150,8 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
     recorded = sync.wrote if sync is not None else None
     made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, parts.notices)
     zone = owner_zone(profile)
-    prices = parts.models.prices
-    budget = BudgetGuard(
-        parts.ledger.spending,
-        settings.budgets,
-        parts.clock,
-        agent=agent_id,
-        zone=zone,
-        price=parts.models.price,
-        tell=parts.tell_owner,
-        telemetry=parts.telemetry,
-    )
-    memory = keep_memory(
-        profile,
-        settings,
-        parts.paths,
-        env=parts.env,
-        clock=parts.clock,
-        random=parts.random,
-        tell=parts.notices.tell,
-        present=lambda: parts.settings.current,
-        profiles=parts.models.profiles,
-        sessions=store.transcripts.searched(),
-        meter=lambda embedder: BudgetEmbedder(embedder, budget, prices.find(embedder.provider, embedder.model)),
-        recorded=recorded,
-    )
+    budget = _budget_guard(parts, agent_id, settings, zone)
+    memory = _memory(parts, profile, settings, budget=budget, sessions=store.transcripts.searched(), recorded=recorded)
     for notice in await store.load():
         parts.notices.report(notice)
     if RITUAL in made and store.all():
@@ -183,22 +162,7 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         profile=profile,
         workspace=workspace,
         memory=memory,
-        rack=ToolRegistry(
-            tools_of(
-                agent_id,
-                workspace,
-                memory,
-                parts.outgoing_files,
-                shared=profile.settings.shared_paths,
-                commands=commands,
-                documents=DocumentParser(),
-                recorded=recorded,
-            ),
-            profile.tools,
-            parts.withheld,
-            [FixedTools("web", web_tools(settings.tools.web, parts.fetcher, parts.env)), *parts.providers(agent_id)],
-            parts.settings,
-        ),
+        rack=_tools(parts, profile, settings, workspace=workspace, memory=memory, commands=commands, recorded=recorded),
         group=rules.of_session,
         store=store,
         zone=zone,
@@ -216,6 +180,71 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
         new_id=lambda: f"{parts.clock.now():%Y%m%d}-{secrets.token_hex(6)}",
     )
     return BuiltAgent(agent, memory, key, commands, parts.workspaces, sync)
+
+
+def _budget_guard(parts: AgentParts, agent_id: str, settings: Settings, zone: ZoneInfo) -> BudgetGuard:
+    return BudgetGuard(
+        parts.ledger.spending,
+        settings.budgets,
+        parts.clock,
+        agent=agent_id,
+        zone=zone,
+        price=parts.models.price,
+        tell=parts.tell_owner,
+        telemetry=parts.telemetry,
+    )
+
+
+def _memory(
+    parts: AgentParts,
+    profile: AgentProfile,
+    settings: Settings,
+    *,
+    budget: BudgetGuard,
+    sessions: Transcripts | None,
+    recorded: Recorded | None,
+) -> KeptMemory | None:
+    """Open the memory, whose embedder is paid from the agent's budget."""
+    prices = parts.models.prices
+    return keep_memory(
+        profile,
+        settings,
+        parts.paths,
+        env=parts.env,
+        clock=parts.clock,
+        random=parts.random,
+        tell=parts.notices.tell,
+        present=lambda: parts.settings.current,
+        profiles=parts.models.profiles,
+        sessions=sessions,
+        meter=lambda embedder: BudgetEmbedder(embedder, budget, prices.find(embedder.provider, embedder.model)),
+        recorded=recorded,
+    )
+
+
+def _tools(
+    parts: AgentParts,
+    profile: AgentProfile,
+    settings: Settings,
+    *,
+    workspace: Workspace,
+    memory: KeptMemory | None,
+    commands: AgentCommands,
+    recorded: Recorded | None,
+) -> ToolRegistry:
+    """Put together the agent's own tools, those of the web, and those of other providers."""
+    own = tools_of(
+        profile.id,
+        workspace,
+        memory,
+        parts.outgoing_files,
+        shared=profile.settings.shared_paths,
+        commands=commands,
+        documents=DocumentParser(),
+        recorded=recorded,
+    )
+    web = FixedTools("web", web_tools(settings.tools.web, parts.fetcher, parts.env))
+    return ToolRegistry(own, profile.tools, parts.withheld, [web, *parts.providers(profile.id)], parts.settings)
 
 
 def _laid_anew(agent_id: str, workspace: Workspace) -> str:

@@ -122,6 +122,8 @@ class GatewayParts:
         )
         self._build_inbound()
         self._build_turns()
+        self._build_schedule()
+        self._build_supervisor()
         self._build_operations()
         self.settings.subscribe(self._settings_changed)
 
@@ -241,7 +243,7 @@ class GatewayParts:
         )
         self.endings, self.turns = turns.endings, turns.worker
 
-    def _build_operations(self) -> None:
+    def _build_schedule(self) -> None:
         deps, ledger = self.deps, self.ledger
         self.backups = ScheduledBackups(deps, self.settings, ledger, self._tell_owner)
         self.schedule = Scheduler(
@@ -257,6 +259,10 @@ class GatewayParts:
             automation_due=lambda: self.automation.heartbeats.next_due,
             jobs=self.automation.jobs,
         )
+
+    def _build_supervisor(self) -> None:
+        """Build what makes and ends agents."""
+        deps, ledger = self.deps, self.ledger
         self.workspaces = WorkspaceParts(
             deps, self.settings, ledger, place=self.owner.place, tell=partial(self.owner.say, waits=True)
         )
@@ -293,6 +299,10 @@ class GatewayParts:
             leaving=self.subagents.service.stop_agent,
         )
         self._queue_parts.connect(self.turns)
+
+    def _build_operations(self) -> None:
+        """Build what reads new settings, and what is told of this gateway."""
+        deps, ledger = self.deps, self.ledger
         self.reload = Reload(
             settings=self.settings,
             paths=deps.paths,

@@ -102,16 +102,7 @@ async def tcp_api(
     log = structlog.get_logger("gateway.http")
     webhooks = [*HookRoutes(hooks, log).routes(), *Webhooks(hook, log).routes()]
     openai = on_demand("/v1/{path:path}", "gateway.openai.enabled", enabled=lambda: api.enabled, make=api.routes)
-    switched_on = [
-        on_demand("/metrics", "gateway.metrics.enabled", enabled=lambda: metrics.enabled, make=metrics.routes),
-        *on_demand_all(
-            ("/", "/enter", "/static/{path:path}", "/page/{path:path}"),
-            "gateway.page.enabled",
-            enabled=lambda: page.enabled,
-            make=lambda: page.routes(calls),
-        ),
-    ]
-    routes = [*_health(status), *webhooks, openai, *switched_on]
+    routes = [*_health(status), *webhooks, openai, *_switched_on(metrics, page, calls)]
     if forwarding is None:
         await serve_tcp(routes, settings(), token=token, log=log, started=started, ending=page.close)
         return
@@ -127,6 +118,19 @@ async def tcp_api(
         await serve_tcp(routes, settings(), token=token, log=log, started=started, ending=ending, first=first, last=last)
     except PortTaken as error:  # the settings are those of all gateways
         raise PortTaken(error.message, where=PORT_VARIABLE, hint=ANOTHER_PORT) from error
+
+
+def _switched_on(metrics: TelemetryParts, page: PageParts, calls: Callable[[], Mapping[str, Call]]) -> Routes:
+    """Return the routes that are there while a setting says so."""
+    return [
+        on_demand("/metrics", "gateway.metrics.enabled", enabled=lambda: metrics.enabled, make=metrics.routes),
+        *on_demand_all(
+            ("/", "/enter", "/static/{path:path}", "/page/{path:path}"),
+            "gateway.page.enabled",
+            enabled=lambda: page.enabled,
+            make=lambda: page.routes(calls),
+        ),
+    ]
 
 
 async def watch(
