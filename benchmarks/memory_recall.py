@@ -59,7 +59,8 @@ def judge(evidence: Sequence[str], hits: Sequence[Hit]) -> tuple[float, float, f
 
 def _holds(hit: Hit, place: str) -> bool:
     path, _, line = place.rpartition(":")
-    return path == hit.path and hit.start_line <= int(line) <= hit.end_line
+    pieces = hit.pieces or ((hit.start_line, hit.end_line),)
+    return path == hit.path and any(first <= int(line) <= last for first, last in pieces)
 
 
 def load(corpus: Path) -> dict[Path, list[dict[str, Any]]]:

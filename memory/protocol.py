@@ -41,7 +41,11 @@ class Clock(Protocol):
 
 
 class Hit(Struct, frozen=True, kw_only=True):
-    """One search result. Lines are 1-based and inclusive; ``path`` is relative to the workspace."""
+    """One search result. Lines are 1-based and inclusive; ``path`` is relative to the workspace.
+
+    ``pieces`` are first and last line of each run of lines in ``snippet``, where it has not all from the first to the last: there,
+    "[… line 20]" stands between them. Empty: it has all.
+    """
 
     path: str
     start_line: int
@@ -49,6 +53,7 @@ class Hit(Struct, frozen=True, kw_only=True):
     score: float
     snippet: str
     source: Literal["memory", "sessions"] = "memory"
+    pieces: tuple[tuple[int, int], ...] = ()
 
 
 class SearchAnswer(Struct, frozen=True, kw_only=True):

@@ -247,6 +247,9 @@ class QuerySettings(_Section):
     max_tokens: Annotated[int, Field(ge=50, le=100_000)] = 2100
     """Maximum size of all results together, in estimated tokens."""
 
+    pieces: Literal["lines", "passages"] = "lines"
+    """What results are made of when fused: of the lines of up to ``maxResults`` files that answer best, or of whole passages."""
+
     snippet_chars: Annotated[int, Field(ge=0)] | None = None
     """Maximum length of a snippet in characters; unset means whole chunks when fused, 700 characters with ``ranking: reference``."""
 

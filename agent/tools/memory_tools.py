@@ -114,7 +114,8 @@ def _sources_of(access: FileToolContext, hit: Hit) -> tuple[str, ...]:
             lines = access.sandbox.read(path).data.decode("utf-8", "replace").splitlines()
         except WorkspaceFileError:  # the index knows an older state of it
             return whole
-        return known.of(path, "\n".join([*lines[hit.start_line - 1 : hit.end_line], hit.snippet]))
+        pieces = hit.pieces or ((hit.start_line, hit.end_line),)
+        return known.of(path, "\n".join([*(line for first, last in pieces for line in lines[first - 1 : last]), hit.snippet]))
     return ()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
+from typing import NamedTuple
 
 from memory.store.candidates import NO_MATCH, LineMatch
 from memory.text.folding import folded
@@ -29,6 +30,25 @@ _ARABIC_PREFIXES = ("", "ال", "وال", "فال", "بال", "كال", "لل")
 _SHORT = 4
 """Letters that a word between the words of a phrase may have."""
 _WORD = re.compile(r"[^\W_]+")
+_COLON = re.compile(r":(?=[\s*_]|$)")
+_LONGEST_LABEL, _MOST_IN_LABEL = 60, 3
+"""Characters before the colon that ends a label, and words in it."""
+
+
+_Lines = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+class LineWords(NamedTuple):
+    """How well the words of one line match a query.
+
+    ``share`` is as of ``LineMatch``; ``named``: its label, such as who speaks, has a word of the query.
+    """
+
+    share: float
+    named: bool
+
+
+NO_WORDS = LineWords(0.0, named=False)
 
 
 class LineMatches:
@@ -73,20 +93,19 @@ class LineMatches:
         self._phrases = {one | other for one, other in self._ordered}
         self._forms_found: dict[str, int] = {}
         self._seen: set[str] = set()
+        self._known: dict[str, tuple[_Lines, list[int], dict[str, int]]] = {}
         self._weight_by_bits: dict[int, float] = {}
 
     def measure(self, text: str) -> LineMatch:
         """Return how well the best line of ``text`` matches."""
-        lines, vocabulary = _tokenized(text)
-        wanted = self._wanted_of(vocabulary)
+        lines, held, wanted = self._looked_at(text)
         if not self._total or not (wanted or self._pairs):
             return NO_MATCH
-        held = [0, *(self._held(line, words, wanted) for line, words in lines), 0]
         share = timed = 0.0
         phrases = 0
         for number, (_, words) in enumerate(lines, 1):
-            own, beside = held[number], held[number - 1] | held[number + 1]
-            if own | beside:
+            own = held[number]
+            if own | held[number - 1] | held[number + 1]:
                 here = self._share(held, number)
                 share = max(share, here)
                 if here > timed and self._asks_when and tells_time(words):
@@ -97,12 +116,36 @@ class LineMatches:
             min(1.0, share / self._total), min(_MOST_PHRASES, phrases) / _MOST_PHRASES, min(1.0, timed / self._total)
         )
 
-    def by_line(self, text: str) -> list[float]:
-        """Return the share of each line of ``text``."""
-        lines, vocabulary = _tokenized(text)
-        wanted = self._wanted_of(vocabulary)
-        held = [0, *(self._held(line, words, wanted) for line, words in lines), 0]
-        return [self._share(held, number) / (self._total or 1.0) for number in range(1, len(held) - 1)]
+    def by_line(self, text: str) -> list[LineWords]:
+        """Return how well each line of ``text`` matches."""
+        lines, held, wanted = self._looked_at(text)
+        told: list[LineWords] = []
+        for number, (line, _) in enumerate(lines, 1):
+            if not (held[number] | held[number - 1] | held[number + 1]):
+                told.append(NO_WORDS)
+                continue
+            share = min(1.0, self._share(held, number) / (self._total or 1.0))
+            told.append(LineWords(share, named=bool(held[number]) and self._is_named(line, wanted)))
+        return told
+
+    def _looked_at(self, text: str) -> tuple[_Lines, list[int], dict[str, int]]:
+        """Return the lines of a text, the bits of the query's words that each has, with 0 at both ends, and the forms of these words."""
+        known = self._known.get(text)
+        if known is None:
+            lines, vocabulary = _tokenized(text)
+            wanted = self._wanted_of(vocabulary)
+            held = [0, *(self._held(line, words, wanted) if wanted or self._pairs else 0 for line, words in lines), 0]
+            known = self._known[text] = lines, held, wanted
+        return known
+
+    def _is_named(self, line: str, wanted: Mapping[str, int]) -> bool:
+        """Return whether a word of the query is in the label of a line: "Maria" of "- 11:01 Maria: hello"."""
+        end = _COLON.search(line, 1, _LONGEST_LABEL)
+        if end is None:
+            return False
+        label = line[: end.start()]
+        words = [word for word in _WORD.findall(label) if not word.isdecimal()]
+        return len(words) <= _MOST_IN_LABEL and bool(self._held(label, tuple(words), wanted))
 
     def _share(self, held: Sequence[int], number: int) -> float:
         """Return the weight of the words of a line, with half of what only the lines beside it have. ``held`` has one more at each end."""
@@ -161,7 +204,7 @@ def _start(stem: str) -> str:
 
 
 @lru_cache(_REMEMBERED)
-def _tokenized(text: str) -> tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...]]:
+def _tokenized(text: str) -> tuple[_Lines, tuple[str, ...]]:
     """Return the lines of a text as they are compared, each with its words, and all words once: passages are candidates again and again.
 
     A set of the words would take more memory than all the rest.

@@ -41,6 +41,11 @@ class Passage(Struct):
             lines.update(enumerate(chunk.text.split("\n"), chunk.start_line))
         return "\n".join(lines[number] for number in sorted(lines))
 
+    @property
+    def pieces(self) -> tuple[tuple[int, int], ...]:
+        """First and last line of each run of lines."""
+        return ((self.start_line, self.end_line),)
+
 
 def merge_adjacent(ranked: Sequence[Candidate], *, most: int, tokens: float, cut: Cut | None = None) -> list[Passage]:
     """Take chunks in order until ``tokens`` are used up, and merge adjacent ones.
@@ -84,7 +89,7 @@ def cut_by(matches: LineMatches) -> Cut:
             return None
         lines = chunk.text.split("\n")
         sizes = [estimate(line) + _NEWLINE for line in lines]
-        shares = matches.by_line(chunk.text)
+        shares = [words.share for words in matches.by_line(chunk.text)]
         first = last = max(range(len(lines)), key=lambda number: shares[number])
         left = tokens - sizes[first]
         if left < 0:

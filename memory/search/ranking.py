@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from typing import TypeVar
 
 from memory.settings import FusedSettings, HybridSettings
 from memory.store.candidates import Candidate
 from memory.text.dates import Span
+
+K = TypeVar("K")
 
 REFERENCE_MIN_SCORE = 0.35
 REFERENCE_SNIPPET_CHARS = 700
@@ -103,7 +106,7 @@ def _words_scaled(candidates: Sequence[Candidate], most: int) -> dict[int, float
 
 def _vectors_scaled(candidates: Sequence[Candidate]) -> dict[int, float]:
     """Scale cosines from the worst candidate to the best, over a range of at least ``_LEAST_SPREAD``."""
-    return _cosines_scaled({c.id: c.vector for c in candidates if c.vector is not None})
+    return scaled_cosines({c.id: c.vector for c in candidates if c.vector is not None})
 
 
 def _lines_scaled(candidates: Sequence[Candidate]) -> tuple[dict[int, float], dict[int, float]]:
@@ -116,14 +119,15 @@ def _lines_scaled(candidates: Sequence[Candidate]) -> tuple[dict[int, float], di
     own = {c.id: c.vector for c in candidates if c.vector is not None}
     lines = own | {c.id: c.lines.line for c in candidates if c.lines is not None}
     pairs = own | {c.id: c.lines.pair for c in candidates if c.lines is not None}
-    return _cosines_scaled(lines), _cosines_scaled(pairs)
+    return scaled_cosines(lines), scaled_cosines(pairs)
 
 
-def _cosines_scaled(values: dict[int, float]) -> dict[int, float]:
+def scaled_cosines(values: dict[K, float]) -> dict[K, float]:
+    """Scale cosines from the worst to the best, over a range of at least ``_LEAST_SPREAD``."""
     return _scaled(values, min(min(values.values(), default=0.0), max(values.values(), default=0.0) - _LEAST_SPREAD))
 
 
-def _scaled(values: dict[int, float], low: float) -> dict[int, float]:
+def _scaled(values: dict[K, float], low: float) -> dict[K, float]:
     high = max(values.values(), default=low)
     if high <= low:
         return dict.fromkeys(values, 1.0)

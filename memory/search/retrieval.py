@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from memory.protocol import Hit
+from memory.search.best_lines import FileLines, best_lines
 from memory.search.line_matches import LineMatches
 from memory.search.passages import Passage, cut_by, merge_adjacent, one_per_chunk
 from memory.search.ranking import (
@@ -58,7 +59,7 @@ class Retrieval(Struct, kw_only=True):
 
     hits: tuple[Hit, ...]
     ranked: list[Candidate] = field(default_factory=list)
-    passages: list[Passage] = field(default_factory=list)
+    passages: Sequence[Passage | FileLines] = ()
     floored: bool = False
     floor: float = 0.0
     coverage: float = 0.0
@@ -114,7 +115,13 @@ def _fused(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
         return Retrieval(hits=(), ranked=ranked, floored=True, floor=floor, coverage=found.coverage, scan=found.scan)
     least = question.min_score or 0.0
     kept = [c for c in ranked if c.score >= least and (c.keyword is not None or c.score >= _HARDLY)]
-    passages = merge_adjacent(kept, most=question.most, tokens=settings.max_tokens, cut=cut_by(matches))
+    passages: Sequence[Passage | FileLines]
+    most, tokens = question.most, settings.max_tokens
+    if settings.pieces == "lines":
+        passages = best_lines(kept, matches, most=most, tokens=tokens, transcript_weight=fused.transcript_weight)
+        passages = [passage for passage in passages if passage.score >= least]
+    else:
+        passages = merge_adjacent(kept, most=most, tokens=tokens, cut=cut_by(matches))
     hits = tuple(_hit(passage, settings.snippet_chars) for passage in passages)
     return Retrieval(hits=hits, ranked=ranked, passages=passages, floor=floor, coverage=found.coverage, scan=found.scan)
 
@@ -162,7 +169,7 @@ def _is_nothing(index: Index, found: Lookup, floor: float, question: Query) -> b
     return place is not None and evidence + _BY_COSINE * place < floor
 
 
-def _hit(passage: Passage, snippet_chars: int | None) -> Hit:
+def _hit(passage: Passage | FileLines, snippet_chars: int | None) -> Hit:
     return Hit(
         path=passage.path,
         start_line=passage.start_line,
@@ -170,6 +177,7 @@ def _hit(passage: Passage, snippet_chars: int | None) -> Hit:
         score=round(passage.score, 4),
         snippet=_cut(passage.text, snippet_chars),
         source=passage.source,
+        pieces=passage.pieces,
     )
 
 
@@ -247,7 +255,7 @@ def explain_line(index: Index, recalled: Retrieval, path: str, line: int) -> dic
             reason += "; its vector has not been made yet" if waiting else ", and its vector is not among the nearest"
         return {"found": False, "reason": reason}
     best = recalled.ranked[places[0] - 1]
-    shown = any(p.path == path and p.start_line <= line <= p.end_line for p in recalled.passages)
+    shown = any(p.path == path and first <= line <= last for p in recalled.passages for first, last in p.pieces)
     reason = "it is in the results" if shown else f"it was ranked {places[0]}, too low to be included"
     if recalled.floored:
         reason = f"it was ranked {places[0]}, but nothing was relevant enough to be returned"

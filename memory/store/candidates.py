@@ -31,10 +31,14 @@ BARE = 0.1
 
 
 class LineCosines(NamedTuple):
-    """The cosine of the nearest line of a passage (short lines count as one), and that of the nearest two in a row, by their mean."""
+    """The cosine of the nearest line of a passage (short lines count as one), and that of the nearest two in a row, by their mean.
+
+    ``each`` are those of all of them, in their order.
+    """
 
     line: float
     pair: float
+    each: tuple[float, ...] = ()
 
 
 class Candidate(Struct, kw_only=True):

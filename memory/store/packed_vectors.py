@@ -39,4 +39,6 @@ def line_cosines(query: Sequence[float], rows: Sequence[tuple[int, bytes]]) -> d
     starts = np.flatnonzero(np.concatenate(([True], of[1:] != of[:-1])))
     both[starts] = alone[starts]
     best, beside = np.maximum.reduceat(alone, starts).tolist(), np.maximum.reduceat(both, starts).tolist()
-    return {id_: LineCosines(*two) for id_, *two in zip(of[starts].tolist(), best, beside, strict=True)}
+    each, ends = alone.tolist(), [*starts[1:].tolist(), len(rows)]
+    found = zip(of[starts].tolist(), best, beside, starts.tolist(), ends, strict=True)
+    return {id_: LineCosines(line, pair, tuple(each[start:end])) for id_, line, pair, start, end in found}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from memory.text.chunks import HEADING
 from memory.text.tokens import estimate
@@ -10,10 +11,13 @@ from memory.text.tokens import estimate
 _SHORTEST = 28
 """Estimated tokens that a group has at least, where the lines beside it allow it: a vector is as large as the text of many short lines."""
 MOST_GROUPS = 250
+_REMEMBERED = 256
+"""Passages whose groups are kept: those of the last searches."""
 _WORD = re.compile(r"[^\W_]")
 
 
-def line_groups(text: str) -> list[tuple[int, int]]:
+@lru_cache(_REMEMBERED)
+def line_groups(text: str) -> tuple[tuple[int, int], ...]:
     """Return the first and last line of each group, 0-based; blank lines and headings are in none.
 
     The same text always gives the same groups. None are returned for a text that would be a single group: its own vector says as much.
@@ -30,7 +34,7 @@ def line_groups(text: str) -> list[tuple[int, int]]:
             groups.append((number, number))
     if len(groups) > 1 and groups[-2][1] == groups[-1][0] - 1 and _size(lines, *groups[-1]) < _SHORTEST:
         groups[-2:] = [(groups[-2][0], groups[-1][1])]
-    return groups[:MOST_GROUPS] if len(groups) > 1 else []
+    return tuple(groups[:MOST_GROUPS]) if len(groups) > 1 else ()
 
 
 def group_texts(text: str) -> list[str]:

@@ -16,6 +16,8 @@ _ASKING = re.compile(
     r"|(?:は)?(?:どこ|なに|何|いつ|だれ)(?:ですか|でしたか)?|ですか|ますか|어디(?:에)?|무엇|언제|누구"
 )
 """Question words that stand within a run of signs."""
+_GAP = re.compile(r"\[… line (\d+)\]")
+"""Stands between lines of a result that do not follow one another."""
 _STEM = 4
 _SURE = 0.6
 """Share of the question's words that a line must hold to be given as the answer rather than as the nearest note."""
@@ -203,11 +205,15 @@ def _hits(answer: str) -> list[dict[str, Any]]:
 
 
 def _lines(hit: dict[str, Any], wanted: frozenset[str]) -> Iterator[Line]:
-    first = int(hit.get("startLine", 1))
-    for offset, raw in enumerate(str(hit.get("snippet", "")).splitlines()):
+    number = int(hit.get("startLine", 1)) - 1
+    for raw in str(hit.get("snippet", "")).splitlines():
+        if gap := _GAP.fullmatch(raw):
+            number = int(gap[1]) - 1
+            continue
+        number += 1
         text = _without_mark(raw)
         if text and not text.startswith(("#", "---", "```")):
-            yield Line(text, str(hit.get("path", "")), first + offset, _share(wanted, text))
+            yield Line(text, str(hit.get("path", "")), number, _share(wanted, text))
 
 
 def _without_mark(line: str) -> str:

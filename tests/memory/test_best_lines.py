@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.search.best_lines import FileLines, best_lines
+from memory.search.line_matches import LineMatches
+from memory.store.candidates import Candidate, LineCosines
+from memory.text.line_groups import line_groups
+from memory.text.statements import statements
+from memory.text.terms import query_terms
+from memory.text.tokens import estimate
+
+BROKEN = ["a long line that is broken " * 3, "and goes on"]
+NOTE = [
+    "# Boiler",
+    "",
+    "- 11:01 Maria: hello there",
+    "- Anna: the boiler",
+    *BROKEN,
+    "and goes on",
+    "last one.",
+] * 9
+QUESTION = "What did Maria say of the boiler?"
+
+
+def matches(question: str = QUESTION) -> LineMatches:
+    terms = query_terms(question)
+    return LineMatches(terms, dict.fromkeys(terms.words, 1.0))
+
+
+def passage(number: int, path: str, lines: list[str], *, start: int = 1, score: float = 1.0) -> Candidate:
+    text = "\n".join(lines)
+    return Candidate(
+        id=number,
+        path=path,
+        source="memory",
+        start_line=start,
+        end_line=start + len(lines) - 1,
+        part=0,
+        day=None,
+        text=text,
+        score=score,
+    )
+
+
+RANKED = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 55), st.integers(1, 8)), max_size=20).map(
+    lambda rows: [
+        passage(place, path, NOTE[first : first + count], start=first + 1, score=1 - place / 30)
+        for place, (path, first, count) in enumerate(rows)
+    ]
+)
+
+
+@given(RANKED, st.integers(1, 4), st.integers(20, 400))
+def test_lines_are_those_of_their_numbers_once_within_the_limits(ranked: list[Candidate], most: int, tokens: int) -> None:
+    found = best_lines(ranked, matches(), most=most, tokens=tokens)
+    assert len({one.path for one in found}) == len(found) <= most
+    assert bool(found) == any(statements(chunk.text) for chunk in ranked)
+    scores = [one.score for one in found]
+    assert scores == sorted(scores, reverse=True)
+    given_lines = {(chunk.path, n) for chunk in ranked for n in range(chunk.start_line, chunk.end_line + 1)}
+    for one in found:
+        assert one.lines == {number: NOTE[number - 1] for number in one.lines}
+        assert {(one.path, number) for number in one.lines} <= given_lines
+        assert [n for first, last in one.pieces for n in range(first, last + 1)] == sorted(one.lines)
+        assert numbered(one) == one.lines
+    if sum(len(one.lines) for one in found) > 4:  # more than the first statement with its heading, which is always taken
+        assert sum(estimate(one.text) for one in found) <= tokens
+
+
+def numbered(one: FileLines) -> dict[int, str]:
+    """Read the numbers from the text, as its readers do."""
+    number, read = one.start_line, {}
+    for line in one.text.split("\n"):
+        if line.startswith("[… line "):
+            number = int(line.removeprefix("[… line ").removesuffix("]"))
+        else:
+            read[number] = line
+            number += 1
+    return read
+
+
+@given(st.lists(st.sampled_from([*NOTE[:7], "## Other", "  indented", "| a | b |", "word " * 40]), max_size=25))
+def test_every_line_with_text_is_in_one_statement_but_headings_of_other_lines(lines: list[str]) -> None:
+    found = statements("\n".join(lines))
+    held = [number for one in found for number in range(one.first, one.last + 1)]
+    assert held == sorted(set(held))
+    for number, line in enumerate(lines):
+        below = next((other for other in lines[number + 1 :] if other.strip()), "#")
+        assert (number in held) == bool(line.strip() and not (line.startswith("#") and not below.startswith("#")))
+    for one in found:
+        assert one.heading is None or (one.heading < one.first and lines[one.heading].startswith("#"))
+
+
+def test_a_paragraph_that_is_broken_is_taken_whole_and_with_its_heading() -> None:
+    lines = [
+        "# House",
+        "",
+        "- the cellar is dry",
+        "",
+        "The boiler of the house is serviced every year in autumn, by",
+        "Maria of the shop.",
+        "- the roof",
+    ]
+    [found] = best_lines([passage(1, "a.md", lines)], matches(), most=6, tokens=40)
+    assert set(found.lines) == {1, 5, 6}
+    assert found.pieces == ((1, 1), (5, 6))
+
+
+def test_a_line_of_whom_the_question_names_goes_before_one_that_is_addressed_to_them() -> None:
+    lines = ["- 11:01 Anna: Maria, you look well today", "- filler of some length", "- 11:03 Maria: thanks, so do you really"]
+    [found] = best_lines([passage(1, "a.md", lines)], matches("What does Maria say?"), most=6, tokens=14)
+    assert list(found.lines) == [3]
+    assert not matches().by_line("- the boiler was bought by Maria in the shop at the corner: it is new")[0].named
+
+
+def test_the_nearest_line_is_taken_and_where_one_was_refused_all_count_alike() -> None:
+    lines = [
+        f"- line {number} of this note has words of its own, and enough of them to be embedded by itself, so it is a group of a single line"
+        for number in range(6)
+    ]
+    far, near = passage(1, "a.md", lines), passage(2, "b.md", lines)
+    assert len(line_groups(far.text)) == len(lines)
+    far.lines = LineCosines(0.5, 0.5, (0.1,) * 6)
+    near.lines = LineCosines(0.9, 0.5, (0.1, 0.1, 0.1, 0.9, 0.1, 0.1))
+    [first, *_] = best_lines([far, near], matches(), most=6, tokens=30)
+    assert (first.path, list(first.lines)) == ("b.md", [4])
+    near.lines = LineCosines(0.9, 0.5, (0.1, 0.9))
+    [first, *_] = best_lines([far, near], matches(), most=6, tokens=30)
+    assert (first.path, list(first.lines)) == ("b.md", [1])
+
+
+def test_parts_of_a_long_line_stay_alone() -> None:
+    one, two = (passage(number, "a.md", ["boiler " * 20]) for number in (1, 2))
+    one.part, two.part = 1, 2
+    assert [found.part for found in best_lines([one, two], matches(), most=6, tokens=400)] == [1, 2]
