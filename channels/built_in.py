@@ -1,9 +1,8 @@
 """The chat platforms that come with Homebody: their `PLATFORM` objects and their sections in the settings."""
 
-from __future__ import annotations
+from typing import Annotated, Final
 
-from typing import Final
-
+from channels.common.deferred_section import DEFERRED
 from channels.common.shared_settings import Section
 from channels.discord import PLATFORM as DISCORD
 from channels.discord.settings import DiscordSettings
@@ -25,15 +24,15 @@ BUILT_IN: Final[tuple[Platform, ...]] = (TELEGRAM, DISCORD, SLACK, MATRIX, EMAIL
 class PlatformSettings(Section):
     """The sections of the platforms, each under the platform's name."""
 
-    telegram: TelegramSettings = TelegramSettings.model_construct()
+    telegram: Annotated[TelegramSettings, DEFERRED] = TelegramSettings.model_construct()
     """Telegram."""
-    discord: DiscordSettings = DiscordSettings.model_construct()
+    discord: Annotated[DiscordSettings, DEFERRED] = DiscordSettings.model_construct()
     """Discord."""
-    slack: SlackSettings = SlackSettings.model_construct()
+    slack: Annotated[SlackSettings, DEFERRED] = SlackSettings.model_construct()
     """Slack."""
-    matrix: MatrixSettings = MatrixSettings.model_construct()
+    matrix: Annotated[MatrixSettings, DEFERRED] = MatrixSettings.model_construct()
     """Matrix."""
-    email: EmailSettings = EmailSettings.model_construct()
+    email: Annotated[EmailSettings, DEFERRED] = EmailSettings.model_construct()
     """Email."""
-    whatsapp: WhatsAppSettings = WhatsAppSettings.model_construct()
+    whatsapp: Annotated[WhatsAppSettings, DEFERRED] = WhatsAppSettings.model_construct()
     """WhatsApp."""

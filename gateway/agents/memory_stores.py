@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from random import Random
 from typing import TypeAlias
@@ -108,6 +107,8 @@ def keep_memory(
         )
         log.info("memory of %s: %s", profile.id, choice.reason)
         return memory
+    from importlib.metadata import entry_points
+
     found = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
     if slot not in found:
         raise UsageError(

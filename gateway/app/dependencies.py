@@ -101,7 +101,7 @@ def known_secrets(settings: Settings, paths: Paths, env: Mapping[str, str]) -> l
     files = [paths.state / FILE_NAME, *_files_of(settings.channels)]
     return [
         *secrets_of(settings),
-        *passwords_in(settings.model_dump_json()),
+        *passwords_in(settings.model_dump_json(exclude_unset=True)),
         *passwords_in(settings.storage.url.get_secret_value() if settings.storage.url else ""),
         *secrets_in(env),
         *Profiles(paths, settings.auth).secrets(settings.agent_ids),

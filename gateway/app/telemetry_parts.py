@@ -7,7 +7,6 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.agents.running_agent import RunningAgent
@@ -94,6 +93,8 @@ class TelemetryParts:
 
     async def standing(self) -> Standing:
         """Return what is so now."""
+        from importlib.metadata import version
+
         from gateway.telemetry.exposition import Standing
 
         tally, jobs = await self._ledger.tally(), await self._ledger.jobs.all()
@@ -116,6 +117,8 @@ class TelemetryParts:
 
 
 def _spans(endpoint: str | None) -> OtlpSpans:
+    from importlib.metadata import version
+
     from gateway.telemetry.tracing import OtlpSpans
 
     return OtlpSpans(endpoint, version("homebody"))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 from pydantic.json_schema import GenerateJsonSchema
 
+from channels.common.deferred_section import schema_of
 from gateway.config.effective import reload_mode
 from gateway.config.normalize import FieldType, fields
 from gateway.config.syntax_tree import KeyPath
@@ -104,6 +105,16 @@ class _Explained(GenerateJsonSchema):
             if key is not None and (doc := field_doc(model, field)):
                 key.setdefault("description", doc)
         return made
+
+    def function_plain_schema(self, schema: core_schema.PlainValidatorFunctionSchema) -> JsonSchemaValue:
+        """Describe a deferred section as any other."""
+        section = schema_of(schema)
+        return super().function_plain_schema(schema) if section is None else self.generate_inner(section)
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Give a deferred section no title of its key either: it has its own."""
+        deferred = schema["type"] == "function-plain" and schema_of(schema) is not None
+        return not deferred and super().field_title_should_be_set(schema)
 
 
 def markdown_page() -> str:

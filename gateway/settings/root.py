@@ -12,6 +12,7 @@ from agent.section import Section
 from agent.settings import AgentSettings, ModelsSettings
 from agent.tool_settings import ExecSettings, ToolRules
 from channels.built_in import PlatformSettings
+from channels.common.deferred_section import DEFERRED
 from channels.common.shared_settings import DmPolicy, GroupSection
 from channels.platform import ANYBODY, Policy, place_rules
 from gateway.base.errors import unknown_agent
@@ -65,11 +66,11 @@ class LoggingSettings(Section):
 class AgentDefaults(AgentSettings, BlockStreaming, UnaskedSettings, WithHeartbeat, WithSkills):
     """Defaults for all agents."""
 
-    memory_search: MemorySettings = MemorySettings.model_construct()
+    memory_search: Annotated[MemorySettings, DEFERRED] = MemorySettings.model_construct()
     """Search in the agent's memory."""
-    subagents: SubAgentSettings = SubAgentSettings.model_construct()
+    subagents: Annotated[SubAgentSettings, DEFERRED] = SubAgentSettings.model_construct()
     """Limits of the sub-agents that it starts."""
-    workspace_store: WorkspaceStoreSettings = WorkspaceStoreSettings.model_construct()
+    workspace_store: Annotated[WorkspaceStoreSettings, DEFERRED] = WorkspaceStoreSettings.model_construct()
     """Whether its folder is kept in a git repository, too."""
 
 
@@ -92,7 +93,7 @@ _HOT: dict[str, Any] = {"reload": "hot"}
 class AgentsSettings(Section):
     """The agents."""
 
-    defaults: AgentDefaults = AgentDefaults.model_construct()
+    defaults: Annotated[AgentDefaults, DEFERRED] = AgentDefaults.model_construct()
     """Defaults for all agents."""
     list: tuple[AgentEntry, ...] = ()
     """The agents. Default: one agent with the id ``main``."""
@@ -211,49 +212,51 @@ class ChannelsSettings(PlatformSettings):
 class Settings(Section):
     """All settings. With an empty file, all defaults apply."""
 
-    agents: AgentsSettings = Field(default=AgentsSettings.model_construct(), json_schema_extra=_HOT)
+    agents: Annotated[AgentsSettings, DEFERRED] = Field(default=AgentsSettings.model_construct(), json_schema_extra=_HOT)
     """The agents."""
-    models: ModelsSettings = Field(default=ModelsSettings.model_construct(), json_schema_extra=_HOT)
+    models: Annotated[ModelsSettings, DEFERRED] = Field(default=ModelsSettings.model_construct(), json_schema_extra=_HOT)
     """Providers of language models, in addition to those found in the environment."""
-    auth: AuthSettings = Field(default=AuthSettings.model_construct(), json_schema_extra=_HOT)
+    auth: Annotated[AuthSettings, DEFERRED] = Field(default=AuthSettings.model_construct(), json_schema_extra=_HOT)
     """Saved keys of model providers."""
-    session: SessionSettings = Field(default=SessionSettings.model_construct(), json_schema_extra=_HOT)
+    session: Annotated[SessionSettings, DEFERRED] = Field(default=SessionSettings.model_construct(), json_schema_extra=_HOT)
     """Session scope and reset rules."""
-    hooks: HooksSettings = Field(default=HooksSettings.model_construct(), json_schema_extra=_HOT)
+    hooks: Annotated[HooksSettings, DEFERRED] = Field(default=HooksSettings.model_construct(), json_schema_extra=_HOT)
     """Actions on events."""
-    channels: ChannelsSettings = Field(default=ChannelsSettings.model_construct(), json_schema_extra=_HOT)
+    channels: Annotated[ChannelsSettings, DEFERRED] = Field(default=ChannelsSettings.model_construct(), json_schema_extra=_HOT)
     """Chat platforms."""
     bindings: tuple[Binding, ...] = Field(default=(), json_schema_extra=_HOT)
     """Routing rules: which agent answers which conversation. The most specific rule applies; without one, the default agent answers."""
     broadcast: Broadcast = Field(default_factory=dict, json_schema_extra=_HOT)
     """Conversations that several agents answer, each in its own session: ``telegram:-100123: [main, work]``. Precedes ``bindings``."""
-    messages: MessagesSettings = Field(default=MessagesSettings.model_construct(), json_schema_extra=_HOT)
+    messages: Annotated[MessagesSettings, DEFERRED] = Field(default=MessagesSettings.model_construct(), json_schema_extra=_HOT)
     """Handling of messages on all channels."""
-    gateway: GatewaySettings = GatewaySettings.model_construct()
+    gateway: Annotated[GatewaySettings, DEFERRED] = GatewaySettings.model_construct()
     """The HTTP API."""
-    tools: AllToolsSettings = Field(default=AllToolsSettings.model_construct(), json_schema_extra=_HOT)
+    tools: Annotated[AllToolsSettings, DEFERRED] = Field(default=AllToolsSettings.model_construct(), json_schema_extra=_HOT)
     """Tools that agents may use; an agent's own settings can only restrict them further."""
-    mail: MailSettings = Field(default=MailSettings.model_construct(), json_schema_extra=_HOT)
+    mail: Annotated[MailSettings, DEFERRED] = Field(default=MailSettings.model_construct(), json_schema_extra=_HOT)
     """Mailboxes that agents read and send from."""
-    calendar: CalendarSettings = Field(default=CalendarSettings.model_construct(), json_schema_extra=_HOT)
+    calendar: Annotated[CalendarSettings, DEFERRED] = Field(default=CalendarSettings.model_construct(), json_schema_extra=_HOT)
     """Calendars and address books that agents read and change."""
-    skills: SkillsSettings = Field(default=SkillsSettings.model_construct(), json_schema_extra=_HOT)
+    skills: Annotated[SkillsSettings, DEFERRED] = Field(default=SkillsSettings.model_construct(), json_schema_extra=_HOT)
     """Skills: instructions for one kind of work, which agents read when they need them."""
-    approvals: ApprovalsSettings = Field(default=ApprovalsSettings.model_construct(), json_schema_extra=_HOT)
+    approvals: Annotated[ApprovalsSettings, DEFERRED] = Field(
+        default=ApprovalsSettings.model_construct(), json_schema_extra=_HOT
+    )
     """What agents may do without asking."""
-    mcp: McpSettings = Field(default=McpSettings.model_construct(), json_schema_extra=_HOT)
+    mcp: Annotated[McpSettings, DEFERRED] = Field(default=McpSettings.model_construct(), json_schema_extra=_HOT)
     """Servers of the Model Context Protocol, whose tools agents may use (docs/mcp.md)."""
-    budgets: BudgetSettings = Field(default=BudgetSettings.model_construct(), json_schema_extra=_HOT)
+    budgets: Annotated[BudgetSettings, DEFERRED] = Field(default=BudgetSettings.model_construct(), json_schema_extra=_HOT)
     """Daily limits on model costs."""
-    backup: BackupSettings = Field(default=BackupSettings.model_construct(), json_schema_extra=_HOT)
+    backup: Annotated[BackupSettings, DEFERRED] = Field(default=BackupSettings.model_construct(), json_schema_extra=_HOT)
     """Copies of everything in one file, and when they are made (docs/backup.md)."""
-    storage: StorageSettings = StorageSettings.model_construct()
+    storage: Annotated[StorageSettings, DEFERRED] = StorageSettings.model_construct()
     """Where messages and conversations are kept: files, or a PostgreSQL database."""
-    cluster: ClusterSettings = ClusterSettings.model_construct()
+    cluster: Annotated[ClusterSettings, DEFERRED] = ClusterSettings.model_construct()
     """Several gateways that share agents, chat accounts and a database."""
-    plugins: PluginsSettings = Field(default=PluginsSettings.model_construct(), json_schema_extra=_HOT)
+    plugins: Annotated[PluginsSettings, DEFERRED] = Field(default=PluginsSettings.model_construct(), json_schema_extra=_HOT)
     """Exchangeable parts."""
-    logging: LoggingSettings = LoggingSettings.model_construct()
+    logging: Annotated[LoggingSettings, DEFERRED] = LoggingSettings.model_construct()
     """Log levels and the log file."""
 
     _profile: str = PrivateAttr(default="")
