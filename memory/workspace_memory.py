@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from memory.audience import Audience
 from memory.embedding.batch.protocol import LARGE, BatchService
@@ -21,13 +22,15 @@ from memory.notes.transcript_source import PREFIX, TranscriptFiles, Transcripts
 from memory.notes.version_store import VersionStore
 from memory.protocol import Author, Clock, Excerpt, Recorded, SearchAnswer
 from memory.search.query_embedder import TIMEOUT_SECONDS, QueryEmbedder
-from memory.search.retrieval import Query, Retrieval, build_query, explain_line, explain_search, hit_facts, retrieve
 from memory.settings import MemorySettings
 from memory.store.index import Index
 from memory.store.index_handle import IndexEngine, IndexHandle
 from memory.store.index_status import IndexStatus, read_status
 from memory.store.sqlite.index_database import AllowedFeatures
 from memory.store.sqlite.index_file import IndexFile
+
+if TYPE_CHECKING:  # loaded with the first search
+    from memory.search.retrieval import Query, Retrieval
 
 _MOST_NAMED = 3
 
@@ -150,6 +153,8 @@ class WorkspaceMemory:
 
         ``by_words``: by words alone, so that no embedder is asked.
         """
+        from memory.search.retrieval import retrieve
+
         index = await self._open.run(lambda index: index)
         notes: list[str] = []
         vector = None if by_words else await self._query_vector(query, notes)
@@ -284,6 +289,8 @@ class WorkspaceMemory:
 
         ``by_words``: see ``retrieve``.
         """
+        from memory.search.retrieval import explain_line, explain_search, hit_facts
+
         recalled, notes = await self.retrieve(query, audience=audience, by_words=by_words)
         if by_words and self.embedder is not None:
             notes.append("A viewer searches by words alone: a search by meaning asks the embedder with the owner's key.")
@@ -326,6 +333,8 @@ class WorkspaceMemory:
     ) -> Query:
         today = self._clock.now().astimezone(self._zone).date()
         key = audience_key(audience)
+        from memory.search.retrieval import build_query
+
         return build_query(query, self.settings.query, today=today, audience=key, vector=vector, most=most, min_score=min_score)
 
     def _index_was_reopened(self) -> None:

@@ -19,7 +19,7 @@ from agent.models import token_estimate
 from agent.models.protocol import Request
 from agent.transcript.entries import Compacted
 from agent.transcript.history_view import SUMMARY_HEAD
-from memory.text.stop_words import ENGLISH
+from memory.text.stop_words import english
 from memory.text.terms import UNSPACED
 
 HEADINGS = (
@@ -254,7 +254,7 @@ def fault_in(text: str, order: str, source: Iterable[str], asked: Iterable[str])
         return "it repeats itself"
     body = _HEADING.sub("", text)
     source = list(source)
-    common = words_of(order) | _stems(ENGLISH | _LABELS)
+    common = words_of(order) | _stems(english() | _LABELS)
     own = words_of(body) - common
     if len(own) < _LEAST_OWN_WORDS:
         return "it says next to nothing"

@@ -61,8 +61,6 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     return error.response(request.url.path)
 
 
-async def on_defect(request: Request, _: Exception) -> Response:
-    """Answer an exception that nobody expected, without telling what it was."""
-    return Refusal(500, "defect", "something in the gateway broke while answering", "The log says more: logs/.").response(
-        request.url.path
-    )
+def defect(path: str) -> Response:
+    """Return the answer to an exception that nobody expected, without telling what it was."""
+    return Refusal(500, "defect", "something in the gateway broke while answering", "The log says more: logs/.").response(path)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from starlette.middleware import Middleware
 
-from gateway.api.answers import OPENAI, Refusal
+from gateway.api.answers import OPENAI, Refusal, defect
 from gateway.settings.http_settings import GatewaySettings
 
 if TYPE_CHECKING:
@@ -298,3 +298,30 @@ def _values(headers: Headers, wanted: bytes) -> list[bytes]:
 
 def _shown(values: list[bytes]) -> str:
     return ", ".join(repr(value[:100].decode("latin-1")) for value in values) or "nothing"
+
+
+class AnswerDefects:
+    """The outermost of all: an exception that nobody expected is answered as JSON, and goes on to the server, which logs it.
+
+    Below it, starlette's router finds the ``app`` without which it would answer in plain text.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        begun = False
+
+        async def watched(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] == "http.response.start"
+            await send(message)
+
+        scope["app"] = self
+        try:
+            await self._app(scope, receive, watched)
+        except Exception:
+            if scope["type"] == "http" and not begun:
+                await defect(scope["path"])(scope, receive, send)
+            raise

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Literal
 
 import h11
 import uvicorn
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.routing import BaseRoute, Router
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gateway.api import unix_socket
-from gateway.api.answers import on_defect, on_http_error
-from gateway.api.middleware import LARGEST_HEAD, Token, tcp_middleware, unix_middleware
+from gateway.api.answers import on_http_error
+from gateway.api.middleware import LARGEST_HEAD, AnswerDefects, Token, tcp_middleware, unix_middleware
 from gateway.base.errors import HomebodyError
 from gateway.settings.http_settings import GatewaySettings
 
@@ -41,10 +41,15 @@ CLOSING_SECONDS = 3
 _KEEP_ALIVE_SECONDS = 5
 
 
-def app_of(routes: Routes, middleware: Sequence[Middleware]) -> Starlette:
-    """Return the ASGI application; every error of it is JSON."""
-    handlers = {HTTPException: on_http_error, Exception: on_defect}
-    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
+def app_of(routes: Routes, middleware: Sequence[Middleware]) -> ASGIApp:
+    """Return the ASGI application; every error of it is JSON.
+
+    It is put together as ``starlette.Starlette`` does it, which would load what shows errors as a page, 0.5 MB.
+    """
+    app: ASGIApp = ExceptionMiddleware(Router(routes), {HTTPException: on_http_error})
+    for one in reversed(middleware):
+        app = one.cls(app, *one.args, **one.kwargs)
+    return AnswerDefects(app)
 
 
 async def serve_tcp(

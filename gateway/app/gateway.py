@@ -19,15 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from channels.messages import Outbound
 from channels.platform import Policy
-from gateway.api.handlers.approval_requests import ApprovalHandlers
-from gateway.api.handlers.memory_requests import MemoryHandlers
-from gateway.api.handlers.pairing_requests import PairingHandlers
-from gateway.api.handlers.queues import QueueHandlers
-from gateway.api.handlers.routes import RouteHandlers
-from gateway.api.handlers.sharing_requests import SharingHandlers
 from gateway.app.backups import restored_notice
 from gateway.app.dependencies import Dependencies
-from gateway.app.owner_calls import owner_calls
+from gateway.app.owner_calls import command_calls, owner_calls
 from gateway.app.parts import GatewayParts
 from gateway.app.view_calls import view_calls
 from gateway.backup.versions import refuse_later
@@ -312,16 +306,18 @@ class Gateway(GatewayParts):
             ),
             **self.tool_calls.calls(),
             **self.todo_calls.calls(),
-            **MemoryHandlers(self.agents).calls(),
-            **SharingHandlers(self.agents, self.deps.clock, lambda: self.settings.current.default_agent).calls(),
-            **ApprovalHandlers(
-                self.ledger, self.approvals.decisions, settings=lambda: self.settings.current, stored=self.rules.stored
-            ).calls(),
-            **PairingHandlers(self.ledger, self.access).calls(),
-            **RouteHandlers(
-                lambda: self.settings.current, lambda: self.router, self.access, self.channel_supervisor.policies
-            ).calls(),
-            **QueueHandlers(self.ledger, self.inbox.hand_out).calls(),
+            **command_calls(
+                self.deps,
+                self.settings,
+                self.ledger,
+                agents=self.agents,
+                approvals=self.approvals.decisions,
+                rules=self.rules.stored,
+                access=self.access,
+                router=lambda: self.router,
+                policies=self.channel_supervisor.policies,
+                hand_out=self.inbox.hand_out,
+            ),
             **self.automation.calls(),
             **self.mcp.calls(),
             **self.backups.calls(),

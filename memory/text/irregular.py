@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 _GROUPS = (
     "be am is are was were been;become became;begin began begun;bend bent;bet;bite bit bitten;blow blew blown;break broke broken;"
     "bring brought;build built;burn burnt;buy bought;catch caught;choose chose chosen;come came;creep crept;cut;deal dealt;dig dug;"
@@ -18,9 +20,13 @@ _GROUPS = (
     "child children;foot feet;goose geese;half halves;knife knives;leaf leaves;life lives;loaf loaves;man men;mouse mice;person people;"
     "shelf shelves;thief thieves;tooth teeth;wife wives;wolf wolves;woman women"
 )
-_FORMS = {word: tuple(group.split()) for group in _GROUPS.split(";") for word in group.split()}
+
+
+@cache
+def _forms() -> dict[str, tuple[str, ...]]:
+    return {word: tuple(group.split()) for group in _GROUPS.split(";") for word in group.split()}
 
 
 def irregular_forms(word: str) -> tuple[str, ...]:
     """Return the other forms of a word in lower case; nothing for words whose forms have one stem."""
-    return tuple(form for form in _FORMS.get(word, ()) if form != word)
+    return tuple(form for form in _forms().get(word, ()) if form != word)

@@ -7,6 +7,7 @@ words weigh little anyway.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 _ENGLISH = (
     "a about after again all also am an and any are aren as at be because been before being between both but by can "
@@ -74,24 +75,36 @@ _OTHERS = {
         "كانت كل كم كنت كيف لا لأن لقد لم لماذا لن له لها ليس ما ماذا متى مع من منذ نحن هذا هذه هل هم هنا هناك هو هي و يا يكون"
     ),
 }
-ENGLISH = frozenset(_ENGLISH.split())
-_LISTS = {language: frozenset(words.split()) for language, words in _OTHERS.items()}
-
-_LANGUAGES: dict[str, list[str]] = {}
-for _name, _words in (("English", ENGLISH), *_LISTS.items()):
-    for _word in _words:
-        _LANGUAGES.setdefault(_word, []).append(_name)
-
 _HAN = frozenset("的了是在吗呢吧啊和与我你您他她它们这那哪谁什么怎样为何有没不就都也很还要会能可以把被对从到几多少")
 _HAN_PAIRS = frozenset(["时候", "時候", "什麼", "甚麼", "怎么", "哪里", "哪裡"])
 _KOREAN = ("누구", "무엇", "뭐", "어디", "언제", "어떻", "어떤", "왜", "얼마", "몇", "우리", "나의", "내가")
 
 
+@cache
+def _lists() -> dict[str, frozenset[str]]:
+    """The stop words of each language, English first. An idle gateway does without."""
+    return {name: frozenset(words.split()) for name, words in (("English", _ENGLISH), *_OTHERS.items())}
+
+
+def english() -> frozenset[str]:
+    """Return those of English."""
+    return _lists()["English"]
+
+
+@cache
+def _languages() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, words in _lists().items():
+        for word in words:
+            found.setdefault(word, []).append(name)
+    return found
+
+
 def of(words: Sequence[str]) -> frozenset[str]:
     """Return the stop words of the language of a query, which is the one with the most matches; English in case of a tie."""
     asked = set(words)
-    best, most = ENGLISH, len(asked & ENGLISH)
-    for own in _LISTS.values():
+    best, most = frozenset[str](), -1
+    for own in _lists().values():
         count = len(asked & own)
         if count > most:
             best, most = own, count
@@ -101,8 +114,9 @@ def of(words: Sequence[str]) -> frozenset[str]:
 def language(words: Iterable[str]) -> tuple[str, int]:
     """Return the language with the most stop words among ``words`` in lower case, and their number; English in case of a tie."""
     counts = {"English": 0}
+    languages = _languages()
     for word in words:
-        for name in _LANGUAGES.get(word, ()):
+        for name in languages.get(word, ()):
             counts[name] = counts.get(name, 0) + 1
     return max(counts.items(), key=lambda one: one[1])
 

@@ -68,6 +68,43 @@ def test_a_conversation_without_a_gateway_imports_no_web_server(tmp_path: Path) 
     assert not imported & {"starlette", "uvicorn", "h11", "httpx"}
 
 
+IDLE = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from gateway.base.state_lock import describe
+from gateway.cli import main
+
+def look() -> None:
+    lock = Path(os.environ["HOMEBODY_HOME"], "state", "gateway.lock")
+    while not ((holder := describe(lock)) and holder.http_port):
+        time.sleep(0.02)
+    Path(os.environ["HOMEBODY_HOME"], "modules").write_text(" ".join(sys.modules))
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=look, daemon=True).start()
+main(["gateway"])
+"""
+USED_LATER = {
+    *("aiohttp", "anthropic", "apscheduler", "discord", "httpx", "mcp", "openai", "slack_bolt", "slack_sdk", "telegram"),
+    *("html.entities", "starlette.applications", "starlette.middleware.errors"),
+    *("agent.models.notebook.notebook_model", "memory.search.retrieval"),
+    *(f"gateway.api.handlers.{name}_requests" for name in ("approval", "memory", "note", "pairing", "settings", "sharing")),
+    *("gateway.mcp.mcp_provider", "gateway.mcp.servers", "gateway.telemetry.exposition"),
+}
+"""Modules of what is configured, asked for or used at some time, and in an idle gateway not."""
+
+
+def test_an_idle_gateway_has_loaded_nothing_that_is_used_later(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "homebody.yaml").write_text("gateway: {port: 0}\n")
+    env = {**environment(), "HOME": str(tmp_path), "HOMEBODY_HOME": str(home)}
+    subprocess.run([sys.executable, "-c", IDLE], stderr=subprocess.DEVNULL, check=True, cwd=ROOT, env=env)
+    loaded = set((home / "modules").read_text().split())
+    assert {"gateway.app.services", "gateway.api.server", "memory.workspace_memory"} <= loaded
+    assert not USED_LATER & loaded
+
+
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
     """A folder of somebody whose own packages have our names."""

@@ -29,7 +29,9 @@ def on_first_use(names: Iterable[str], make: Callable[[], Calls]) -> dict[str, C
             try:
                 signature(real).bind(**given)
             except TypeError as error:
-                raise UsageError(f"{name} is not called so: {error}", hint="Load the page again.") from error
+                raise UsageError(
+                    f"{name} is not called so: {error}", hint="Load the page again, or restart the gateway."
+                ) from error
             return await real(**given)
 
         return call
