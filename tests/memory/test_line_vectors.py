@@ -66,7 +66,10 @@ def kept(tmp_path: Path) -> int:
 
 def as_before_there_were_any(tmp_path: Path) -> None:
     if engines.Current.engine == engines.POSTGRES:
-        in_postgres(tmp_path, "DROP TABLE line_waiting, line_vectors; UPDATE meta SET value = '1'; SELECT 1")
+        in_postgres(
+            tmp_path,
+            "DROP TABLE line_waiting, line_vectors; DROP INDEX word_list_by_hash; UPDATE meta SET value = '1'; SELECT 1",
+        )
         return
     database = Database.open(tmp_path / "i.sqlite", VectorStoreSettings(), now=NOW)
     database.connection.execute("DELETE FROM line_vectors")

@@ -48,12 +48,15 @@ async def test_a_pooler_in_transaction_mode_is_refused_and_one_that_keeps_sessio
         pooler.close()
 
 
-def test_a_transaction_begins_with_its_first_statement_and_one_without_any_costs_nothing(url: str) -> None:
+@pytest.mark.parametrize("together", [True, False])
+def test_a_transaction_begins_with_its_first_statement_and_one_without_any_costs_nothing(url: str, together: bool) -> None:
     import psycopg
 
     from gateway.ledger.postgres.engine import PostgresEngine
 
     engine = PostgresEngine(url, "homebody", "token", lambda _: None)
+    assert not engine.db.together  # over a socket
+    engine.db.together = together
     session = engine.db.connection.info.backend_pid
 
     def state() -> str:

@@ -280,7 +280,9 @@ def _must_fit(connection: psycopg.Connection[Any], where: str) -> None:
     version = connection.info.server_version
     if version < OLDEST:
         raise StorageFailed(
-            f"PostgreSQL {version // 10_000} is too old", where=where, hint="Homebody needs PostgreSQL 15 or later."
+            f"PostgreSQL {version // 10_000} is too old",
+            where=where,
+            hint="Homebody needs PostgreSQL 15 or later. Name another server: homebody config set storage.url",
         )
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
@@ -294,5 +296,5 @@ def _must_fit(connection: psycopg.Connection[Any], where: str) -> None:
         raise StorageFailed(
             "the database takes no changes: it is a replica, or set to read-only",
             where=where,
-            hint="Name the primary server in storage.url.",
+            hint="Name the primary server: homebody config set storage.url",
         )

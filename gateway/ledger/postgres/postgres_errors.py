@@ -12,15 +12,16 @@ from gateway.base.errors import StorageAway, StorageFailed
 from gateway.ledger.postgres.postgres_connection import TransactionPooled
 
 _SET: Final = "homebody config set storage.url"
+_ANEW: Final = "Restore the database from a backup, or begin with an empty schema: homebody config set storage.schemaName NAME"
 _DOCS: Final = "docs/postgresql.md says what it needs."
 _HINTS: Final[dict[type[psycopg.Error], str]] = {
     errors.TooManyConnections: "Raise max_connections of PostgreSQL (or the user's CONNECTION LIMIT), or end other programs that use it.",
     errors.InsufficientPrivilege: f"Give the user the right to make a schema in this database, or make it the schema's owner. {_DOCS}",
-    errors.ReadOnlySqlTransaction: "Name the primary server in storage.url: a replica takes no changes.",
+    errors.ReadOnlySqlTransaction: f"A replica takes no changes. Name the primary server: {_SET}",
     errors.DiskFull: "Free some space on the disk of PostgreSQL; nothing that was confirmed is lost.",
     errors.OutOfMemory: "Look at the log of PostgreSQL; nothing that was confirmed is lost.",
-    errors.UndefinedTable: "Restore the database from a backup, or name another schema to begin with an empty ledger.",
-    errors.InvalidSchemaName: "Restore the database from a backup, or name another schema to begin with an empty ledger.",
+    errors.UndefinedTable: _ANEW,
+    errors.InvalidSchemaName: _ANEW,
     errors.WithCheckOptionViolation: "Another gateway holds this agent or account now: homebody cluster status",
     errors.DataCorrupted: "Restore the database from a backup.",
     TransactionPooled: f"Set pool_mode = session for this database in pgbouncer.ini, or name PostgreSQL itself: {_SET}",

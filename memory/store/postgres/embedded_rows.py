@@ -26,14 +26,24 @@ _KEEP: Final = """
 INSERT INTO vector VALUES (%s, %s, %s, %s, %s::halfvec)
 ON CONFLICT (agent, embedder, hash) DO UPDATE SET used = excluded.used, vector = excluded.vector
 """
-_NEAREST: Final = """
-WITH near AS MATERIALIZED (
-    SELECT hash, vector <=> %s::halfvec AS distance FROM vector WHERE agent = %s AND embedder = %s AND vector_dims(vector) = %s
-)
-SELECT w.id, 1 - n.distance FROM near n JOIN word_list w ON w.hash = n.hash
-WHERE w.id BETWEEN %s AND %s AND (%s::text IS NULL OR w.audience = %s) ORDER BY n.distance, w.id LIMIT %s
+_DISTANCES: Final = """
+SELECT hash, vector <=> %s::halfvec AS distance FROM vector WHERE agent = %s AND embedder = %s AND vector_dims(vector) = %s
 """
-"""The distances come first: carrying the vectors themselves through the join takes twice as long."""
+_NEAREST: Final = f"""
+WITH near AS MATERIALIZED ({_DISTANCES} ORDER BY distance LIMIT %s)
+SELECT w.id, 1 - n.distance FROM near n JOIN word_list w ON w.hash = n.hash
+WHERE w.id BETWEEN %s AND %s ORDER BY n.distance, w.id LIMIT %s
+"""  # noqa: S608 - constants
+_NEAREST_OF: Final = f"""
+WITH near AS MATERIALIZED ({_DISTANCES}), passage AS MATERIALIZED (
+    SELECT id, hash FROM word_list WHERE id BETWEEN %s AND %s AND (%s::text IS NULL OR audience = %s)
+)
+SELECT p.id, 1 - n.distance FROM near n JOIN passage p ON p.hash = n.hash ORDER BY n.distance, p.id LIMIT %s
+"""  # noqa: S608 - the same
+"""The distances come first: carrying the vectors themselves through the join takes twice as long. The first one joins the nearest alone,
+which are enough unless many vectors belong to none of the passages that are searched."""
+_MORE: Final = 4
+"""How many vectors the first one looks at for each passage that is wanted."""
 _EVICT: Final = """
 DELETE FROM vector v USING (
     SELECT embedder, hash FROM vector n WHERE n.agent = %(agent)s AND NOT (n.embedder = ANY (%(embedders)s) AND EXISTS (
@@ -202,8 +212,13 @@ class EmbeddedRows:
         if not self._usable or not generation.dims or len(vector) != generation.dims:
             return {}
         who = self._embedder(connection, generation.embedder)
-        values = (_literal(vector), self._rows.agent, who, generation.dims, generation.first_id, generation.last_id)
-        return dict(connection.execute(_NEAREST, (*values, audience, audience, limit)).fetchall())
+        asked = (_literal(vector), self._rows.agent, who, generation.dims)
+        bounds = (generation.first_id, generation.last_id)
+        if audience is None:
+            found = dict(connection.execute(_NEAREST.encode(), (*asked, _MORE * limit, *bounds, limit)).fetchall())
+            if len(found) >= limit:
+                return found
+        return dict(connection.execute(_NEAREST_OF.encode(), (*asked, *bounds, audience, audience, limit)).fetchall())
 
     def nearest_lines(
         self, connection: Connection, generation: Generation, vector: Sequence[float], ids: Sequence[int]

@@ -91,7 +91,8 @@ CREATE TABLE line_waiting (id bigint PRIMARY KEY);
 INSERT INTO line_waiting SELECT id FROM chunk c WHERE source = 'memory'
     AND NOT EXISTS (SELECT 1 FROM waiting w WHERE w.id = c.id) AND NOT EXISTS (SELECT 1 FROM refusal r WHERE r.id = c.id)
 """
-STEPS: Final = (_TABLES, _LINES)
+_HASHES: Final = "CREATE INDEX word_list_by_hash ON word_list (hash)"
+STEPS: Final = (_TABLES, _LINES, _HASHES)
 """Step n migrates version n to n+1. Released steps are never edited; a change is a new step."""
 
 
