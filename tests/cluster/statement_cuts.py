@@ -46,7 +46,7 @@ KINDS: Final = ("alone", "pair")
 AGENT, ASKING = "anna", "bob"
 """The second one asks its owner before it does anything."""
 LEASE: Final = 8.0
-SETTLE_SECONDS: Final = 90.0
+SETTLE_SECONDS: Final = 300.0
 """In which everything must be whole after a cut. Far more than it takes, so that a busy machine is no fault."""
 MISSES: Final = 3
 """After so many numbers in a row that no statement had, there are no more: how many there are differs a little."""

@@ -59,7 +59,7 @@ async def test_each_connection_that_breaks_without_a_word_is_replaced_within_a_l
             assert one.line.silence(lambda place, number=number: place == number) == 1
             await cuts.cluster.say(AGENT, deed=True)
             await answered(cuts)
-    assert cuts.found.wrong() == {}
+    assert cuts.found.wrong(timed=False) == {}
 
 
 @pytest.mark.long
@@ -78,7 +78,7 @@ async def test_a_gateway_whose_machine_is_cut_off_without_a_word_is_replaced(tmp
         await cuts.cluster.say(AGENT, deed=True)
         await answered(cuts)
         await cuts.stands_by(holder)
-    assert cuts.found.wrong() == {}
+    assert cuts.found.wrong(timed=False) == {}
 
 
 @pytest.mark.long
@@ -98,7 +98,7 @@ async def test_a_line_that_stands_still_for_longer_than_a_lease_and_goes_on_chan
             await cuts.stands_by(holder)
             if other.name in cuts.watch.holders.values():
                 holder, other = other, holder
-    assert cuts.found.wrong() == {}
+    assert cuts.found.wrong(timed=False) == {}
 
 
 @pytest.mark.long
@@ -114,4 +114,4 @@ async def test_a_slow_line_makes_everything_slow_and_nothing_else(tmp_path: Path
         await cuts.cluster.say(AGENT, deed=True)
         await answered(cuts)
         assert other.name in cuts.watch.holders.values()
-    assert cuts.found.wrong() == {}
+    assert cuts.found.wrong(timed=False) == {}
