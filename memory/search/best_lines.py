@@ -14,7 +14,7 @@ from memory.search.ranking import scaled_cosines
 from memory.store.candidates import Candidate
 from memory.text.line_groups import line_groups
 from memory.text.statements import statements
-from memory.text.tokens import estimate
+from memory.text.tokens import ASCII_CHARS_PER_TOKEN, estimate
 
 _BY_LINE = 0.6
 """What a line's own words, its cosine and its label add to the score of its passage, each."""
@@ -85,7 +85,11 @@ def best_lines(
         held = files.get(key)
         if held is None and len(files) >= most:
             continue
-        new, cost = _addition(one, held.lines if held else {}, every[key])
+        lines = held.lines if held else {}
+        least = sum(len(every[key][n]) for n in range(one.first, one.last + 1) if n not in lines) / ASCII_CHARS_PER_TOKEN
+        if not least or (files and used + least > tokens):
+            continue
+        new, cost = _addition(one, lines, every[key])
         if not new or (files and used + cost > tokens):
             continue
         used += cost
