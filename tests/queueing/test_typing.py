@@ -12,7 +12,7 @@ from agent.events import TextDelta, ThinkingDelta, ToolStarted
 from agent.messages import ToolCall
 from agent.settings import AgentSettings
 from gateway.base.clock import ManualClock
-from gateway.outbound.progress import TypingIndicator, typing_mode
+from gateway.outbound.progress import ProgressDisplay, TypingIndicator, typing_mode
 from tests.peers.wire import Wire
 
 if TYPE_CHECKING:
@@ -36,11 +36,12 @@ async def test_the_sign_is_shown_from_when_the_mode_says(mode: Any, shown: list[
     wire = Wire()
     place = wire.message("x").conversation
     sign = TypingIndicator(wire, place, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), mode, 4.0)
+    display = ProgressDisplay(wire, place, "t", sign, verbose=False)
     showing = asyncio.ensure_future(sign.show())
     seen = []
     for event in (None, THINKS, ACTS, WRITES):
         if event is not None:
-            sign.hear(event)
+            display.emit(event)
         for _ in range(3):
             await asyncio.sleep(0)
         seen.append(len(wire.typed))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,9 @@ from hypothesis import strategies as st
 
 from agent.events import ToolFinished, ToolStarted
 from agent.messages import ToolCall, ToolMessage
+from channels.messages import ChatAddress
+from gateway.base.clock import SystemClock
+from gateway.outbound.progress import ProgressDisplay, TypingIndicator
 from gateway.telemetry.recorder import FAST, MOST_NAMES, OTHER, Counts, Histogram, Histograms, Telemetry
 
 if TYPE_CHECKING:
@@ -40,9 +44,21 @@ def test_names_that_others_choose_are_bounded_and_nothing_goes_uncounted(names: 
     assert len(set(names)) <= MOST_NAMES or OTHER in histograms.by_name
 
 
-def test_tools_are_counted_by_name_and_events_are_passed_on() -> None:
-    telemetry, heard = Telemetry(), list[object]()
-    hear = telemetry.timing_tools("t", heard.append)
+class Watching:
+    """A channel that shows events as they happen."""
+
+    def __init__(self) -> None:
+        self.shown: list[Any] = []
+
+    def show(self, _place: ChatAddress, frame: object) -> None:
+        self.shown.append(frame)
+
+
+def test_tools_are_counted_by_name_and_shown() -> None:
+    telemetry, channel = Telemetry(), Watching()
+    place = ChatAddress(channel="paper", account="default", id="1", kind="direct")
+    sign = TypingIndicator(channel, place, SystemClock(), "never", 4)  # type: ignore[arg-type]
+    display = ProgressDisplay(channel, place, "t", sign, verbose=False, tool_ran=partial(telemetry.tool_ran, "t"))  # type: ignore[arg-type]
     one, two = (ToolCall(id=name, name=name, arguments={}) for name in ("a", "b"))
     events: list[Event] = [
         ToolStarted(one),
@@ -51,7 +67,7 @@ def test_tools_are_counted_by_name_and_events_are_passed_on() -> None:
         ToolFinished(one, ToolMessage(call_id="a", name="a", text="yes"), 3.0),
     ]
     for event in events:
-        hear(event)
-    assert heard == events
+        display.emit(event)
+    assert [one.state for one in channel.shown] == ["started", "started", "failed", "finished"]
     assert {name: one.total for name, one in telemetry.tool_seconds.by_name.items()} == {"a": 3, "b": 1}
     assert telemetry.failed_tools.by_names == {("b",): 1}
