@@ -147,7 +147,7 @@ def test_sec_04_nothing_that_changes_anything_is_served_over_tcp() -> None:
     source = (ROOT / "gateway/app/services.py").read_text(encoding="utf-8")
     served = [ast.unparse(call.args[0]) for _, method, call in calls(ast.parse(source)) if method == "serve_tcp"]
     assert served == ["routes", "routes"], "by itself, and in a cluster"
-    assert "    routes = [*_health(status), *webhooks, openai, *switched_on]\n" in source
+    assert "    routes = [*_health(status), *webhooks, openai, *_switched_on(metrics, page, calls)]\n" in source
     assert source.count("on_demand(") == len(SWITCHED_ON)
     assert source.count("on_demand_all(") == 1
     assert re.search(
