@@ -11,7 +11,7 @@ from psycopg.adapt import Buffer, Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 
-from gateway.ledger.postgres.statements import translated
+from gateway.ledger.postgres.postgres_statements import translated
 
 CONNECT_SECONDS: Final = 5
 _DEFAULTS: Final[dict[str, str | int]] = {
