@@ -153,7 +153,8 @@ async def test_a_gateway_that_stands_still_in_a_transaction_holds_nobody_up(url:
         await other.round()
         sharing = Sharing("one", write_lock_of("homebody"), 1.0)
         engine = await asyncio.to_thread(PostgresEngine, url, "homebody", "one", lambda _: None, sharing)
-        await asyncio.to_thread(engine.begin, synced=True)  # and then it stands still
+        engine.begin(synced=True)
+        await asyncio.to_thread(engine.db.execute, "SELECT 1")  # and then it stands still
         began = time.monotonic()
         await other.ledger.tally()
         assert 0.5 < time.monotonic() - began < 5.0
