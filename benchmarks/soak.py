@@ -10,7 +10,7 @@ platforms; a model, those platforms and a mailbox run in processes of their own 
 resets, flushes, compactions, hourly copies of the ledger, archiving and rotation of logs happen as they fall due.
 
 What does not go by that clock: limits of network calls and keep-alives (asyncio's timers), the watchdog, the age of files, and what
-wakes the scheduler (its timer and its guard): its work is asked for every simulated minute instead.
+wakes the scheduler (APScheduler and its guard): its work is asked for every simulated minute instead.
 """
 
 from __future__ import annotations

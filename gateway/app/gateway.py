@@ -51,7 +51,7 @@ DELIVER_SECONDS = 1.5
 SETTLED_SECONDS = 5.0
 """Seconds after the start by which most of what stays for good was made."""
 ALONE_SECONDS = 5.0
-"""A gateway that is opened for a single question ends before it needs the scheduler."""
+"""The scheduler takes a while to load, and a gateway that is opened for a single question ends before it needs it."""
 SANDBOX_TRIED_AFTER = 15.0
 """The trial of the sandbox starts some processes, and can wait until the gateway has started."""
 
@@ -162,7 +162,7 @@ class Gateway(GatewayParts):
                 task.cancel()
 
     async def _begin_schedule(self) -> None:
-        """Begin work on a schedule once the API is loaded, for which people and service managers wait."""
+        """Begin work on a schedule. APScheduler is loaded after the API, for which people and service managers wait."""
         if self.deps.serving:
             await asyncio.to_thread(import_module, "gateway.app.services")
         await self.schedule.start(0 if self.deps.serving else ALONE_SECONDS)

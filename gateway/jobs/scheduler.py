@@ -1,6 +1,6 @@
 """Scheduler: jobs at their instants; session resets, ledger cleanup and ledger backups now and then.
 
-A timer wakes it, at the next instant of a job or after half a minute; what is due is worked out from the stored instants and the clock
+APScheduler wakes it, at the next instant of a job or after half a minute; what is due is worked out from the stored instants and the clock
 at hand each time, so that a machine that slept, or a clock that was set, makes no difference.
 """
 
@@ -11,13 +11,15 @@ import heapq
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agent.timing import Clock
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed
-from gateway.jobs.waking import Waker
 from gateway.sessions.sessions_file import SessionRecord
+
+if TYPE_CHECKING:
+    from gateway.jobs.waking import Waker
 
 log = logging.getLogger(__name__)
 
@@ -106,10 +108,15 @@ class Scheduler:
     async def start(self, later: float = 0) -> None:
         """Begin, ``later`` seconds from now: with the jobs that are due already."""
         await asyncio.sleep(later)
-        self._waker = Waker(self._next_due, self._clock, self._every)
+        self._waker = await asyncio.to_thread(self._make_waker)  # to import APScheduler takes a while
         self._waker.start()
         self._kept_at = asyncio.get_running_loop().time()
         self._do(self._serve(self._waker))
+
+    def _make_waker(self) -> Waker:
+        from gateway.jobs.waking import Waker
+
+        return Waker(self._next_due, self._clock, self._every)
 
     async def tick(self) -> None:
         """Do all that is due now. Also called by tests, which have a clock of their own."""

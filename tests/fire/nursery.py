@@ -25,6 +25,7 @@ from tests.fork_server import build_settings, learn, teach
 HEAVY = (
     "agent.models.adapters.openai_chat",
     "apsw",
+    "apscheduler.schedulers.asyncio",
     "gateway.jobs.waking",
     "channels.telegram.update_loop",
     "channels.telegram.sending",

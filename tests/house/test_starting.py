@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CPU_SECONDS = 0.150
 HEAVY = {
-    "aiohttp", "anthropic", "apsw", "asyncio", "discord", "httpx", "httpx2", "markdown_it", "numpy", "openai",
+    "aiohttp", "anthropic", "apscheduler", "apsw", "asyncio", "discord", "httpx", "httpx2", "markdown_it", "numpy", "openai",
     "prompt_toolkit", "pydantic", "rich", "slack_bolt", "sqlite_vec", "starlette", "structlog", "telegram", "uvicorn", "watchfiles",
 }  # fmt: skip
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.base.clock import SystemClock
+from gateway.base.clock import ManualClock, SystemClock
 from gateway.jobs.scheduler import Scheduler
-from gateway.jobs.waking import Waker, time_until
+from gateway.jobs.waking import NextDue, Waker
 from tests.jobs.bench import NOON, Bench
 from tests.patience import PATIENCE
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 SECOND = timedelta(seconds=1)
 
 
-def test_the_timer_follows_the_next_job_and_is_always_ahead() -> None:
+def test_the_trigger_follows_the_next_job_and_is_always_ahead() -> None:
+    clock = ManualClock(NOON)
+    now = datetime(2030, 1, 1, tzinfo=UTC)
     for due, wait in (
         (None, 30.0),
         (NOON + 5 * SECOND, 5.0),
@@ -29,7 +31,8 @@ def test_the_timer_follows_the_next_job_and_is_always_ahead() -> None:
         (NOON, 0.2),
         (NOON - 99 * SECOND, 0.2),
     ):
-        assert time_until(due, NOON, 30 * SECOND) == timedelta(seconds=wait)
+        trigger = NextDue(lambda due=due: due, clock, 30)  # type: ignore[misc]
+        assert trigger.get_next_fire_time(None, now) == now + timedelta(seconds=wait)
 
 
 async def test_a_job_that_is_added_is_not_kept_waiting_for_the_next_tick(tmp_path: Path) -> None:
