@@ -227,6 +227,7 @@ class Cluster(Generic[Line]):
             "gateway": {"port": 0},
             "storage": {"url": f"postgresql://homebody@/{self.database}"},
             "cluster": {"enabled": True, "leaseSeconds": self.lease},
+            "budgets": {"enabled": False},  # a slow machine plays for so long that a day's tokens would not do
             "messages": {"queue": {"mode": "followup", "debounceMs": 0}},
             "models": {"mode": "replace", "providers": {"fire": provider}},
             "approvals": {"rules": [{"decision": "ask", "tool": "edit", "agent": name} for name in self.asking]},
