@@ -85,7 +85,7 @@ threading.Thread(target=look, daemon=True).start()
 main(["gateway"])
 """
 USED_LATER = {
-    *("aiohttp", "anthropic", "apscheduler", "discord", "httpx", "mcp", "openai", "slack_bolt", "slack_sdk", "telegram"),
+    *("aiohttp", "anthropic", "discord", "httpx", "mcp", "openai", "slack_bolt", "slack_sdk", "telegram"),
     *("html.entities", "starlette.applications", "starlette.middleware.errors"),
     *("agent.models.notebook.notebook_model", "memory.search.retrieval"),
     *(f"gateway.api.handlers.{name}_requests" for name in ("approval", "memory", "note", "pairing", "settings", "sharing")),
