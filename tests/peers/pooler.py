@@ -20,7 +20,7 @@ class Pooler:
         self._server = server
         self._startup = b"".join(f"{name}\0{value}\0".encode() for name, value in startup.items()) + b"\0"
         self._session = self._new_session() if by_transaction else None
-        self._free = threading.Lock()
+        self._free = threading.Lock()  # of the session that all share
         self._clients = 0
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(place))
@@ -61,14 +61,15 @@ class Pooler:
             number = struct.pack(">IIII", 12, 1_000_000 + self._clients, 4711, 0)[:12]
             client.sendall(said + b"K" + number + b"Z" + struct.pack(">I", 5) + b"I")
             try:
-                while self._transaction(client, server):
+                free = self._free if self._session else threading.Lock()
+                while self._transaction(client, server, free):
                     pass
             except OSError:
                 pass
             if self._session is None:
                 server.close()
 
-    def _transaction(self, client: socket.socket, server: socket.socket) -> bool:
+    def _transaction(self, client: socket.socket, server: socket.socket, free: threading.Lock) -> bool:
         """Carry the messages of one transaction; return False when the client leaves."""
         held = False
         try:
@@ -79,7 +80,7 @@ class Pooler:
                         server.sendall(b"Q" + struct.pack(">I", 13) + b"ROLLBACK\0")
                         _until_ready(server)
                     return False
-                held = held or self._free.acquire()
+                held = held or free.acquire()
                 server.sendall(whole)
                 if kind not in b"QS":  # the server answers when it has the rest
                     continue
@@ -89,7 +90,7 @@ class Pooler:
                     return True
         finally:
             if held:
-                self._free.release()
+                free.release()
 
 
 def _until_ready(server: socket.socket) -> tuple[bytes, bytes]:
