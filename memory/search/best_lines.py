@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
 from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from memory.notes.sources import Source
-from memory.search.line_matches import LineMatches
+from memory.search.line_matches import LineMatches, LineWords
 from memory.search.ranking import scaled_cosines
 from memory.store.candidates import Candidate
 from memory.text.line_groups import line_groups
@@ -21,6 +23,7 @@ _BY_LINE = 0.6
 _NEWLINE = 0.25
 _LEAST = 15
 """Estimated tokens below which nothing more is added."""
+_Key = tuple[str, int, int]
 _GAP = "[… line {}]"
 _GAP_TOKENS = estimate(_GAP.format(100)) + _NEWLINE
 
@@ -66,6 +69,35 @@ class _Scored(NamedTuple):
     heading: int | None
 
 
+class _Passage(NamedTuple):
+    """``near`` are the scaled cosines of the groups of lines, and last that of the passage; None if no candidate has a vector."""
+
+    chunk: Candidate
+    weight: float
+    words: list[LineWords]
+    near: list[float | None] | None
+
+    def scores(self) -> list[float]:
+        """Return the score of each line."""
+        near = [0.0] * len(self.words) if self.near is None else self._nearness(self.near)
+        return [
+            self.chunk.score + self.weight * (line.share + line.named + cosine)
+            for line, cosine in zip(self.words, near, strict=True)
+        ]
+
+    def _nearness(self, near: list[float | None]) -> list[float]:
+        """Return the cosine of each line: that of its group, or of the passage; if it has none, its words count twice."""
+        *each, own = near
+        found = [own] * len(self.words)
+        groups = line_groups(self.chunk.text) if each else ()
+        if len(groups) != len(each):  # the embedder refused one
+            found = [max((cosine for cosine in each if cosine is not None), default=own)] * len(found)
+        else:
+            for (first, last), cosine in zip(groups, each, strict=True):
+                found[first : last + 1] = [cosine] * (last + 1 - first)
+        return [line.share if cosine is None else cosine for line, cosine in zip(self.words, found, strict=True)]
+
+
 def best_lines(
     ranked: Sequence[Candidate], matches: LineMatches, *, most: int, tokens: float, transcript_weight: float = 1.0
 ) -> list[FileLines]:
@@ -74,14 +106,23 @@ def best_lines(
     A line is taken with what it belongs to: the others of its paragraph, and the heading above it. Files are in the order of their best
     lines; the first line is always taken.
     """
-    files: dict[tuple[str, int, int], FileLines] = {}
-    every = _numbered(ranked)
+    files: dict[_Key, FileLines] = {}
+    every = _Numbered(ranked)
     used, best = 0.0, 0.0
-    for one in sorted(_statements(ranked, matches, transcript_weight), key=_order):
+
+    def may_add(chunk: Candidate) -> bool:
+        key = _key(chunk)
+        if key not in files and len(files) >= most:
+            return False
+        lines = files[key].lines if key in files else {}
+        sizes = [len(line) for n, line in enumerate(chunk.text.split("\n"), chunk.start_line) if line and n not in lines]
+        return not files or used + min(sizes, default=math.inf) / ASCII_CHARS_PER_TOKEN <= tokens
+
+    for one in _statements(ranked, matches, transcript_weight, may_add):
         chunk = one.chunk
         if files and used + _LEAST > tokens:
             break
-        key = (chunk.path, chunk.start_line if chunk.part else 0, chunk.part)
+        key = _key(chunk)
         held = files.get(key)
         if held is None and len(files) >= most:
             continue
@@ -103,47 +144,68 @@ def best_lines(
     return list(files.values())
 
 
-def _numbered(ranked: Sequence[Candidate]) -> dict[tuple[str, int, int], dict[int, str]]:
-    """Return all lines of the candidates, by file and number."""
-    every: dict[tuple[str, int, int], dict[int, str]] = {}
-    for chunk in ranked:
-        if chunk.part:
-            every[chunk.path, chunk.start_line, chunk.part] = {chunk.start_line: chunk.text}
-        else:
-            every.setdefault((chunk.path, 0, 0), {}).update(enumerate(chunk.text.split("\n"), chunk.start_line))
-    return every
+class _Numbered(dict[_Key, dict[int, str]]):
+    """All lines of the candidates, by file and number; a file's are numbered when they are asked for."""
+
+    def __init__(self, ranked: Sequence[Candidate]) -> None:
+        self._chunks: dict[_Key, list[Candidate]] = {}
+        for chunk in ranked:
+            self._chunks.setdefault(_key(chunk), []).append(chunk)
+
+    def __missing__(self, key: _Key) -> dict[int, str]:
+        lines = self[key] = {}
+        for chunk in self._chunks[key]:
+            lines |= {chunk.start_line: chunk.text} if chunk.part else enumerate(chunk.text.split("\n"), chunk.start_line)
+        return lines
 
 
-def _statements(ranked: Sequence[Candidate], matches: LineMatches, transcript_weight: float) -> Iterator[_Scored]:
+def _key(chunk: Candidate) -> _Key:
+    return chunk.path, chunk.start_line if chunk.part else 0, chunk.part
+
+
+def _statements(
+    ranked: Sequence[Candidate], matches: LineMatches, transcript_weight: float, may_add: Callable[[Candidate], bool]
+) -> Iterator[_Scored]:
+    """Yield the statements of the candidates, best first.
+
+    Cutting a passage into statements costs more than the rest: it is done when no statement before is better than what it may have, if
+    ``may_add`` says that then any of it may be used.
+    """
     known = {(chunk.id, n): cosine for chunk in ranked for n, cosine in enumerate(_cosines(chunk)) if cosine is not None}
-    cosines = scaled_cosines(known)
-    for chunk in ranked:
+    scaled = scaled_cosines(known)
+    passages: list[tuple[float, int, _Passage]] = []
+    for place, chunk in enumerate(ranked):
         weight = _BY_LINE * (transcript_weight if chunk.source == "sessions" else 1.0)
-        scores: list[float] = []
-        for number, line in enumerate(matches.by_line(chunk.text)):
-            near = cosines.get((chunk.id, number), line.share) if cosines else 0.0
-            scores.append(chunk.score + weight * (line.share + line.named + near))
-        if chunk.part:
-            yield _Scored(max(scores), chunk, chunk.start_line, chunk.start_line, None)
-            continue
-        start = chunk.start_line
-        for first, last, heading in statements(chunk.text):
-            at = None if heading is None else start + heading
-            yield _Scored(max(scores[first : last + 1]), chunk, start + first, start + last, at)
+        near = [scaled.get((chunk.id, n)) for n in range(len(_cosines(chunk)))]
+        words = matches.by_line(chunk.text)
+        nearest = max((cosine for cosine in near if cosine is not None), default=0.0)
+        most = max(line.share + line.named + max(line.share, nearest) for line in words)
+        passages.append((-chunk.score - weight * most, place, _Passage(chunk, weight, words, near if scaled else None)))
+    waiting: list[tuple[tuple[float, str, int, int, int], _Scored]] = []
+    for best, _, passage in sorted(passages):
+        while waiting and waiting[0][0][0] < best:
+            yield heappop(waiting)[1]
+        for one in _scored(passage) if may_add(passage.chunk) else ():
+            heappush(waiting, (_order(one), one))
+    while waiting:
+        yield heappop(waiting)[1]
 
 
-def _cosines(chunk: Candidate) -> list[float | None]:
-    """Return the cosine of each line of a chunk, where it is known: that of its group, or of the chunk."""
-    count = chunk.text.count("\n") + 1
-    if chunk.lines is None:
-        return [chunk.vector] * count
-    groups = line_groups(chunk.text)
-    found: list[float | None] = [chunk.vector] * count
-    if len(groups) != len(chunk.lines.each):  # the embedder refused one
-        return [chunk.lines.line] * count
-    for (first, last), cosine in zip(groups, chunk.lines.each, strict=True):
-        found[first : last + 1] = [cosine] * (last + 1 - first)
-    return found
+def _scored(passage: _Passage) -> Iterator[_Scored]:
+    """Yield the statements of a passage."""
+    chunk, scores = passage.chunk, passage.scores()
+    if chunk.part:
+        yield _Scored(max(scores), chunk, chunk.start_line, chunk.start_line, None)
+        return
+    start = chunk.start_line
+    for first, last, heading in statements(chunk.text):
+        at = None if heading is None else start + heading
+        yield _Scored(max(scores[first : last + 1]), chunk, start + first, start + last, at)
+
+
+def _cosines(chunk: Candidate) -> tuple[float | None, ...]:
+    """Return the cosines of the groups of lines of a chunk, and last its own."""
+    return (*(chunk.lines.each if chunk.lines else ()), chunk.vector)
 
 
 def _addition(one: _Scored, held: dict[int, str], every: dict[int, str]) -> tuple[dict[int, str], float]:
@@ -173,5 +235,5 @@ def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _order(one: _Scored) -> tuple[float, str, int, int]:
-    return -one.score, one.chunk.path, one.first, one.chunk.part
+def _order(one: _Scored) -> tuple[float, str, int, int, int]:
+    return -one.score, one.chunk.path, one.first, one.chunk.part, one.chunk.id

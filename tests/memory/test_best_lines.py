@@ -44,10 +44,19 @@ def passage(number: int, path: str, lines: list[str], *, start: int = 1, score: 
     )
 
 
-RANKED = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 55), st.integers(1, 8)), max_size=20).map(
+def with_cosines(one: Candidate, cosines: list[float]) -> Candidate:
+    if cosines:
+        one.vector, count = cosines[0], len(line_groups(one.text))
+        one.lines = LineCosines(max(cosines), 0.5, tuple((cosines * count)[:count])) if count else None
+    return one
+
+
+RANKED = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 55), st.integers(1, 8), st.lists(st.floats(0, 1), max_size=3)), max_size=20
+).map(
     lambda rows: [
-        passage(place, path, NOTE[first : first + count], start=first + 1, score=1 - place / 30)
-        for place, (path, first, count) in enumerate(rows)
+        with_cosines(passage(place, path, NOTE[first : first + count], start=first + 1, score=1 - place / 30), cosines)
+        for place, (path, first, count, cosines) in enumerate(rows)
     ]
 )
 
