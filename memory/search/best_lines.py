@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nlargest
 from itertools import pairwise
+from statistics import fmean
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -20,6 +21,8 @@ from memory.text.tokens import ASCII_CHARS_PER_TOKEN, estimate
 
 _BY_LINE = 0.6
 """What a line's own words, its cosine and its label add to the score of its passage, each."""
+_BY_FILE, _NEAREST = 0.5, 5
+"""What the cosine of its file adds, by the mean of so many of the nearest lines there: notes of a day often answer together."""
 _NEWLINE = 0.25
 _LEAST = 15
 """Estimated tokens below which nothing more is added."""
@@ -77,13 +80,26 @@ class _Passage(NamedTuple):
     words: list[LineWords]
     near: list[float | None] | None
 
-    def scores(self) -> list[float]:
+    def most(self, file: float) -> float:
+        """Return the score that no line exceeds."""
+        nearest = max((cosine for cosine in self.near or () if cosine is not None), default=0.0)
+        return self._sum(file, max(line.share + line.named + max(line.share, nearest) for line in self.words))
+
+    def scores(self, file: float) -> list[float]:
         """Return the score of each line."""
         near = [0.0] * len(self.words) if self.near is None else self._nearness(self.near)
-        return [
-            self.chunk.score + self.weight * (line.share + line.named + cosine)
-            for line, cosine in zip(self.words, near, strict=True)
-        ]
+        return [self._sum(file, line.share + line.named + cosine) for line, cosine in zip(self.words, near, strict=True)]
+
+    def nearest(self) -> list[float]:
+        """Return the cosines of the groups of lines, or that of the passage if it has none; its words count while there is no vector."""
+        if self.near is None:
+            return [0.0]
+        *each, own = self.near
+        known = [cosine for cosine in each or [own] if cosine is not None]
+        return known or [max(line.share for line in self.words)]
+
+    def _sum(self, file: float, line: float) -> float:
+        return self.chunk.score + self.weight * (_BY_FILE * file + _BY_LINE * line)
 
     def _nearness(self, near: list[float | None]) -> list[float]:
         """Return the cosine of each line: that of its group, or of the passage; if it has none, its words count twice."""
@@ -173,27 +189,35 @@ def _statements(
     """
     known = {(chunk.id, n): cosine for chunk in ranked for n, cosine in enumerate(_cosines(chunk)) if cosine is not None}
     scaled = scaled_cosines(known)
-    passages: list[tuple[float, int, _Passage]] = []
-    for place, chunk in enumerate(ranked):
-        weight = _BY_LINE * (transcript_weight if chunk.source == "sessions" else 1.0)
-        near = [scaled.get((chunk.id, n)) for n in range(len(_cosines(chunk)))]
-        words = matches.by_line(chunk.text)
-        nearest = max((cosine for cosine in near if cosine is not None), default=0.0)
-        most = max(line.share + line.named + max(line.share, nearest) for line in words)
-        passages.append((-chunk.score - weight * most, place, _Passage(chunk, weight, words, near if scaled else None)))
+    passages: list[_Passage] = []
+    for chunk in ranked:
+        weight = transcript_weight if chunk.source == "sessions" else 1.0
+        near = [scaled.get((chunk.id, n)) for n in range(len(_cosines(chunk)))] if scaled else None
+        passages.append(_Passage(chunk, weight, matches.by_line(chunk.text), near))
+    files = _files(passages)
+    order = sorted((-passage.most(files[passage.chunk.path]), place) for place, passage in enumerate(passages))
     waiting: list[tuple[tuple[float, str, int, int, int], _Scored]] = []
-    for best, _, passage in sorted(passages):
+    for best, place in order:
+        passage = passages[place]
         while waiting and waiting[0][0][0] < best:
             yield heappop(waiting)[1]
-        for one in _scored(passage) if may_add(passage.chunk) else ():
+        for one in _scored(passage, files[passage.chunk.path]) if may_add(passage.chunk) else ():
             heappush(waiting, (_order(one), one))
     while waiting:
         yield heappop(waiting)[1]
 
 
-def _scored(passage: _Passage) -> Iterator[_Scored]:
+def _files(passages: Sequence[_Passage]) -> dict[str, float]:
+    """Return how near each file is: the mean of its nearest lines, 0 if no candidate has a vector."""
+    found: dict[str, list[float]] = {}
+    for passage in passages:
+        found.setdefault(passage.chunk.path, []).extend(passage.nearest())
+    return {path: fmean(nlargest(_NEAREST, near)) for path, near in found.items()}
+
+
+def _scored(passage: _Passage, file: float) -> Iterator[_Scored]:
     """Yield the statements of a passage."""
-    chunk, scores = passage.chunk, passage.scores()
+    chunk, scores = passage.chunk, passage.scores(file)
     if chunk.part:
         yield _Scored(max(scores), chunk, chunk.start_line, chunk.start_line, None)
         return

@@ -144,3 +144,18 @@ def test_parts_of_a_long_line_stay_alone() -> None:
     one, two = (passage(number, "a.md", ["boiler " * 20]) for number in (1, 2))
     one.part, two.part = 1, 2
     assert [found.part for found in best_lines([one, two], matches(), most=6, tokens=400)] == [1, 2]
+
+
+def test_of_lines_that_are_as_near_that_of_the_nearer_file_goes_first_but_by_words_alone_files_do_not_count() -> None:
+    lines = [
+        f"- line {number} of this note has words of its own, and enough of them to be embedded by itself"
+        for number in range(12)
+    ]
+    lone, beside = passage(1, "a.md", lines), passage(2, "b.md", lines)
+    groups = len(line_groups(lone.text))
+    lone.lines = LineCosines(0.9, 0.5, (0.9, *[0.1] * (groups - 1)))
+    beside.lines = LineCosines(0.9, 0.5, (0.9, *[0.6] * (groups - 1)))
+    assert [found.path for found in best_lines([lone, beside], matches(), most=6, tokens=2000)] == ["b.md", "a.md"]
+    for one in (lone, beside):
+        one.lines = None
+    assert [found.path for found in best_lines([lone, beside], matches(), most=6, tokens=2000)] == ["a.md", "b.md"]
