@@ -30,6 +30,8 @@ _ARABIC_PREFIXES = ("", "ال", "وال", "فال", "بال", "كال", "لل")
 _SHORT = 4
 """Letters that a word between the words of a phrase may have."""
 _WORD = re.compile(r"[^\W_]+")
+_BLANKS = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"}
+"""What is not in words, in ASCII."""
 _COLON = re.compile(r":(?=[\s*_]|$)")
 _LONGEST_LABEL, _MOST_IN_LABEL = 60, 3
 """Characters before the colon that ends a label, and words in it."""
@@ -209,5 +211,10 @@ def _tokenized(text: str) -> tuple[_Lines, tuple[str, ...]]:
 
     A set of the words would take more memory than all the rest.
     """
-    lines = tuple((line, tuple(map(sys.intern, _WORD.findall(line)))) for line in folded(spaced(text)).split("\n"))
+    text = folded(spaced(text))
+    if text.isascii():  # a third faster
+        said = [line.split() for line in text.translate(_BLANKS).split("\n")]
+    else:
+        said = [_WORD.findall(line) for line in text.split("\n")]
+    lines = tuple((line, tuple(map(sys.intern, words))) for line, words in zip(text.split("\n"), said, strict=True))
     return lines, tuple({word for _, words in lines for word in words})

@@ -117,3 +117,14 @@ async def test_endings_of_a_notes_own_language_do_not_matter(language: str, tmp_
     await memory.sync()
     assert [hit.path for hit in (await memory.search(question, audience=OWNER)).hits][:1] == ["memory/fact.md"]
     await memory.close()
+
+
+@given(
+    st.lists(
+        st.sampled_from(["boiler", "Serviced", "-", "_", "7", "\n", "\t", ".", "\x1c", "'s ", "foo-bar"]), max_size=40
+    ).map("".join)
+)
+def test_lines_match_alike_in_texts_with_and_without_other_characters(text: str) -> None:
+    asked = matches("Was the foo boiler 7 serviced?")
+    assert asked.by_line(text + "\n\n") == asked.by_line(text + "\n\n–")
+    assert asked.measure(text + "\n\n") == asked.measure(text + "\n\n–")
