@@ -165,7 +165,7 @@ async def test_who_may_ask_while_untrusted_text_is_in_view(
             workspace=str(farm.root),
             conversation=wire.sent[0].conversation,
         )
-        gate = house.approvals.gate(facts, ())
+        gate = house.approvals.gate(turn=facts, asked=())
         context = ToolContext(
             now=farm.clock.now(), session="x", turn="t", audience=audience, origin=origin, taint=frozenset({"web:example.org"})
         )

@@ -122,7 +122,7 @@ async def test_no_file_of_the_home_holds_the_words_and_the_owner_does_not_find_t
         await home.peer.until(lambda: len(home.peer.chats.said(FAMILY, None)) >= 2)
         await home.peer.say(ANNA, f"{BOT} dinner is at seven", name="Anna", chat=FAMILY)
         await home.peer.until(lambda: any("dinner" in one for one in home.peer.chats.said(FAMILY, None)))
-        await gateway.ledger.ledger_backup()
+        await gateway.ledger.backup()
         assert not (await agent.memory.search("DINGO", audience=OWNER)).hits
         assert any("ledger.sqlite.copy" in one for one in holding(home.root / "home", "DINGO"))
         count = len(home.peer.chats.said(FAMILY, None))

@@ -12,6 +12,27 @@ from gateway.base.errors import UsageError
 Calls: TypeAlias = "Mapping[str, Callable[..., Awaitable[Any]]]"
 
 
+class LateCall:
+    """A call that is made when it is used first, with what it needs."""
+
+    def __init__(self, name: str, made: Callable[[], Awaitable[Calls]]) -> None:
+        self._name, self._made = name, made
+
+    async def real(self) -> Callable[..., Awaitable[Any]]:
+        """Return what is called."""
+        return (await self._made())[self._name]
+
+    async def __call__(self, **given: Any) -> Any:
+        """Call it. Raises UsageError for arguments that it does not take."""
+        real = await self.real()
+        try:
+            signature(real).bind(**given)
+        except TypeError as error:
+            hint = "Load the page again, or restart the gateway."
+            raise UsageError(f"{self._name} is not called so: {error}", hint=hint) from error
+        return await real(**given)
+
+
 def on_first_use(names: Iterable[str], make: Callable[[], Calls]) -> dict[str, Callable[..., Awaitable[Any]]]:
     """Return calls by name. ``make`` returns the real ones, at least those in ``names``; it imports what they need (in a thread)."""
     made: list[Calls] = []
@@ -23,17 +44,4 @@ def on_first_use(names: Iterable[str], make: Callable[[], Calls]) -> dict[str, C
                 made.append(await asyncio.to_thread(make))
         return made[0]
 
-    def late(name: str) -> Callable[..., Awaitable[Any]]:
-        async def call(**given: Any) -> Any:
-            real = (await all_calls())[name]
-            try:
-                signature(real).bind(**given)
-            except TypeError as error:
-                raise UsageError(
-                    f"{name} is not called so: {error}", hint="Load the page again, or restart the gateway."
-                ) from error
-            return await real(**given)
-
-        return call
-
-    return {name: late(name) for name in names}
+    return {name: LateCall(name, all_calls) for name in names}
