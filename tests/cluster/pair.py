@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-LEASE = 3.0
+LEASE = 6.0
 VERIFY = "a word for Meta"
 NAMES = ("kitchen", "cellar")
 
