@@ -208,10 +208,18 @@ def _statements(
 
 
 def _files(passages: Sequence[_Passage]) -> dict[str, float]:
-    """Return how near each file is: the mean of its nearest lines, 0 if no candidate has a vector."""
+    """Return how near each file is: the mean of its nearest lines, 0 if no candidate has a vector. Parts of a line count as one line."""
     found: dict[str, list[float]] = {}
+    parts: dict[tuple[str, int], float] = {}
     for passage in passages:
-        found.setdefault(passage.chunk.path, []).extend(passage.nearest())
+        chunk, near = passage.chunk, passage.nearest()
+        if chunk.part:
+            place = chunk.path, chunk.start_line
+            parts[place] = max(parts.get(place, -math.inf), *near)
+        else:
+            found.setdefault(chunk.path, []).extend(near)
+    for (path, _), nearest in parts.items():
+        found.setdefault(path, []).append(nearest)
     return {path: fmean(nlargest(_NEAREST, near)) for path, near in found.items()}
 
 
