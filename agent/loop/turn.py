@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from agent import no_reply
-from agent.characters import SEEN
+from agent.characters import is_blank
 from agent.context.context_budget import ContextBudget
 from agent.context.context_report import added
 from agent.context.session_context import SessionContext
@@ -360,7 +360,7 @@ def _reply(ending: Ending, timeout: float, setting: str, *, stuck: bool = False)
     assert answer is not None
     if ending.outcome == "answered":
         reply = no_reply.without_no_reply(answer.text)
-        if SEEN.search(reply) is None:
+        if is_blank(reply):
             return "", "silent"
         return reply + _REMARKS.get(answer.stop, ""), "answered"
     if ending.outcome == "stopped":
