@@ -32,10 +32,11 @@ SILENT_SECONDS: Final = 60.0
 """How long a statement may take. A server that hangs is told of then, and connected to anew."""
 _LOCK_PAUSE: Final = 0.02
 _OWN_SCHEMA: Final = "Stop it first, or give this one a schema of its own: homebody config set storage.schemaName NAME"
-_LOCK: Final = "SELECT pg_try_advisory_lock(hashtextextended('homebody ledger ' || %s, 0))"
-_SHARERS: Final = b"""SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted AND objsubid = 1
+_KEY: Final = "hashtextextended('homebody ledger ' || %s, 0)"
+_LOCK: Final = f"SELECT pg_try_advisory_lock({_KEY})"
+_SHARERS: Final = f"""SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted AND objsubid = 1
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    AND classid::bigint << 32 | objid::bigint = hashtextextended('homebody ledger ' || %s, 0)"""
+    AND classid::bigint << 32 | objid::bigint = {_KEY}"""
 _ASK_ONE: Final = (
     "Run the command where one of them runs, with its name: export HOMEBODY_GATEWAY=NAME. All of them: homebody cluster status"
 )
@@ -247,7 +248,7 @@ def lock(
             told = "another gateway uses this database"
             if shared:
                 told += ", and is not of a cluster"
-            elif connection.execute(_SHARERS, (schema,)).fetchone():
+            elif connection.execute(_SHARERS.encode(), (schema,)).fetchone():
                 told, hint = "gateways of a cluster use this database, and none of them is asked here", _ASK_ONE
             raise StorageFailed(told, where=where, hint=hint)
         time.sleep(_LOCK_PAUSE)
