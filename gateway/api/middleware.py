@@ -321,7 +321,7 @@ class AnswerDefects:
         scope["app"] = self
         try:
             await self._app(scope, receive, watched)
-        except Exception:
+        except Exception:  # whatever it is: it is raised again
             if scope["type"] == "http" and not begun:
                 await defect(scope["path"])(scope, receive, send)
             raise
