@@ -91,12 +91,12 @@ class _Passage(NamedTuple):
         return [self._sum(file, line.share + line.named + cosine) for line, cosine in zip(self.words, near, strict=True)]
 
     def nearest(self) -> list[float]:
-        """Return the cosines of the groups of lines, or that of the passage if it has none; its words count while there is no vector."""
+        """Return the cosines of the groups of lines, or that of the passage if it has none; the nearest is no less than its words' share."""
         if self.near is None:
             return [0.0]
         *each, own = self.near
-        known = [cosine for cosine in each or [own] if cosine is not None]
-        return known or [max(line.share for line in self.words)]
+        first, *others = sorted((cosine for cosine in each or [own] if cosine is not None), reverse=True) or [0.0]
+        return [max(first, *(line.share for line in self.words)), *others]
 
     def _sum(self, file: float, line: float) -> float:
         return self.chunk.score + self.weight * (_BY_FILE * file + _BY_LINE * line)

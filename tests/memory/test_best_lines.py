@@ -159,3 +159,9 @@ def test_of_lines_that_are_as_near_that_of_the_nearer_file_goes_first_but_by_wor
     for one in (lone, beside):
         one.lines = None
     assert [found.path for found in best_lines([lone, beside], matches(), most=6, tokens=2000)] == ["a.md", "b.md"]
+
+
+def test_a_note_with_the_words_goes_before_one_that_is_only_near() -> None:
+    named, near = passage(1, "a.md", ["boiler boiler"]), passage(2, "b.md", ["- tea is drunk at four"], score=0.9)
+    named.vector, near.vector = 0.1, 0.9
+    assert [found.path for found in best_lines([near, named], matches("boiler"), most=6, tokens=400)] == ["a.md", "b.md"]
