@@ -91,7 +91,7 @@ class _Passage(NamedTuple):
         return [self._sum(file, line.share + line.named + cosine) for line, cosine in zip(self.words, near, strict=True)]
 
     def nearest(self) -> list[float]:
-        """Return the cosines of the groups of lines, or that of the passage if it has none; the nearest is no less than its words' share."""
+        """Return the cosines of the groups of lines, or of the passage if it has none; the nearest is no less than the words' share."""
         if self.near is None:
             return [0.0]
         *each, own = self.near
