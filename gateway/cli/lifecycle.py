@@ -10,7 +10,7 @@ import click
 from gateway.cli.invocation import Invocation, pass_invocation, say, tell
 
 if TYPE_CHECKING:
-    from gateway.service.manager import ServiceManager
+    from gateway.service.service_manager import ServiceManager
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gateway.service.actions import Action
-    from gateway.service.manager import ServiceManager
+    from gateway.service.service_manager import ServiceManager
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 SYSTEM = click.option("--system", is_flag=True, help="A service of the system, with a user of its own (as root).")

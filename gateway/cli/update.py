@@ -77,7 +77,7 @@ def _make(root: Path, *, quiet: bool) -> None:
 def _restart(invocation: Invocation) -> bool:
     """Restart a gateway that runs, by the program of the new version; return whether one did."""
     from gateway.base.state_lock import describe
-    from gateway.service.manager import program
+    from gateway.service.service_manager import program
 
     holder = describe(invocation.paths.lock)
     if holder is None or not holder.socket:

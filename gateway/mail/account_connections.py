@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from agent.errors import MailRefused
-from channels.common.mail.explanations import LoginRefused, is_broken, is_of_mail
+from channels.common.mail.explanations import is_broken, is_of_mail
 from channels.errors import MailProblem
 from gateway.mail.refusals import missing, refused
 from gateway.settings.mail_settings import MailAccount, MailSettings
@@ -88,10 +88,8 @@ class AccountConnections:
             raise MailRefused(f"the account {name} is busy with something that takes long", hint="try again later")
         try:
             return self._work(name, account, opened, work)
-        except (OSError, LoginRefused, Exception) as error:
-            if isinstance(error, MailRefused):
-                raise
-            if not is_of_mail(error):
+        except Exception as error:  # ``is_of_mail`` knows the classes, of libraries that are loaded only when used
+            if isinstance(error, MailRefused) or not is_of_mail(error):
                 raise
             raise refused(error, name, account.imap) from error
         finally:

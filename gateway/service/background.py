@@ -13,7 +13,7 @@ from pathlib import Path
 from gateway.base.errors import AlreadyRunning, HomebodyError
 from gateway.base.paths import Paths
 from gateway.base.state_lock import Holder, boot_id, describe
-from gateway.service.manager import gateway_command
+from gateway.service.service_manager import gateway_command
 
 CONSOLE = "console.log"
 """In the folder of logs: what the process printed on its console; it is emptied at each start."""

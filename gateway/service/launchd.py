@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.service.actions import Action, CommandRunner, Delete, Run, Write
-from gateway.service.manager import ServiceState
+from gateway.service.service_manager import ServiceState
 
 STOP_SECONDS = 60
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from gateway.base.errors import HomebodyError, UsageError
 from gateway.base.paths import Paths
 from gateway.service.launchd import LaunchdService
-from gateway.service.manager import ServiceManager, gateway_command, program, service_name
+from gateway.service.service_manager import ServiceManager, gateway_command, program, service_name
 from gateway.service.systemd import OWN_HOME, OWN_USER, SYSTEM_FOLDER, Account, SystemdService
 
 _BOOTED = Path("/run/systemd/system")

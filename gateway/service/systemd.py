@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.service.actions import Action, CommandRunner, Delete, Run, Write
-from gateway.service.manager import ServiceState
+from gateway.service.service_manager import ServiceState
 
 STOP_SECONDS = 60
 """More than the gateway takes to finish turns, write their memory and send replies."""

@@ -20,7 +20,7 @@ from gateway.base.errors import HomebodyError
 from gateway.base.paths import Paths
 from gateway.service import background
 from gateway.service.actions import carry_out, run_command
-from gateway.service.manager import program
+from gateway.service.service_manager import program
 from gateway.service.service_selection import check_can_install, installed, user_service
 from gateway.setup import owner_pairing
 from gateway.setup.channel_step import ChosenChannel, ask_for_channel
