@@ -35,32 +35,23 @@ async def running_limit(seconds: float) -> AsyncIterator[None]:
 
     A laptop that slept, or a virtual machine that was stopped, must not end what it was about to go on with.
     """
+    loop = asyncio.get_running_loop()
+    left, wait, began = seconds, min(SLICE, max(seconds, 0.0)), loop.time()
+    timer: asyncio.TimerHandle
+
+    def look() -> None:  # a timer and no task: every turn has one
+        nonlocal left, wait, began, timer
+        now = loop.time()
+        left -= min(now - began, max(wait, 2 * SLICE))
+        if left <= 0:
+            limit.reschedule(now)
+            return
+        wait, began = min(SLICE, left), now
+        timer = loop.call_later(wait, look)
+
     async with asyncio.timeout(None) as limit:
-        countdown = _Countdown(limit, seconds)
+        timer = loop.call_later(wait, look)
         try:
             yield
         finally:
-            countdown.timer.cancel()
-
-
-class _Countdown:
-    """Ends a time limit once its seconds have passed. A timer and no task: every turn has one."""
-
-    def __init__(self, limit: asyncio.Timeout, seconds: float) -> None:
-        self._limit = limit
-        self._left = seconds
-        self._loop = asyncio.get_running_loop()
-        self.timer = self._next()
-
-    def _next(self) -> asyncio.TimerHandle:
-        self._wait = min(SLICE, max(self._left, 0.0))
-        self._began = self._loop.time()
-        return self._loop.call_later(self._wait, self._check)
-
-    def _check(self) -> None:
-        now = self._loop.time()
-        self._left -= min(now - self._began, max(self._wait, 2 * SLICE))
-        if self._left > 0:
-            self.timer = self._next()
-        else:
-            self._limit.reschedule(now)
+            timer.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from agent.context import flush
 from agent.context.cache_retention import SECONDS
@@ -24,20 +25,21 @@ FORGETTING = (
 )
 
 
+@dataclass
 class ContextBudget:
     """Frees context during one turn, when it is needed and at most twice.
 
-    ``flushes`` is False in turns that no person started: the flush is left to the next turn that a person starts.
+    ``turn`` is the turn that its entries are recorded with. ``flushes`` is False in turns that no person started: the flush is left to
+    the next turn that a person starts.
     """
 
-    def __init__(self, context: SessionContext, turn: str, emit: Callable[[Event], None], *, flushes: bool = True) -> None:
-        self._context = context
-        self._turn = turn
-        self._emit = emit
-        self._flushes = flushes
-        self._tries = 0
-        self.receipts: list[FlushReceipt] = []
-        self.compactions = 0
+    context: SessionContext
+    turn: str
+    emit: Callable[[Event], None]
+    flushes: bool = True
+    receipts: list[FlushReceipt] = field(default_factory=list, init=False)
+    compactions: int = field(default=0, init=False)
+    _tries: int = field(default=0, init=False)
 
     async def before_turn(self, coming: Sequence[Message]) -> None:
         """Judge the context with the message that is about to be added: flush from the soft line on, compact above the hard one.
@@ -47,36 +49,33 @@ class ContextBudget:
         Raises:
             TranscriptWriteError: the transcript could not be written.
         """
-        latest = self._context.transcript.latest(FlushBegun, FlushReceipt)
+        latest = self.context.transcript.latest(FlushBegun, FlushReceipt)
         if latest is not None and isinstance(latest.body, FlushBegun):
-            await flush.make_good(self._context, self._turn, latest.body)
-        begins = self._context.transcript.latest(Said, Compacted) is None
-        if begins and (told := self._context.too_small):
-            self._emit(ReplyNote(f"⚠️ {told}"))
+            await flush.make_good(self.context, self.turn, latest.body)
+        begins = self.context.transcript.latest(Said, Compacted) is None
+        if begins and (told := self.context.too_small):
+            self.emit(ReplyNote(f"⚠️ {told}"))
         await self._after_silence()
-        await self._judge(self._context.tokens(extra=coming))
+        await self.judge(coming)
 
-    async def between_rounds(self) -> None:
-        """The same between tool rounds, where a context can grow fast."""
-        await self._judge(self._context.tokens())
+    async def judge(self, coming: Sequence[Message] = ()) -> None:
+        """Flush from the soft line on, compact above the hard one. Between tool rounds, too, a context can grow fast."""
+        size, window = self.context.tokens(extra=coming), self.context.window
+        if self.flushes and size >= window.flush_at and flush.may_fire(self.context):
+            await self._flush("threshold")
+        if size > window.compact_above:
+            await self._compact("threshold", size - self.context.tokens())
 
     async def after_overflow(self) -> bool:
         """Make room after the provider said that the context is too long. Returns whether asking again makes sense."""
-        self._context.overflowed()
-        if self._flushes and flush.may_fire(self._context):
+        self.context.overflowed()
+        if self.flushes and flush.may_fire(self.context):
             await self._flush("overflow")
         return await self._compact("overflow")
 
-    async def _judge(self, size: int) -> None:
-        window = self._context.window
-        if self._flushes and size >= window.flush_at and flush.may_fire(self._context):
-            await self._flush("threshold")
-        if size > window.compact_above:
-            await self._compact("threshold", size - self._context.tokens())
-
     async def _after_silence(self) -> None:
         """When the provider's cache has run out: choose its retention anew, and prune."""
-        context, entries = self._context, self._context.transcript.entries
+        context, entries = self.context, self.context.transcript.entries
         if (since := cold_since(entries)) is None:
             return
         silent, settings = (context.clock.now() - since).total_seconds(), context.settings.context_pruning
@@ -85,30 +84,30 @@ class ContextBudget:
             shown = visible_chars(context)
             mark = prune(entries, settings, context.window.size, shown)
             if mark is not None:
-                await context.transcript.append(self._turn, mark)
+                await context.transcript.append(self.turn, mark)
                 shrinks = 1 - visible_chars(context) / shown
                 told = f"{len(mark.trimmed) + len(mark.aged)} old tool results trimmed, {len(mark.cleared)} cleared"
-                self._emit(Notice(f"✂️ {told}", verbose=True))
+                self.emit(Notice(f"✂️ {told}", verbose=True))
         if silent >= ttl:
             context.judge_rhythm(shrinks)
 
     async def _flush(self, reason: flush.Reason) -> None:
-        receipt = await flush.flush(self._context, self._turn, reason)
+        receipt = await flush.flush(self.context, self.turn, reason)
         self.receipts.append(receipt)
         files = ", ".join(note.path for note in receipt.written) or "nothing to store"
-        self._emit(Notice(f"🧠 Memory flush: {files}", verbose=True))
+        self.emit(Notice(f"🧠 Memory flush: {files}", verbose=True))
 
     async def _compact(self, reason: str, coming: int = 0) -> bool:
         """Compact, unless that was tried often enough. Returns whether there is more room."""
         if self._tries >= MAX_TRIES:
             return False
         self._tries += 1
-        shrunk = await compact(self._context, self._turn, reason, coming=coming)
+        shrunk = await compact(self.context, self.turn, reason, coming=coming)
         if shrunk.helped:
             self.compactions += shrunk.summarised
-            self._emit(Notice(f"🧹 {report(shrunk)}", verbose=True))
+            self.emit(Notice(f"🧹 {report(shrunk)}", verbose=True))
         if shrunk.first_drop:
-            self._emit(ReplyNote(FORGETTING))
+            self.emit(ReplyNote(FORGETTING))
         return shrunk.helped
 
 

@@ -89,17 +89,14 @@ def parting(former: Request, request: Request) -> PrefixChange | None:
     for one, two in zip_longest(former.system, request.system, fillvalue=_NONE):
         if one.name != two.name or one.text != two.text:
             return PrefixChange(f"system text: {two.name or one.name}", _differs(one.text, two.text) or 0)
-    return _parting_of_messages(former.messages, request.messages)
-
-
-def _parting_of_messages(former: tuple[Message, ...], now: tuple[Message, ...]) -> PrefixChange | None:
-    if len(former) <= len(now) and all(map(is_, former, now)):
+    now = request.messages
+    if len(former.messages) <= len(now) and all(map(is_, former.messages, now)):
         return None
-    for index, one in enumerate(former):
+    for index, message in enumerate(former.messages):
         if index >= len(now):
-            return PrefixChange(f"message {index + 1} (of {one.role})", 0)
-        if one is not now[index] and _shown(one) != _shown(now[index]):
-            return PrefixChange(f"message {index + 1} (of {one.role})", _differs(_shown(one), _shown(now[index])) or 0)
+            return PrefixChange(f"message {index + 1} (of {message.role})", 0)
+        if message is not now[index] and _shown(message) != _shown(now[index]):
+            return PrefixChange(f"message {index + 1} (of {message.role})", _differs(_shown(message), _shown(now[index])) or 0)
     return None
 
 

@@ -186,32 +186,3 @@ def cut_middle(text: str, limit: int, advice: str) -> str:
     left_out = len(text) - head - tail
     mark = f"\n\n[cut: {left_out:,} of {len(text):,} characters are left out here; {advice}]\n\n"
     return text[:head].rstrip() + mark + (text[-tail:].lstrip() if tail else "")
-
-
-def keep_newest(text: str, limit: int, advice: str) -> str:
-    """Shorten ``text`` to about ``limit`` characters, keeping its end, with a mark before it."""
-    if len(text) <= limit:
-        return text
-    kept = text[len(text) - limit :] if limit else ""
-    _, newline, whole_lines = kept.partition("\n")
-    kept = whole_lines if newline else kept
-    return f"[cut: the first {len(text) - len(kept):,} of {len(text):,} characters are left out; {advice}]\n{kept}"
-
-
-def start_notes(memory: str | None, daily: Sequence[tuple[str, str]], *, memory_chars: int, daily_chars: int) -> str:
-    """Return the notes that a session begins with, or an empty string when there are none.
-
-    ``daily`` holds (path, text), newest first; together they get ``daily_chars``, and the newest are served first.
-    """
-    parts = []
-    if memory and memory.strip():
-        parts.append("## MEMORY.md\n\n" + cut_middle(memory.strip(), memory_chars, "read MEMORY.md for the rest"))
-    left = daily_chars
-    for path, text in daily:
-        body = text.strip()
-        if not body:
-            continue
-        shown = keep_newest(body, left, f"read {path} for the rest")
-        left = max(0, left - len(body))
-        parts.append(f"## {path}\n\n{shown}")
-    return "# Notes at the start of this session\n\n" + "\n\n".join(parts) + "\n" if parts else ""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
-from pathlib import PurePosixPath
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -17,14 +16,14 @@ from agent.context import cache_retention, file_changes, prompt
 from agent.context.cache_retention import Ttl
 from agent.context.light_run import LightRun, is_first_call, light_view
 from agent.context.prefix import PrefixWatch
+from agent.context.start_notes import start_notes
 from agent.context.window import Window, cold_since, least_window
-from agent.context.workspace_files import LONG_TERM, TASK_FILES, Workspace, WorkspaceFile
+from agent.context.workspace_files import TASK_FILES, Workspace, WorkspaceFile
 from agent.messages import Message, ToolCall, ToolMessage, UserMessage
 from agent.models import token_estimate
 from agent.models.protocol import Model, Request, Segment
 from agent.models.token_estimate import Calibration, Weight
 from agent.settings import AgentSettings, Level, is_cached_by_time
-from agent.taint import merged
 from agent.timing import Clock
 from agent.tools.protocol import Origin, ToolContext
 from agent.tools.toolbox import OTHER_PROGRAMS, Toolbox
@@ -290,7 +289,12 @@ class SessionContext:
         files = self.workspace.bootstrap_files(self.audience)
         closed = self.settings.sandbox.workspace_access == "none" or self.settings.prompt_mode != "full"
         given = self.audience.kind == "owner" and "read" in self.toolbox.told and not (self.task or closed)
-        return files, self.skills(self.readable) if given else "", self._start_notes() if begins else ("", ())
+        if not begins:
+            return files, self.skills(self.readable) if given else "", ("", ())
+        notes = start_notes(
+            self.workspace, self.audience, self.settings, today=self.today(), private=self.private, window=self.readable
+        )
+        return files, self.skills(self.readable) if given else "", notes
 
     def messages(self) -> tuple[Message, ...]:
         """What the model is shown of the history."""
@@ -391,33 +395,3 @@ class SessionContext:
         """The messages that no memory flush has seen yet."""
         mark = max((i for i, entry in enumerate(self.transcript.entries) if entry.body.kind == "flush_receipt"), default=-1)
         return [entry for entry in self.transcript.entries[mark + 1 :] if isinstance(entry.body, Said)]
-
-    def _start_notes(self) -> tuple[str, tuple[str, ...]]:
-        """Return the notes that the session begins with, and their taint. The owner's sessions begin without untrusted lines."""
-        settings = self.settings.startup_context
-        if not settings.enabled:
-            return "", ()
-        days = [self.today() - timedelta(days=back) for back in range(settings.days)]
-        paths = [self.audience.daily_note(day) for day in days]
-        daily = [(str(path), self._given(path, self.workspace.note(path))) for path in paths]
-        memory = self.workspace.memory_file() if self.private else None
-        notes = prompt.start_notes(
-            self._given(PurePosixPath(LONG_TERM), memory) if memory else None,
-            daily,
-            memory_chars=min(self.settings.bootstrap_max_chars, self.readable // prompt.WINDOW_SHARE),
-            daily_chars=min(settings.max_chars, self.readable // prompt.WINDOW_SHARE),
-        )
-        if self.audience.kind == "owner":
-            return notes, ()
-        return notes, merged(
-            *(self.workspace.untrusted.of(path, text) for path, (_, text) in zip(paths, daily, strict=True) if text)
-        )
-
-    def _given(self, path: PurePosixPath, text: str | None) -> str:
-        """Return a note as a session begins with it: the owner's begins without untrusted lines, and is told where they are."""
-        if not text or self.audience.kind != "owner":
-            return text or ""
-        kept, sources = self.workspace.untrusted.trusted(path, text)
-        if not sources:
-            return text
-        return f"{kept.rstrip()}\n[left out: what was noted with untrusted text in view; read {path} if it matters]"

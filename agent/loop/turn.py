@@ -215,7 +215,7 @@ class Turn:
     async def _call_model(self) -> tuple[AssistantMessage, str]:
         """Ask the model once; the answer is durable, and comes with the id of its entry. Between rounds the context is judged anew."""
         if self._asked:
-            await self._headroom.between_rounds()
+            await self._headroom.judge()
         self._asked = True
         answer, entry = await call_model(self.context, self.context.request(), self.id, self._hear, self.speaker)
         failure = answer.failure
@@ -317,20 +317,19 @@ class Turn:
         transcript = self.context.transcript
         entries = [*transcript.of_turn(self.id), *transcript.of_turn(f"{self.id}~room")]
         total: Usage | None = None
-        for usage in filter(None, map(_used, entries)):
-            total = usage if total is None else added(total, usage)
+        for body in (entry.body for entry in entries):
+            if isinstance(body, Said):
+                usage = body.message.usage if isinstance(body.message, AssistantMessage) else None
+            else:
+                usage = body.usage if isinstance(body, (FlushReceipt, Compacted)) else None
+            if usage is not None:
+                total = usage if total is None else added(total, usage)
         return total
 
 
 def _cut_too_often(model: str) -> Failure:
     hint = "Say “go on” for the rest, or choose another model with /model."
     return Failure(kind="network", message=f"{model} broke off its answer {MOST_CUTS + 1} times.", hint=hint)
-
-
-def _used(entry: Entry) -> Usage | None:
-    if isinstance(entry.body, Said):
-        return entry.body.message.usage if isinstance(entry.body.message, AssistantMessage) else None
-    return entry.body.usage if isinstance(entry.body, (FlushReceipt, Compacted)) else None
 
 
 def _unfinished(said: Sequence[Entry]) -> tuple[AssistantMessage, str] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
-from typing import TYPE_CHECKING
+from typing import TypeGuard
 
 from msgspec import Struct
 
@@ -18,9 +18,6 @@ from agent.recent_results import RecentResults
 from agent.taint import within
 from agent.transcript.entries import Compacted, Entry, FilesChanged, Pinned, Pruned, ResultsCleared, Said, Unanswered, Unpinned
 from agent.transcript.recent_pictures import with_recent_pictures
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
 
 UNKNOWN_OUTCOME = "This call was interrupted and its outcome is unknown. Look before you repeat it."
 CLEARED = "[Old tool result content cleared]"
@@ -123,7 +120,7 @@ def _with_aside(message: Message, entry: Entry) -> list[Message]:
     return [message, _aside(CUT_OFF, entry)] if cut else [message]
 
 
-def is_stopped(message: Message) -> TypeIs[AssistantMessage]:
+def is_stopped(message: Message) -> TypeGuard[AssistantMessage]:
     """Whether an answer was not wanted any more before it was whole."""
     return isinstance(message, AssistantMessage) and message.stop == "cancelled" and message.failure is None
 
@@ -299,7 +296,7 @@ class RunningView:
         fresh = entries[self._seen :]
         if not fresh:
             return self._shown
-        if not self._grows or _stopped_turn(fresh) or any(self._reaches_back(entry) for entry in fresh):
+        if not self._grows or any(self._reaches_back(entry) for entry in fresh):
             return self._anew(entries, zone)
         self._seen = len(entries)
         self._take(stamped(message, zone) for entry in fresh for message in shown_as_it_is(entry))
@@ -308,7 +305,8 @@ class RunningView:
     def _reaches_back(self, entry: Entry) -> bool:
         """Whether an entry may change how those before it are shown."""
         if isinstance(entry.body, Said):
-            return _has_pictures(entry.body.message) or turn_of(entry) == self._stopped
+            message = entry.body.message
+            return is_stopped(message) or _has_pictures(message) or turn_of(entry) == self._stopped
         return isinstance(entry.body, SHRINKING)
 
     def _anew(self, entries: Sequence[Entry], zone: tzinfo) -> tuple[Message, ...]:
@@ -326,7 +324,8 @@ class RunningView:
         if not self._settled:
             while self._open and not isinstance(self._open[0], UserMessage):
                 self._open.pop(0)
-        last = next((n for n in range(len(self._open) - 1, 0, -1) if _settles(self._open[n])), 0)
+        answers = [n for n, one in enumerate(self._open) if isinstance(one, AssistantMessage) and not is_stopped(one)]
+        last = answers[-1] if answers else 0  # a stopped answer settles nothing: it may still turn out to be none
         self._settled += paired(self._open[:last])
         self._open = self._open[last:]
         self._shown = (*self._settled, *paired(self._open))
@@ -335,11 +334,6 @@ class RunningView:
 def _stopped_turn(entries: Sequence[Entry]) -> str:
     stopped = (entry for entry in reversed(entries) if isinstance(entry.body, Said) and is_stopped(entry.body.message))
     return next(map(turn_of, stopped), "")
-
-
-def _settles(message: Message) -> bool:
-    """Whether what stands before a message is settled by it: a stopped answer may still turn out to be none."""
-    return isinstance(message, AssistantMessage) and not is_stopped(message)
 
 
 def _has_pictures(message: Message) -> bool:

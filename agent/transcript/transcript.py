@@ -47,7 +47,7 @@ class Transcript:
         self.bad_lines = 0
         self.torn = ""
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._next: dict[str, int] = {}
         self._ids: set[str] = set()
         self._turns: dict[str, list[Entry]] = {}
@@ -99,7 +99,7 @@ class Transcript:
             finally:
                 self._lock.release()
         try:
-            return await asyncio.to_thread(self._append_locked, turn, body, n, durable)
+            return await asyncio.to_thread(self._append, turn, body, n, durable)
         except OSError as error:
             raise _not_kept(self.stored, error) from error
 
@@ -152,29 +152,26 @@ class Transcript:
         """The entries of one turn that are in memory."""
         return list(self._turns.get(turn, ()))
 
-    def _append_locked(self, turn: str, body: Body, n: int | None, durable: bool) -> Entry:
-        with self._lock:
-            return self._append(turn, body, n, durable)
-
     def _append(self, turn: str, body: Body, n: int | None, durable: bool) -> Entry:
-        place = self._next.get(turn, 0) if n is None else n
-        entry_id = f"{turn}:{place}"
-        if entry_id in self._ids:
-            known = next((entry for entry in self.entries if entry.id == entry_id), None)
-            return known or Entry(id=entry_id, parent=None, at=self._clock.now(), body=body)
-        entry = Entry(id=entry_id, parent=self._last, at=self._clock.now(), body=body)
-        line = encode(entry)
-        if durable:
-            if fault_injection.armed:
-                fault_injection.point("before", "transcript")
-            self._size = self.stored.append(self._waiting + line)
-            self._waiting = b""
-            if fault_injection.armed:
-                fault_injection.point("after", "transcript")
-        else:
-            self._waiting += line
-        self._take(entry)
-        return entry
+        with self._lock:
+            place = self._next.get(turn, 0) if n is None else n
+            entry_id = f"{turn}:{place}"
+            if entry_id in self._ids:
+                known = next((entry for entry in self.entries if entry.id == entry_id), None)
+                return known or Entry(id=entry_id, parent=None, at=self._clock.now(), body=body)
+            entry = Entry(id=entry_id, parent=self._last, at=self._clock.now(), body=body)
+            line = encode(entry)
+            if durable:
+                if fault_injection.armed:
+                    fault_injection.point("before", "transcript")
+                self._size = self.stored.append(self._waiting + line)
+                self._waiting = b""
+                if fault_injection.armed:
+                    fault_injection.point("after", "transcript")
+            else:
+                self._waiting += line
+            self._take(entry)
+            return entry
 
     def _write_waiting(self) -> None:
         with self._lock:

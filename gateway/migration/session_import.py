@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from agent.context.prompt import start_notes
+from agent.context.start_notes import notes_text
 from agent.messages import AssistantMessage, Text, UserMessage
 from agent.settings import AgentSettings
 from agent.taint import source
@@ -207,9 +207,7 @@ def _record(one: _Found, found: ForeignTranscript) -> SessionRecord:
 def _entries(agent: str, record: SessionRecord, found: ForeignTranscript, memory: str) -> Iterator[Entry]:
     settings = AgentSettings()
     notes = (
-        start_notes(memory, (), memory_chars=settings.bootstrap_max_chars, daily_chars=0)
-        if record.key.endswith(":main")
-        else ""
+        notes_text(memory, (), memory_chars=settings.bootstrap_max_chars, daily_chars=0) if record.key.endswith(":main") else ""
     )
     taint = (source("import", "tools of the other program"),) if found.outside else ()
     opened = Opened(agent=agent, session=record.session, key=record.key, notes=notes, taint=taint)

@@ -23,16 +23,12 @@ class ModelMiddleware:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self.name = model.name
 
     @property
     def inner(self) -> Model:
         """The model that this one wraps."""
         return self._model
-
-    @property
-    def name(self) -> str:
-        """The name of the model within."""
-        return self._model.name
 
     @property
     def window(self) -> int:
