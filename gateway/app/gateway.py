@@ -8,28 +8,22 @@ Gateway.close   close everything in the opposite order
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
-import secrets
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from channels.messages import Outbound
 from channels.platform import Policy
+from gateway.app.admin_calls import admin_calls
 from gateway.app.backups import restored_notice
 from gateway.app.dependencies import Dependencies
-from gateway.app.owner_calls import command_calls, owner_calls
 from gateway.app.parts import GatewayParts
-from gateway.app.view_calls import view_calls
 from gateway.backup.versions import refuse_later
-from gateway.base.errors import HomebodyError, StorageFailed
+from gateway.base.errors import HomebodyError
 from gateway.base.state_lock import StateLock
-from gateway.budget.usage_report import facts as usage_facts
 from gateway.ledger.open_ledger import ledger_gone
-from gateway.ledger.spending import UsageBy
 from gateway.models.model_registry import ModelRegistry, open_registry
 from gateway.routing.access import concerns
 from gateway.storage.open_storage import Storage, open_storage
@@ -41,7 +35,6 @@ if TYPE_CHECKING:
     from gateway.app.cluster_joining import Joined
     from gateway.app.cluster_member import ClusterMember
     from gateway.app.forwarding import ForwardingParts
-    from gateway.supervision.database_outage import DatabaseOutage
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +57,6 @@ class Gateway(GatewayParts):
         self.lock = lock
         self.cluster: ClusterMember | None = None
         self.forwarding: ForwardingParts | None = None
-        self.outage: DatabaseOutage | None = None
         self._starts = CrashLoopBreaker(deps.paths.local, deps.clock)
         self._closing = asyncio.Event()
 
@@ -203,46 +195,6 @@ class Gateway(GatewayParts):
             for concern in concerns(f"{channel.name}:{channel.account}", policy):
                 self.notices.tell(concern)
 
-    async def _watch_database(self) -> None:
-        """Tell the owner of a database that takes nothing; not in a cluster, where another gateway may have their chat by then."""
-        from gateway.ledger.postgres.ledger import PostgresLedger
-        from gateway.supervision.database_outage import DatabaseOutage
-
-        ledger = self.ledger
-        if not isinstance(ledger, PostgresLedger) or self.cluster is not None:
-            return
-        self.outage = DatabaseOutage(
-            ledger,
-            self.deps.clock,
-            tell=self.notices.tell,
-            end=self.notices.withdraw,
-            send=self._send_at_once,
-            say=partial(self.owner.say, waits=True),
-        )
-        with contextlib.suppress(StorageFailed):
-            await self.owner.place()  # it is remembered for when it cannot be looked up
-        await self.outage.run()
-
-    async def _send_at_once(self, text: str) -> bool:
-        """Send a line to the owner's chat without storing it; return whether it was sent."""
-
-        async def record(_text: str) -> None:
-            """Nothing is kept of it."""
-
-        place = self.owner.known_place()
-        if place is None:
-            return False
-        line = Outbound(key=f"outage{secrets.token_hex(6)}", conversation=place, text=self.deps.outgoing.text(text), turn="")
-        try:
-            await self.channel(place).send(line, record)
-        except Exception as error:  # noqa: BLE001 - a channel that fails, too, leaves the log
-            log.warning("the owner could not be told: %s", error)
-            return False
-        return True
-
-    async def _outage(self) -> dict[str, Any]:
-        return {"outage": None} if self.outage is None else await self.outage.facts()
-
     def _services(self) -> list[Coroutine[Any, Any, None]]:
         if not self.deps.serving:
             return [self._unix_api()] if self.deps.shared else []
@@ -271,7 +223,8 @@ class Gateway(GatewayParts):
             watch(state, self.deps.clock, pause=self.pause, owner=self.owner, env=env, restart=self.deps.restart_on_stall),
             self.reload.watch(),
             self._try_sandbox(),
-            *([self._watch_database()] if self.deps.settings.storage.url is not None else []),
+            # in a cluster another gateway may have the owner's chat by the time it is told
+            *([self.outage.watch()] if self.deps.settings.storage.url is not None and self.cluster is None else []),
         ]
 
     async def _unix_api(self) -> None:
@@ -293,62 +246,16 @@ class Gateway(GatewayParts):
 
     def own_calls(self) -> dict[str, Call]:
         """The owner's calls by name, for what this gateway holds."""
-        return {
-            **self.status.calls(),
-            **view_calls(
-                self.deps,
-                self.settings,
-                self.ledger,
-                agents=self.agents,
-                audience=self.router.audience,
-                busy=self.lanes.busy,
-                price=self.model_registry.price,
-            ),
-            **self.tool_calls.calls(),
-            **self.todo_calls.calls(),
-            **command_calls(
-                self.deps,
-                self.settings,
-                self.ledger,
-                agents=self.agents,
-                approvals=self.approvals.decisions,
-                rules=self.rules.stored,
-                access=self.access,
-                router=lambda: self.router,
-                policies=self.channel_supervisor.policies,
-                hand_out=self.inbox.hand_out,
-            ),
-            **self.automation.calls(),
-            **self.mcp.calls(),
-            **self.backups.calls(),
-            **self.workspaces.calls(),
-            **owner_calls(
-                self.deps,
-                self.settings,
-                agents=self.agents,
-                jobs=self.automation.jobs,
-                spending=self.ledger.spending,
-                reload=self.reload,
-            ),
-            **self.page.calls(),
-            **self._cluster_calls(),
-            "usage": self._usage,
-            "ledger.outage": self._outage,
-        }
-
-    def _cluster_calls(self) -> dict[str, Call]:
-        if self.forwarding is None:
-            return {}
-        return {"cluster.drain": self._drain_cluster, **self.forwarding.own_calls()}
+        calls = admin_calls(self)
+        if self.forwarding is not None:
+            calls |= {"cluster.drain": self._drain_cluster, **self.forwarding.own_calls()}
+        return calls
 
     async def _drain_cluster(self, seconds: float) -> dict[str, Any]:
         assert self.cluster is not None
         empty = await self.cluster.drain(seconds)
         asyncio.get_running_loop().call_later(0.2, self.stop)  # the answer goes out first
         return {"empty": empty}
-
-    async def _usage(self, since: str, by: UsageBy = "model") -> dict[str, Any]:
-        return usage_facts(await self.ledger.spending.usage(since, by), by)
 
     async def _try_sandbox(self) -> None:
         """Find out how commands are confined some time after the start, so that the first one need not wait for it."""
@@ -386,6 +293,7 @@ class Gateway(GatewayParts):
 
     def share(self, joined: Joined) -> None:
         """Work for those agents and accounts alone whose leases this gateway holds."""
+        from gateway.app.cell_work import CellWork
         from gateway.app.cluster_member import GIVE_UP_SECONDS, ClusterMember, Work
         from gateway.app.forwarding import ForwardingParts
         from gateway.app.workspace_sharing import WorkspaceSharing
@@ -401,7 +309,19 @@ class Gateway(GatewayParts):
             owner=self.owner,
             decisions=self.approvals.decisions,
         )
-        cluster.work = Work(self._take_cell, self._leave_cell, self._take_in, self.delivery.look, self._told)
+        cells = CellWork(
+            self.ledger,
+            agents=self.agent_supervisor,
+            channels=self.channel_supervisor,
+            groups=self.groups,
+            inbox=self.inbox,
+            mail_watch=self.mail_watch,
+            jobs=self.automation.jobs,
+            take_up_turns=self._take_up_turns,
+            connect=self._keep_platforms,
+            open_to=cluster.open_to,
+        )
+        cluster.work = Work(cells.take, cells.leave, cells.arrived, self.delivery.look, self._told)
         self.page.across, self.page.opened = self.forwarding.page_calls, self.forwarding.page_opened
         self.api.elsewhere = self.forwarding.request
         self.agent_supervisor.ours = self.workspaces.held = cluster.ours
@@ -447,33 +367,6 @@ class Gateway(GatewayParts):
 
         self._starts.end()
         begin_anew(why)
-
-    async def _take_cell(self, agents: Sequence[str], accounts: Sequence[str]) -> None:
-        """Take up what is unfinished of these agents, then handle their messages, then connect these accounts."""
-        assert self.cluster is not None
-        await self.ledger.outbox.taken_over(accounts)
-        for agent in agents:
-            await self.agent_supervisor.take(agent)
-        await self.groups.load()
-        await self.inbox.migrations.load(self.ledger.chat_migrations)
-        await self._take_up_turns(agents)
-        last = await self.inbox.take_in(agents)
-        while (newer := await self.inbox.take_in(agents, last)) > last:
-            last = newer
-        self.cluster.open_to(agents, accounts)
-        self._keep_platforms(accounts.__contains__)
-        self.mail_watch.look_again()
-        await self.automation.jobs.look_again()
-
-    async def _leave_cell(self, agents: Sequence[str], accounts: Sequence[str]) -> None:
-        """Disconnect these accounts, and let these agents finish what they have begun."""
-        await asyncio.gather(*(self.channel_supervisor.let_go(name) for name in accounts if name in self.channel_supervisor))
-        self.mail_watch.look_again()
-        await asyncio.gather(*(self.agent_supervisor.give_up(agent) for agent in agents))
-        self.inbox.left(agents)
-
-    async def _take_in(self) -> None:
-        await self.inbox.take_in()
 
     async def _drain(self) -> None:
         began = self.deps.clock.monotonic()

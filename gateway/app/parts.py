@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, 
 from functools import partial
 
 from agent.tools.provider import FixedTools, ToolProvider
-from channels.messages import ChatAddress
 from gateway.agents.memory_stores import owner_zone
 from gateway.agents.running_agent import RunningAgent
 from gateway.agents.todo_lists import TodoLists
@@ -19,13 +18,15 @@ from gateway.app.automation_parts import AutomationParts
 from gateway.app.backups import ScheduledBackups
 from gateway.app.commands import CommandParts
 from gateway.app.dependencies import Dependencies
-from gateway.app.group_parts import GroupParts
+from gateway.app.inbound_parts import InboundParts
 from gateway.app.mail_parts import MailParts
 from gateway.app.mail_watch import MailWatchParts
 from gateway.app.mcp_parts import McpParts
+from gateway.app.outage_parts import OutageParts
 from gateway.app.outbound_parts import OutboundParts
 from gateway.app.queue_parts import QueueParts
 from gateway.app.reload import Reload
+from gateway.app.routing_parts import RoutingParts
 from gateway.app.skill_parts import SkillParts
 from gateway.app.status_handlers import StatusHandlers
 from gateway.app.subagent_parts import SubAgentParts
@@ -34,20 +35,14 @@ from gateway.app.turn_parts import TurnParts
 from gateway.app.workspace_parts import WorkspaceParts
 from gateway.approvals.rules import Rules
 from gateway.approvals.stored_rules import StoredRules
-from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.todo_command import TodoCommand
-from gateway.command_handlers.urgent_commands import FurtherCommand, UrgentCommands
+from gateway.command_handlers.urgent_commands import FurtherCommand
 from gateway.config.effective import alike
 from gateway.config.workspace_location import ProtectedInodes
-from gateway.inbound.pipeline import Inbox
 from gateway.jobs.scheduler import Scheduler
-from gateway.ledger.rows import ApprovedSender
 from gateway.models.model_registry import ModelRegistry
 from gateway.outbound.owner_notifications import StartupNotices
-from gateway.queue.enqueue import Enqueuer
 from gateway.queue.steering import RunningTurn
-from gateway.routing.access import Access
-from gateway.routing.router import ChatMigrations, router_of
 from gateway.sandbox.command_sandbox import CommandSandbox
 from gateway.settings.root import Settings, SettingsStore
 from gateway.storage.open_storage import Storage
@@ -60,46 +55,70 @@ class GatewayParts:
     def __init__(self, deps: Dependencies, storage: Storage, model_registry: ModelRegistry) -> None:
         self.deps = deps
         self.storage = storage
-        self.ledger = ledger = storage.ledger
+        self.ledger = storage.ledger
         self.model_registry = model_registry
         self.settings = SettingsStore(deps.settings)
-        self.sandbox = CommandSandbox(deps.paths, lambda: self.settings.current)
-        self.skills = SkillParts(deps, self.settings, self._tell_owner)
-        stored = StoredRules(deps.paths.state)
-        self.rules = Rules(lambda: self.settings.current, stored, self.sandbox.confined, self.skills.why_asked)
+        self.notices = StartupNotices()
         self.agents: dict[str, RunningAgent] = {}
         self.elsewhere: Callable[[], Collection[str]] = lambda: ()
         """Accounts that other gateways of a cluster connect."""
         self.leads: Callable[[], bool] = lambda: True
         """Whether this gateway does what is done once for all agents: that of the default agent, in a cluster."""
-        self.commands = CommandParts(deps, self.settings, self.sandbox, ledger, self.agents, skills=self.skills.of)
-        self.notices = StartupNotices()
         self._running: dict[str, RunningTurn] = {}
-        self._rights = CommandRights(lambda: self.settings.current.messages.group_commands)
+        self._closed = ProtectedInodes(deps.paths.home)
+        self._build_commands()
+        self._build_outbound()
+        self._build_routing()
+        self._build_queue()
+        self._build_inbound()
+        self._build_turns()
+        self._build_schedule()
+        self._build_supervisor()
+        self._build_operations()
+        self.settings.subscribe(self._settings_changed)
+
+    def _build_commands(self) -> None:
+        """Build what runs commands, and the rules by which acts are allowed."""
+        deps = self.deps
+        self.sandbox = CommandSandbox(deps.paths, lambda: self.settings.current)
+        self.skills = SkillParts(deps, self.settings, self._tell_owner)
+        stored = StoredRules(deps.paths.state)
+        self.rules = Rules(lambda: self.settings.current, stored, self.sandbox.confined, self.skills.why_asked)
+        self.commands = CommandParts(deps, self.settings, self.sandbox, self.ledger, self.agents, skills=self.skills.of)
+
+    def _build_outbound(self) -> None:
+        deps = self.deps
         outbound = self.outbound = OutboundParts(
             deps,
             self.settings,
-            ledger,
-            model_registry,
+            self.ledger,
+            self.model_registry,
             agents=self.agents,
             notices=self.notices,
             sink=lambda name, account: self.inbox.sink(name, account),  # noqa: PLW0108 (it is built later)
-            stop=self._stop_client,
-            owner_keys=self._owner_keys,
+            stop=lambda place: self.inbound.stop_client(place),  # noqa: PLW0108 (it is built later)
+            owner_keys=lambda *asked: self.routing.owner_keys(*asked),  # noqa: PLW0108 (it is built later)
             facts=self.page_facts,
         )
         self.terminal, self.channel, self.owner = outbound.terminal, outbound.channel, outbound.owner
         self.delivery, self.channel_supervisor = outbound.delivery, outbound.channel_supervisor
         self.media, self.api, self.page = outbound.media, outbound.api, outbound.page
-        self._closed = ProtectedInodes(deps.paths.home)
         self.mail = MailParts(
             deps, self.settings, withheld=outbound.secret_filter.file, closed=self._closed, tell=self._tell_owner
         )
-        self._build_routing()
+
+    def _build_routing(self) -> None:
+        routing = self.routing = RoutingParts(
+            self.deps, self.settings, self.ledger, policies=self.channel_supervisor.policies, channel=self.channel
+        )
+        self.groups, self.access, self.router = routing.groups, routing.access, routing.router
+
+    def _build_queue(self) -> None:
+        """Build the lanes, and the questions that suspend turns in them."""
         queue = self._queue_parts = QueueParts(
-            deps,
+            self.deps,
             self.settings,
-            ledger,
+            self.ledger,
             agents=self.agents,
             notices=self.notices,
             owner=self.owner,
@@ -109,36 +128,17 @@ class GatewayParts:
         self.acks = queue.acks
         self.lanes, self.queue, self.pause, self.storage_retry = queue.lanes, queue.queue, queue.pause, queue.storage_retry
         self.approvals = ApprovalParts(
-            ledger,
-            deps.clock,
+            self.ledger,
+            self.deps.clock,
             self.rules,
             agents=self.agents,
             channel=self.channel,
             owner=self.owner.place,
             wake=queue.wake,
-            secret_filter=outbound.secret_filter,
+            secret_filter=self.outbound.secret_filter,
             paused=lambda: self.pause.lasts,
             tried=self.sandbox.tried,
         )
-        self._build_inbound()
-        self._build_turns()
-        self._build_schedule()
-        self._build_supervisor()
-        self._build_operations()
-        self.settings.subscribe(self._settings_changed)
-
-    def _build_routing(self) -> None:
-        deps, self.migrations = self.deps, ChatMigrations()
-        policies, formers = self.channel_supervisor.policies, self.migrations.formers
-        self.groups = GroupParts(policies, formers, self.ledger, rights=self._rights, channel=self.channel, clock=deps.clock)
-        self.access = Access(
-            self.ledger.pairing,
-            policies,
-            self.settings.current.session.identity_links,
-            formers=formers,
-            activation=self.groups.activation,
-        )
-        self.router = router_of(deps.settings, formers)
 
     def _build_inbound(self) -> None:
         deps, ledger = self.deps, self.ledger
@@ -157,49 +157,22 @@ class GatewayParts:
             inbox=lambda: self.inbox,
         )
         self.todo = TodoLists(self.agents, deps.clock, lambda: self.settings.current.default_agent)
-        self.urgent = UrgentCommands(
-            ledger=ledger,
-            lanes=self.lanes,
+        self.inbound = InboundParts(
+            deps,
+            self.settings,
+            ledger,
             agents=self.agents,
-            channel=self.channel,
-            resume=self.pause.resume,
-            queue=self.queue,
             running=self._running,
-            rights=self._rights,
-            confined=self.sandbox.known_standing,
+            routing=self.routing,
+            queue=self._queue_parts,
+            outbound=self.outbound,
             decisions=self.approvals.decisions,
             stopping=self.subagents.stopping,
+            confined=self.sandbox.known_standing,
             further=self._further_command,
             status_lines=lambda agent: self.automation.status_lines(agent),  # noqa: PLW0108 (it is built later)
-            group_lines=self.groups.status_lines,
         )
-        enqueuer = Enqueuer(
-            queue=self.queue,
-            lanes=self.lanes,
-            waiting_notices=self._queue_parts.waiting_notices,
-            acks=self.acks,
-            owner=self.owner,
-            running=self._running,
-            channel=self.channel,
-        )
-        self.inbox = Inbox(
-            ledger,
-            self.access,
-            self.router,
-            agents=self.agents,
-            settings=self.settings,
-            clock=deps.clock,
-            migrations=self.migrations,
-            urgent=self.urgent,
-            enqueue=enqueuer.enqueue,
-            channel=self.channel,
-            ready=self.delivery.ready,
-            bounced=self.delivery.bounced,
-            alive=self.channel_supervisor.alive,
-            arrivals=self.groups.arrivals(self.owner, self.router, agents=self.agents, settings=self.settings),
-            tell_owner=self.owner.say,
-            telemetry=deps.telemetry,
-        )
+        self.inbox = self.inbound.inbox
 
     def _build_turns(self) -> None:
         deps, ledger = self.deps, self.ledger
@@ -230,7 +203,7 @@ class GatewayParts:
             running=self._running,
             router=self.router,
             approvals=self.approvals,
-            rights=self._rights,
+            rights=self.routing.rights,
             channel=self.channel,
             terminal=self.terminal,
             owner=self.owner,
@@ -283,7 +256,7 @@ class GatewayParts:
                 notices=self.notices,
                 tell_owner=self._tell_owner,
                 policies=self.channel_supervisor.policies,
-                formers=self.migrations.formers,
+                formers=self.routing.migrations.formers,
                 busy=self.lanes.busy,
                 commands=self.commands,
                 skills=self.skills.of,
@@ -314,6 +287,7 @@ class GatewayParts:
             tell_owner=self._tell_owner,
             learn_secrets=deps.learn_all,
         )
+        self.outage = OutageParts(deps, ledger, notices=self.notices, owner=self.owner, channel=self.channel)
         self.todo_calls = TodoHandlers(self.todo)
         self.metrics = TelemetryParts(
             deps,
@@ -384,8 +358,7 @@ class GatewayParts:
         self.owner.say(text)
 
     def _settings_changed(self, former: Settings, settings: Settings) -> None:
-        self.router.adopt(settings)
-        self.access.links = settings.session.identity_links
+        self.routing.adopt(settings)
         if not (alike(former.models, settings.models) and alike(former.auth, settings.auth)):
             self.model_registry.adopt(settings.models, settings.auth)
         if not alike(former.session, settings.session):
@@ -394,11 +367,6 @@ class GatewayParts:
         if self.deps.logs is not None:
             self.deps.logs.adopt(settings.logging)
 
-    def _owner_keys(self, agent: str, place: ChatAddress, approved: Sequence[ApprovedSender]) -> set[str]:
-        """Return the sessions in which the owner talks to an agent in a private conversation."""
-        owners = self.access.owners_on(place.channel, place.account, approved)
-        return {self.router.session_key(agent, place, owner) for owner in owners}
-
     async def _archive(self) -> None:
         if self.leads():
             await self.backups.tick()
@@ -406,7 +374,3 @@ class GatewayParts:
     async def _sweep(self) -> None:
         await self.ledger.sweep()
         await self.media.sweep([agent.workspace.sandbox for agent in self.agents.values()])
-
-    async def _stop_client(self, place: ChatAddress) -> None:
-        if session := self.inbox.dispatcher.sessions.get(place):
-            await self.urgent.stop_session(session)
