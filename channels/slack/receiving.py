@@ -17,7 +17,6 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.authorization.async_authorize import AsyncAuthorize
 from slack_bolt.response import BoltResponse
-from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.common.backoff import Backoff
@@ -26,20 +25,19 @@ from channels.common.log import Log
 from channels.common.read_marks import CURSOR, ReadMarks
 from channels.messages import ChatAddress, Cursor, Inbound
 from channels.protocol import Clock, InboundSink
-from channels.slack.api_errors import TROUBLE, code_of, refused_token
+from channels.slack.api_errors import refused_token
 from channels.slack.assistant import AssistantThreads
-from channels.slack.block_kit import escaped, pressed
 from channels.slack.catch_up import MOVES, CatchUp, moves, thread_mark
 from channels.slack.inbound import QUOTED, Identity, facts, inbound, is_stamp, order
+from channels.slack.interactivity import Interactivity
 from channels.slack.settings import SlackAccount
 from channels.slack.slack_cache import SlackCache
 from channels.slack.store_queue import StoreQueue
 from channels.slack.unread_channels import UnreadChannels
-from channels.slack.user_actions import command, edited, press, reaction
+from channels.slack.user_actions import edited, reaction
 from channels.slack.user_names import People
 
 if TYPE_CHECKING:
-    from slack_bolt.context.ack.async_ack import AsyncAck
     from slack_bolt.request.async_request import AsyncBoltRequest
 
     from channels.slack.catch_up import Found
@@ -97,7 +95,6 @@ class Receiver:
         self._sink = sink
         self._known = known
         self._people = people
-        self._clock = clock
         self._log = log
         self._guard = EventGuard(log, who.account)
         self._backoff = Backoff(clock, random, log, who.account)
@@ -111,6 +108,9 @@ class Receiver:
         self._aside = BackgroundTasks(log, who.account)
         self._unread = UnreadChannels(settings, who.account, log)
         self._assistant = AssistantThreads(settings.assistant, web, known, self._aside, log, account=who.account)
+        self._interactivity = Interactivity(
+            settings, who, web, known, take=self._take, reads=self._reads, aside=self._aside, clock=clock, log=log
+        )
         self._queue = StoreQueue(sink, self._backoff)
         self.app = AsyncApp(
             client=AsyncWebClient(),
@@ -135,8 +135,8 @@ class Receiver:
         for kind, take in events.items():
             self.app.event(kind)(take)
         self.app.event(_ANY)(self._passed_over)
-        self.app.action(_ANY)(self._pressed)
-        self.app.command(_ANY)(self._command)
+        self.app.action(_ANY)(self._interactivity.pressed)
+        self.app.command(_ANY)(self._interactivity.command)
         self.app.error(self._failed)
 
     async def begin(self) -> None:
@@ -250,29 +250,6 @@ class Receiver:
         message = reaction(event, self._who, thread, event_id=str(body.get("event_id") or ""))
         await self._take([({"channel": channel}, message)])
 
-    async def _pressed(self, body: dict[str, Any], ack: AsyncAck) -> None:
-        message = press(body, self._who)
-        channel = str((body.get("channel") or {}).get("id") or (body.get("container") or {}).get("channel_id") or "")
-        if message is not None and await self._take([({"channel": channel}, message)]) and self._may_press(channel, message):
-            self._aside.begin("buttons were not removed", self._take_buttons_off(body, channel, str(message.target)))
-        await ack()
-
-    async def _command(self, body: dict[str, Any], ack: AsyncAck) -> None:
-        setting, name = self._settings.slash_command, str(body.get("command") or "").removeprefix("/")
-        if not setting.enabled or name != setting.name:
-            hint = f"Set channels.slack.slashCommand.name to {name} to use it." if setting.enabled else "It is switched off."
-            await ack(text=f"/{escaped(name)} is not a command of this app. {hint}", response_type="ephemeral")
-            return
-        message = command(body, self._who, self._known.commands, self._clock.now())
-        channel = str(body.get("channel_id") or "")
-        if message is None or not self._reads(message, channel):
-            await ack(text="This channel is not one that the agent reads.", response_type="ephemeral")
-        elif await self._take([({"channel": "" if message.conversation.kind == "direct" else channel}, message)]):
-            if setting.ephemeral:
-                await ack(text="Passed on; the answer comes as a message.", response_type="ephemeral")
-            else:
-                await ack(text=f"/{name} {escaped(str(body.get('text') or ''))}".strip(), response_type="in_channel")
-
     async def _moved(self, event: dict[str, Any]) -> None:
         former, present = str(event.get("old_channel_id") or ""), str(event.get("new_channel_id") or "")
         if not former or not present:
@@ -378,32 +355,9 @@ class Receiver:
     def _hears(self, message: Inbound, channel: str) -> bool:
         return not message.from_bot or self._settings.hears_bots(channel)
 
-    def _may_press(self, channel: str, message: Inbound) -> bool:
-        """Return whether a press counts, as far as it is known here: those of strangers leave the buttons where they are."""
-        listed = self._settings.listed(self._known.former.get(channel, channel), message.sender.id)
-        return message.conversation.kind == "direct" or listed
-
     def _refused(self, event: str, error: Exception, about: dict[str, str] | None = None) -> None:
         self.stored, self._gap = False, True
         self._log.warning(event, error=str(error) or type(error).__name__, **(about or {}), account=self._who.account)
-
-    async def _take_buttons_off(self, body: dict[str, Any], channel: str, target: str) -> None:
-        """Replace the buttons by what was pressed. Best effort."""
-        shown, action = body.get("message") or {}, (body.get("actions") or [{}])[0]
-        label = str((action.get("text") or {}).get("text") or "")
-        try:
-            await self._web.chat_update(
-                channel=channel,
-                ts=target,
-                text=str(shown.get("text") or ""),
-                blocks=pressed(shown.get("blocks") or [], label),
-                link_names=False,
-                parse="none",
-            )
-        except SlackApiError as error:
-            self._log.info("buttons were not removed", error=code_of(error), account=self._who.account)
-        except TROUBLE as error:
-            self._log.info("buttons were not removed", error=type(error).__name__, account=self._who.account)
 
     async def _thread_of(self, channel: str, stamp: str, *, ask: bool) -> str | None:
         """Return the thread of a message; Slack is asked about messages of an earlier process."""
