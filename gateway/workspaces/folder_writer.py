@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, MutableMapping
 from datetime import date
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -116,9 +116,3 @@ def _remove_empty(root: Path, folder: PurePosixPath) -> None:
         except OSError:
             return
         folder = folder.parent
-
-
-def batches(paths: list[str], size: int = 200) -> Iterator[list[str]]:
-    """Yield paths in groups, whose contents are in memory at once."""
-    for start in range(0, len(paths), size):
-        yield paths[start : start + size]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date, datetime
 from pathlib import Path
@@ -17,28 +17,24 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from agent import fault_injection
 from agent.tools.workspace_sandbox import WorkspaceSandbox
 from gateway.base.errors import GitFailed, StorageFailed
 from gateway.workspaces.authored_commits import OWNER, AuthoredCommits, Reported
 from gateway.workspaces.carried_files import CarriedFiles, Scan, WorkspaceScanner
-from gateway.workspaces.carried_record import RECORD, CarriedRecord, Record, without_record
-from gateway.workspaces.commit_stream import Entry, NewCommit, Tree, Written
-from gateway.workspaces.folder_writer import FolderWriter, batches
+from gateway.workspaces.carried_record import CarriedRecord, Record
+from gateway.workspaces.checkout import Checkout
+from gateway.workspaces.commit_stream import Tree
+from gateway.workspaces.folder_writer import FolderWriter
 from gateway.workspaces.git_program import REMOTE_SECONDS, RemoteAccess
-from gateway.workspaces.merging import Beside, Merge, is_beside
-from gateway.workspaces.repository import REPOSITORY, Repository
+from gateway.workspaces.lost_files import lost_files
+from gateway.workspaces.merge_commit import merge_commit
+from gateway.workspaces.merging import Beside, is_beside
+from gateway.workspaces.repository import Repository, set_repository_aside
 from gateway.workspaces.sync_state import SyncState
 from memory.protocol import Author
 
 log = logging.getLogger(__name__)
 
-MANY: Final = 10
-"""If at least this many files, and more than half of all, are gone at once, that is not committed: the disk may not be mounted.
-
-Nothing at all is, and nothing is pulled, where only that is left which a new workspace begins with: the folder was found empty, and laid
-anew. What is written there meanwhile would be missing in the true folder, once that is mounted.
-"""
 PUSHES: Final = 8
 """How often a push is tried again that others were before."""
 
@@ -180,8 +176,11 @@ class GitWorkspace:
         return self._repository
 
     @property
-    def _writer(self) -> FolderWriter:
-        return FolderWriter(self._sandbox, self.state.unapplied, lines=self._repo.lines, day=self._day, beside=self._is_beside)
+    def _checkout(self) -> Checkout:
+        writer = FolderWriter(
+            self._sandbox, self.state.unapplied, lines=self._repo.lines, day=self._day, beside=self._is_beside
+        )
+        return Checkout(writer, self._repo.contents, self._rules.takes)
 
     def _is_beside(self, beside: Beside) -> None:
         self._record.copied(beside)
@@ -205,8 +204,7 @@ class GitWorkspace:
     def _replace(self) -> None:
         """Set the repository aside and begin another. What it knew is fetched again; the folder is as it was."""
         self.close()
-        aside = _free(self.folder, f"damaged-{self._now():%Y-%m-%d}")
-        (self.folder / REPOSITORY).rename(aside)
+        aside = set_repository_aside(self.folder, self._now())
         log.warning("the repository of the workspace of %s was damaged; it is %s now", self.agent, aside)
         self._repository = Repository.open(self.folder, self.access, self._environ)
         self._tree = {}
@@ -249,20 +247,27 @@ class GitWorkspace:
         repository = self._repo
         if self._unknown:
             return 0
-        self._retry()
+        self._checkout.retry(self._tree, self.state.unapplied)
         scan = self.scanned = self._scan()
-        lost, anew = self._lost(scan, {one.path for one in reported})
+        lost = lost_files(
+            self._tree,
+            scan,
+            reported={one.path for one in reported},
+            templates=self._templates,
+            laid_anew=self.state.laid_anew,
+        )
         decided = removals or restore
-        if anew != self.state.laid_anew or decided:
-            self.state.laid_anew = anew and not decided
+        if lost.laid_anew != self.state.laid_anew or decided:
+            self.state.laid_anew = lost.laid_anew and not decided
             self._remember()
-        many = anew or (len(lost) >= MANY and 2 * len(lost) > len(self._tree))
-        self.held = lost if many and not decided else []
+        self.held = lost.paths if lost.doubtful and not decided else []
         if self.state.laid_anew:
             return 0
         if restore:
-            self._restore(lost)
-        for path in lost if restore else self.held:
+            self._checkout.restore(
+                self._tree, lost.paths, lambda path: self._scanner.read(path) if path in scan.present else None
+            )
+        for path in lost.paths if restore else self.held:
             del scan.changed[path]
         if not scan.changed and self._record.ahead_of(self._tree, repository.contents) is None:
             return 0
@@ -285,19 +290,6 @@ class GitWorkspace:
             self._tree.pop(path, None)
         self._remember()
         return len(commits)
-
-    def _lost(self, scan: Scan, reported: Collection[str]) -> tuple[list[str], bool]:
-        """Return the files that are gone, and whether the folder was laid anew: it is, until what others wrote is there again.
-
-        Then files that are templates again count as gone, too, if nobody is known to have written that.
-        """
-        gone = [path for path, entry in scan.changed.items() if entry is None]
-        written = {path for path, entry in self._tree.items() if entry.blob not in self._templates} - set(reported)
-        now = {path: scan.changed.get(path) or self._tree.get(path) for path in scan.present}
-        fresh = [path for path, entry in now.items() if entry is not None and entry.blob in self._templates]
-        again = [path for path in fresh if path in scan.changed and path in written]
-        anew = (self.state.laid_anew or len(fresh) == len(now)) and not written.isdisjoint([*gone, *again])
-        return ([*gone, *again], True) if anew else (gone, False)
 
     def _scan(self) -> Scan:
         try:
@@ -385,75 +377,22 @@ class GitWorkspace:
         return pulled
 
     def _merge(self, head: str, theirs: str) -> tuple[str, Pulled]:
-        repository, contents = self._repo, self._repo.contents
-        other, base = repository.tree(theirs), repository.base(head, theirs)
-        merged = Merge(
-            without_record(repository.tree(base)),
-            without_record(self._tree),
-            without_record(other),
-            content=lambda blob: contents([blob])[blob],
-            lines=repository.lines,
-            day=self._day(),
+        commit, merged = merge_commit(
+            self._repo,
+            self._record,
+            self._tree,
+            (head, theirs),
+            agent=self.agent,
             templates=self._templates,
-            older=frozenset() if base is not None else repository.objects(theirs),
-        ).run()
-        self._record.take_in(other, contents)
-        for one in merged.beside:
-            self._record.copied(one)
-        changes = [
-            Written(path, entry.mode if entry else "", entry.blob if entry else "", merged.texts.get(path))
-            for path, entry in sorted(merged.entries.items(), key=lambda one: (one[1] is not None, one[0]))
-        ]
-        if (data := self._record.joined((self._tree, other), contents)) is not None:
-            changes.append(Written(RECORD, data=data))
-        words = [f"{self.agent}: join with what others pushed"]
-        words += [f"{one.path} was changed on both sides; theirs is {one.kept_as}" for one in merged.beside]
-        commit = NewCommit(author="homebody", message="\n\n".join(words), changes=changes)
-        made = repository.commit([commit], [head, theirs], self._now())
-        return made, Pulled(beside=merged.beside, stayed=merged.stayed)
+            now=self._now(),
+            day=self._day(),
+        )
+        return commit, Pulled(beside=merged.beside, stayed=merged.stayed)
 
     def _become(self, target: Tree) -> list[str]:
         """Change the folder from the tree that it was made from into another; return the paths that were changed."""
         self._record.take_in(target, self._repo.contents)
-        former, changed = self._tree, []
-        paths = [
-            path for path in former.keys() | target.keys() if former.get(path) != target.get(path) and self._rules.takes(path)
-        ]
-        paths.sort(key=lambda path: (path in target, path))
-        for batch in batches(paths):
-            entries = {path: (_file(former.get(path)), _file(target.get(path))) for path in batch}
-            contents = self._repo.contents(sorted({one.blob for pair in entries.values() for one in pair if one is not None}))
-            for path, (before, after) in entries.items():
-                old, new = (contents[one.blob] if one is not None else None for one in (before, after))
-                if old is None and new is None:
-                    continue
-                self._writer.write(path, old, new, after.mode if after else "")
-                fault_injection.point("after", "git-write")
-                changed.append(path)
+        changed = self._checkout.switch(self._tree, target)
         self._tree = target
         self.state.write(self.folder)
         return changed
-
-    def _retry(self) -> None:
-        """Try again to write what could not be written."""
-        for path, (blob, _) in list(self.state.unapplied.items()):
-            entry = _file(self._tree.get(path))
-            contents = self._repo.contents([one for one in (blob, entry.blob if entry else "") if one])
-            self._writer.write(path, contents.get(blob), contents[entry.blob] if entry else None, entry.mode if entry else "")
-
-    def _restore(self, paths: Iterable[str]) -> None:
-        for batch in batches(list(paths)):
-            entries = {path: self._tree[path] for path in batch}
-            contents = self._repo.contents([entry.blob for entry in entries.values()])
-            for path, entry in entries.items():
-                before = self._scanner.read(path) if path in self.scanned.present else None
-                self._writer.write(path, before, contents[entry.blob], entry.mode)
-
-
-def _file(entry: Entry | None) -> Entry | None:
-    return entry if entry is not None and entry.plain else None
-
-
-def _free(folder: Path, name: str) -> Path:
-    places = (folder / (f"{name}.git" if number == 1 else f"{name}-{number}.git") for number in range(1, 10_000))
-    return next(place for place in places if not place.exists())

@@ -269,6 +269,15 @@ def _locked(path: Path, wait: Callable[[float], None]) -> int:
         return lock
 
 
+def set_repository_aside(folder: Path, now: datetime) -> Path:
+    """Rename a damaged repository, which nobody may have open; return its new place."""
+    name = f"damaged-{now:%Y-%m-%d}"
+    places = (folder / (f"{name}.git" if number == 1 else f"{name}-{number}.git") for number in range(1, 10_000))
+    aside = next(place for place in places if not place.exists())
+    (folder / REPOSITORY).rename(aside)
+    return aside
+
+
 def check_git(environ: Mapping[str, str]) -> None:
     """Raise GitFailed where git is missing or too old. Blocks."""
     _check_version(GitProgram(Path("/"), RemoteAccess(url=""), environ))
