@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from channels.messages import WEB, ChatAddress
 from channels.platform import Policy
@@ -31,6 +32,8 @@ from gateway.settings.message_settings import largest_file
 from gateway.settings.root import SettingsStore
 from gateway.supervision.channel_supervisor import ChannelRunner, ChannelSupervisor
 
+Facts: TypeAlias = "Callable[[], Mapping[str, Callable[[], Awaitable[Hashable]]]]"
+
 
 class OutboundParts:
     """The parts between a stored reply and its platform.
@@ -51,7 +54,7 @@ class OutboundParts:
         sink: Callable[[str, str], AccountSink],
         stop: Callable[[ChatAddress], Awaitable[None]],
         owner_keys: Callable[[str, ChatAddress, Sequence[ApprovedSender]], set[str]],
-        facts: Callable[[], Mapping[str, Callable[[], Awaitable[Hashable]]]],
+        facts: Facts,
     ) -> None:
         self._deps = deps
         self._settings = settings
@@ -63,17 +66,7 @@ class OutboundParts:
         self.silent = SilentChannel()
         self.secret_filter = SecretFilter(deps.outgoing, self._tell_of_secret)
         self.media_parts = MediaParts(deps, settings, model_registry, agents)
-        self.media = MediaService(
-            deps.paths.state,
-            outbox=ledger.outbox,
-            clock=deps.clock,
-            channel=lambda place: self.channel(place),  # noqa: PLW0108 (it is built later)
-            settings=lambda: settings.current.messages.attachments,
-            largest=lambda place: largest_file(settings.current.channels, place),
-            withheld=self.secret_filter.file,
-            transcriber=self.media_parts.transcription,
-            describer=self.media_parts.descriptions,
-        )
+        self.media = self._media(ledger)
         self.delivery = Delivery(
             ledger.outbox,
             deps.clock,
@@ -87,17 +80,7 @@ class OutboundParts:
         self.delivery.ready(self.silent.name, self.silent.account)
         self.channel_supervisor = ChannelSupervisor(self._runner, self.delivery, self._instead)
         self.channel = self.channel_supervisor.channel
-        self.api = ApiParts(deps, settings, ledger, agents=agents, keep=self.channel_supervisor.keep)
-        self.page = PageParts(
-            deps,
-            settings,
-            agents=agents,
-            keep=self.channel_supervisor.keep,
-            approval=ledger.approvals.get,
-            answered=ledger.turns.first_message,
-            stop=stop,
-            outside=facts,
-        )
+        self._build_clients(ledger, agents, stop=stop, facts=facts)
         self.owner = OwnerNotifications(
             ledger,
             agents,
@@ -105,6 +88,42 @@ class OutboundParts:
             failing=self.delivery.health.failing,
             attached=lambda place: place.channel == WEB or self.terminal.attached(place),  # the page keeps what it is sent
             keys=owner_keys,
+        )
+
+    def _media(self, ledger: Ledger) -> MediaService:
+        settings = self._settings
+        return MediaService(
+            self._deps.paths.state,
+            outbox=ledger.outbox,
+            clock=self._deps.clock,
+            channel=lambda place: self.channel(place),  # noqa: PLW0108 (it is built later)
+            settings=lambda: settings.current.messages.attachments,
+            largest=lambda place: largest_file(settings.current.channels, place),
+            withheld=self.secret_filter.file,
+            transcriber=self.media_parts.transcription,
+            describer=self.media_parts.descriptions,
+        )
+
+    def _build_clients(
+        self,
+        ledger: Ledger,
+        agents: Mapping[str, RunningAgent],
+        *,
+        stop: Callable[[ChatAddress], Awaitable[None]],
+        facts: Facts,
+    ) -> None:
+        """Build the channels of API clients and of the page."""
+        keep = self.channel_supervisor.keep
+        self.api = ApiParts(self._deps, self._settings, ledger, agents=agents, keep=keep)
+        self.page = PageParts(
+            self._deps,
+            self._settings,
+            agents=agents,
+            keep=keep,
+            approval=ledger.approvals.get,
+            answered=ledger.turns.first_message,
+            stop=stop,
+            outside=facts,
         )
 
     def _instead(self, place: ChatAddress) -> Channel:

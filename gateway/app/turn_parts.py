@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
 from channels.messages import API, ChatAddress
-from channels.protocol import Channel
-from channels.terminal.channel import LOCAL, TerminalChannel
+from channels.terminal.channel import LOCAL
 from gateway.agents.running_agent import RunningAgent
 from gateway.app.approval_parts import ApprovalParts
 from gateway.app.dependencies import Dependencies
-from gateway.command_handlers.rights import CommandRights
+from gateway.app.outbound_parts import OutboundParts
+from gateway.app.queue_parts import QueueParts
+from gateway.app.routing_parts import RoutingParts
 from gateway.inbound.pipeline import Inbox
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.rows import Turn
-from gateway.logs.secret_scanner import SecretFilter
-from gateway.media.media_service import MediaService
-from gateway.outbound.owner_notifications import OwnerNotifications
-from gateway.outbound.progress import AckReactions
-from gateway.queue.lanes import Lanes
-from gateway.queue.message_queue import MessageQueue
 from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
-from gateway.routing.router import Router
 from gateway.settings.root import SettingsStore
 from gateway.turns.answering import Answering
 from gateway.turns.ending import Results, TurnEndings
 from gateway.turns.worker import TurnWorker
-from gateway.voice.spoken_replies import SpokenReplies
 
 
 class TurnParts:
@@ -44,24 +35,18 @@ class TurnParts:
         *,
         agents: Mapping[str, RunningAgent],
         inbox: Inbox,
-        lanes: Lanes[Any],
-        queue: MessageQueue,
         running: dict[str, RunningTurn],
-        router: Router,
+        routing: RoutingParts,
+        queue: QueueParts,
+        outbound: OutboundParts,
         approvals: ApprovalParts,
-        rights: CommandRights,
-        channel: Callable[[ChatAddress], Channel],
-        terminal: TerminalChannel,
-        owner: OwnerNotifications,
-        media: MediaService,
-        spoken: SpokenReplies,
-        acks: AckReactions,
-        secret_filter: SecretFilter,
         results: Results,
-        wake: Callable[[Turn], None],
     ) -> None:
-        self._terminal = terminal
-        self._owner = owner
+        lanes, router = queue.lanes, routing.router
+        channel, media, secret_filter = outbound.channel, outbound.media, outbound.secret_filter
+        spoken = outbound.media_parts.spoken_replies(media.outgoing)
+        self._terminal = outbound.terminal
+        self._owner = outbound.owner
         self.endings = TurnEndings(
             ledger,
             results=results,
@@ -71,9 +56,9 @@ class TurnParts:
             lanes=lanes,
             media=media,
             asking=approvals.asking,
-            wake=wake,
+            wake=queue.wake,
             resumed_at=self._resumed_at,
-            answered=acks.answered,
+            answered=queue.acks.answered,
             agents=agents,
             settings=settings,
             answering=router.answering,
@@ -87,7 +72,7 @@ class TurnParts:
             channel=channel,
             clock=deps.clock,
             lanes=lanes,
-            queue=queue,
+            queue=queue.queue,
             media=media,
             gate=approvals.gate,
             endings=self.endings,
@@ -103,10 +88,10 @@ class TurnParts:
             audience=router.audience,
             clock=deps.clock,
             lanes=lanes,
-            queue=queue,
+            queue=queue.queue,
             answering=self.answering,
             endings=self.endings,
-            rights=rights,
+            rights=routing.rights,
             running=running,
             decisions=approvals.decisions,
         )

@@ -6,7 +6,7 @@ English, German, French, Spanish and Italian. Seasons are those of the northern 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 
 from msgspec import Struct
@@ -191,69 +191,83 @@ def _back(day: date, days: int) -> date:
     return date.fromordinal(max(1, day.toordinal() - days))
 
 
-def _rules() -> Iterator[tuple[re.Pattern[str], Meaning]]:
-    count = rf"(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)})"
-    day, season = rf"(?P<day>{'|'.join(_DAYS)})", rf"(?P<season>{'|'.join(_SEASONS)})"
-    part = (
-        r"(?:\s+(?:morning|noon|afternoon|evening|night|fruh|morgen|vormittag|mittag|nachmittag|abend|nacht"
-        r"|matin|midi|apres-midi|soir|por la (?:manana|tarde|noche)|mattina|pomeriggio|sera))?"
-    )
-    before = (
-        "(?P<last>last|letzten|vergangenen|vorigen)|in(?: the)?|this|during(?: the)?|of|im|diesen|en|au|cet?|est[ea]|quest[ao]|quest'"
-        "|nell'|l'|la|el|le|il"
-    )
-    after = "(?P<last2> derniere?| passee?| pasad[oa]| scors[oa])?"
-    letzt = "(?:letzt|vergangen|vorig)"
-    dernier, passe = r"(?P<which>derniere?|passee?)", r"(?P<which>pasad[oa])"
-    scorso = r"(?P<which>scors[oa]|passat[oa])"
-    for text, meaning in (
+_COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)})"
+_DAY, _SEASON = rf"(?P<day>{'|'.join(_DAYS)})", rf"(?P<season>{'|'.join(_SEASONS)})"
+_PART = (
+    r"(?:\s+(?:morning|noon|afternoon|evening|night|fruh|morgen|vormittag|mittag|nachmittag|abend|nacht"
+    r"|matin|midi|apres-midi|soir|por la (?:manana|tarde|noche)|mattina|pomeriggio|sera))?"
+)
+_BEFORE = (
+    "(?P<last>last|letzten|vergangenen|vorigen)|in(?: the)?|this|during(?: the)?|of|im|diesen|en|au|cet?|est[ea]|quest[ao]|quest'"
+    "|nell'|l'|la|el|le|il"
+)
+_AFTER = "(?P<last2> derniere?| passee?| pasad[oa]| scors[oa])?"
+_LETZT = "(?:letzt|vergangen|vorig)"
+_DERNIER, _PASSE = r"(?P<which>derniere?|passee?)", r"(?P<which>pasad[oa])"
+_SCORSO = r"(?P<which>scors[oa]|passat[oa])"
+
+
+def _day_phrases() -> Sequence[tuple[str, Meaning]]:
+    return (
         (
             r"(?:the )?day before yesterday|vorgestern|avant-hier|anteayer|antes de ayer|l'altro ieri|ieri l'altro|altroieri",
             _day(2),
         ),
-        (rf"(?:yesterday|gestern|hier|ayer|ieri){part}|last night|anoche", _day(1)),
-        (rf"(?:today|heute|aujourd'hui|hoy|oggi){part}|tonight|stamattina|stasera|stanotte", _day(0)),
+        (rf"(?:yesterday|gestern|hier|ayer|ieri){_PART}|last night|anoche", _day(1)),
+        (rf"(?:today|heute|aujourd'hui|hoy|oggi){_PART}|tonight|stamattina|stasera|stanotte", _day(0)),
         (r"this (?:morning|afternoon|evening)|ce (?:matin|soir)|cet apres-midi|esta (?:manana|tarde|noche)", _day(0)),
-        (rf"{count} (?P<unit>day|week|month|year)s? ago", _ago),
-        (rf"vor {count} (?P<unit>tag|woche|monat|jahr)(?:en|e|n)?", _ago),
-        (rf"il y a {count} (?P<unit>jour|semaine|mois|annee|an)s?", _ago),
-        (rf"hace {count} (?P<unit>dia|semana|mes|ano)(?:es|s)?", _ago),
-        (rf"{count} (?P<unit>giorn[io]|settiman[ae]|mes[ei]|ann[io]) fa", _ago),
-        (rf"(?P<which>this past|last|past|this|previous|on) {day}{part}", _weekday),
-        (rf"(?P<which>{letzt}en|diesen|am) {day}{part}", _weekday),
-        (rf"(?:le )?{day} {dernier}{part}|(?P<which2>ce) (?P<day2>{'|'.join(_DAYS)}){part}", _second(_weekday)),
-        (rf"(?:el )?{day} {passe}{part}|(?P<which2>el|este|el pasado) (?P<day2>{'|'.join(_DAYS)}){part}", _second(_weekday)),
+        (rf"{_COUNT} (?P<unit>day|week|month|year)s? ago", _ago),
+        (rf"vor {_COUNT} (?P<unit>tag|woche|monat|jahr)(?:en|e|n)?", _ago),
+        (rf"il y a {_COUNT} (?P<unit>jour|semaine|mois|annee|an)s?", _ago),
+        (rf"hace {_COUNT} (?P<unit>dia|semana|mes|ano)(?:es|s)?", _ago),
+        (rf"{_COUNT} (?P<unit>giorn[io]|settiman[ae]|mes[ei]|ann[io]) fa", _ago),
+        (rf"(?P<which>this past|last|past|this|previous|on) {_DAY}{_PART}", _weekday),
+        (rf"(?P<which>{_LETZT}en|diesen|am) {_DAY}{_PART}", _weekday),
+        (rf"(?:le )?{_DAY} {_DERNIER}{_PART}|(?P<which2>ce) (?P<day2>{'|'.join(_DAYS)}){_PART}", _second(_weekday)),
         (
-            rf"(?:il |la )?{day} {scorso}{part}|(?P<which2>lo scorso|la scorsa|questo|questa) (?P<day2>{'|'.join(_DAYS)})",
+            rf"(?:el )?{_DAY} {_PASSE}{_PART}|(?P<which2>el|este|el pasado) (?P<day2>{'|'.join(_DAYS)}){_PART}",
+            _second(_weekday),
+        ),
+        (
+            rf"(?:il |la )?{_DAY} {_SCORSO}{_PART}|(?P<which2>lo scorso|la scorsa|questo|questa) (?P<day2>{'|'.join(_DAYS)})",
             _second(_weekday),
         ),
         (r"(?:the )?(?P<which>last|past|this past|this|previous) weekend", _weekend),
-        (rf"(?P<which>{letzt}e[sn]|diese[sn]|am) wochenende", _weekend),
+        (rf"(?P<which>{_LETZT}e[sn]|diese[sn]|am) wochenende", _weekend),
         (r"le week-?end (?P<which>dernier|passe)|(?P<which2>ce) week-?end", _second(_weekend)),
         (r"el fin de semana (?P<which>pasado)|(?P<which2>este) fin de semana", _second(_weekend)),
         (r"(?:lo )?(?P<which>scorso|questo) (?:fine settimana|weekend)", _weekend),
         (r"(?:il )?(?:fine settimana|weekend) (?P<which>scorso)", _weekend),
+    )
+
+
+def _period_phrases() -> Sequence[tuple[str, Meaning]]:
+    return (
         (r"(?P<which>last|past|this|previous) week", _week),
-        (rf"(?P<which>{letzt}e|diese) woche", _week),
-        (rf"(?:la )?semaine {dernier}|(?P<which2>cette) semaine", _second(_week)),
-        (rf"(?:la )?semana {passe}|(?P<which2>esta|la pasada) semana", _second(_week)),
-        (rf"(?:la )?settimana {scorso}|(?P<which2>questa|la scorsa) settimana", _second(_week)),
+        (rf"(?P<which>{_LETZT}e|diese) woche", _week),
+        (rf"(?:la )?semaine {_DERNIER}|(?P<which2>cette) semaine", _second(_week)),
+        (rf"(?:la )?semana {_PASSE}|(?P<which2>esta|la pasada) semana", _second(_week)),
+        (rf"(?:la )?settimana {_SCORSO}|(?P<which2>questa|la scorsa) settimana", _second(_week)),
         (r"(?P<which>last|past|this|previous) month", _month),
-        (rf"(?P<which>{letzt}e[nm]|diese[nm]) monat", _month),
-        (rf"(?:le )?mois {dernier}|(?P<which2>ce) mois", _second(_month)),
-        (rf"(?:el )?mes {passe}|(?P<which2>este|el pasado) mes", _second(_month)),
-        (rf"(?:il )?mese {scorso}|(?P<which2>questo|lo scorso) mese", _second(_month)),
+        (rf"(?P<which>{_LETZT}e[nm]|diese[nm]) monat", _month),
+        (rf"(?:le )?mois {_DERNIER}|(?P<which2>ce) mois", _second(_month)),
+        (rf"(?:el )?mes {_PASSE}|(?P<which2>este|el pasado) mes", _second(_month)),
+        (rf"(?:il )?mese {_SCORSO}|(?P<which2>questo|lo scorso) mese", _second(_month)),
         (r"(?P<which>last|past|this|previous) year", _year),
-        (rf"(?P<which>{letzt}e[sm]|diese[sm]) jahre?", _year),
-        (rf"l'an(?:nee)? {dernier}|(?P<which2>cette) annee", _second(_year)),
-        (rf"(?:el )?ano {passe}|(?P<which2>este|el pasado) ano", _second(_year)),
-        (rf"l'anno {scorso}|(?P<which2>quest)'anno|(?P<which3>lo scorso) anno", _second(_year)),
-        (rf"(?:{before})[ ]?{season}{after}(?: (?:of |de |del )?(?P<year>(?:19|20)\d\d))?", _second(_season)),
+        (rf"(?P<which>{_LETZT}e[sm]|diese[sm]) jahre?", _year),
+        (rf"l'an(?:nee)? {_DERNIER}|(?P<which2>cette) annee", _second(_year)),
+        (rf"(?:el )?ano {_PASSE}|(?P<which2>este|el pasado) ano", _second(_year)),
+        (rf"l'anno {_SCORSO}|(?P<which2>quest)'anno|(?P<which3>lo scorso) anno", _second(_year)),
+        (rf"(?:{_BEFORE})[ ]?{_SEASON}{_AFTER}(?: (?:of |de |del )?(?P<year>(?:19|20)\d\d))?", _second(_season)),
         (
             r"recently|lately|neulich|kurzlich|in letzter zeit|recemment|dernierement|recientemente|ultimamente|di recente",
             _recently,
         ),
-    ):
+    )
+
+
+def _rules() -> Iterator[tuple[re.Pattern[str], Meaning]]:
+    for text, meaning in (*_day_phrases(), *_period_phrases()):
         yield re.compile(rf"\b(?:{text})\b", re.IGNORECASE), meaning
 
 
