@@ -5,28 +5,26 @@ from __future__ import annotations
 import atexit
 import contextlib
 import copy
-import json
 import logging
 import os
 import queue
-import re
-import stat
 import sys
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from logging.handlers import QueueHandler, QueueListener
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from gateway.base.errors import NAME, as_started, program_name
+from gateway.base.errors import NAME, program_name
 from gateway.base.paths import Paths
 from gateway.base.structured_log import structlog
+from gateway.logs.log_processors import BOUND, chain, held_exception, json_line, readable
 from gateway.logs.redaction import Redactor
+from gateway.logs.rotated_file import RotatedFile
 from gateway.settings.root import LoggingSettings
 
 if TYPE_CHECKING:
-    from structlog.typing import EventDict, Processor, WrappedLogger
+    from structlog.typing import Processor
 
 ROOMS = ("agent", "channels", "gateway", "memory")
 LOG_NAME = "homebody.jsonl"
@@ -247,10 +245,10 @@ def _listen_from(level: int) -> None:
 
 def _plain(record: logging.LogRecord, text: str) -> logging.LogRecord:
     """Return a warning of our own with the time and context of ``record``, and with nothing else of it."""
-    told = logging.LogRecord(__name__, logging.WARNING, "", 0, text, None, None)
-    told.created = record.created
-    setattr(told, BOUND, getattr(record, BOUND, {}))
-    return told
+    plain = logging.LogRecord(__name__, logging.WARNING, "", 0, text, None, None)
+    plain.created = record.created
+    setattr(plain, BOUND, getattr(record, BOUND, {}))
+    return plain
 
 
 def _message(record: logging.LogRecord) -> str:
@@ -261,139 +259,5 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _colours(stream: TextIO) -> bool:
-    import os
 
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-CONTEXT = ("agent", "session", "channel", "turn")
-BOUND = "house_context"  # the attribute under which a record carries what was bound where it was logged
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def from_record(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Put time, level, logger and context in front of what was logged, in a fixed order. Contract: structlog's processors."""
-    record = event["_record"]
-    bound: dict[str, Any] = getattr(record, BOUND, {})
-    head = {
-        "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "level": record.levelname.lower(),
-        "logger": record.name,
-        **{name: event.get(name, bound.get(name)) for name in CONTEXT},
-        "event": event.get("event", ""),
-    }
-    more = {**bound, **event}
-    return head | {name: value for name, value in more.items() if name not in head and name != BOUND}
-
-
-def held_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Take hold of the exception that is being handled, before the event goes to another thread."""
-    if event.get("exc_info") is True:
-        event["exc_info"] = sys.exc_info()
-    return event
-
-
-def json_line(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
-    """Render JSON on one line."""
-    return json.dumps(event, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace").decode()
-
-
-def readable(*, colours: bool) -> list[Processor]:
-    """Return the processors that render a line for people: local time, no empty context, nothing that steers a terminal."""
-    pretty = structlog.dev.ConsoleRenderer(
-        colors=colours, timestamp_key="at", pad_event_to=0, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
-    )
-    return [_for_people, pretty]
-
-
-def chain(redactor: Redactor, program: str, last: Sequence[Processor]) -> list[Processor]:
-    """Return all processors of a handler: what happened, the traceback as text, redaction, commands as ``program``, the rendering."""
-
-    def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        cleaned: EventDict = redactor.anywhere(dict(event))
-        return cleaned
-
-    def name_program(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        return {key: as_started(value, program) if isinstance(value, str) else value for key, value in event.items()}
-
-    return [
-        from_record,
-        structlog.processors.format_exc_info,
-        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-        redact,
-        name_program,
-        *last,
-    ]
-
-
-def _for_people(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    at = datetime.fromisoformat(event["at"]).astimezone()
-    shown = {name: _harmless(value) for name, value in event.items() if name not in CONTEXT or value is not None}
-    return shown | {"at": f"{at:%H:%M:%S}"}
-
-
-def _harmless(value: Any) -> Any:
-    return _CONTROL.sub("�", value) if isinstance(value, str) else value
-
-
-class RotatedFile:
-    """Appends lines to ``path``; at ``max_bytes`` it becomes ``path.1``, the former ``path.1`` ``path.2``, up to ``keep``.
-
-    A file that another process put aside or deleted is noticed and begun anew. Methods raise OSError, after which
-    nothing of the line is in the file and the next call tries afresh. One thread at a time.
-    """
-
-    def __init__(self, path: Path, *, max_bytes: int, keep: int) -> None:
-        self.path = path
-        self._max_bytes = max_bytes
-        self._keep = keep
-        self._descriptor = -1
-
-    def write(self, line: bytes) -> None:
-        """Append one line, which ends in a newline."""
-        size = self._ready()
-        if size and size + len(line) > self._max_bytes:
-            self._put_aside()
-            size = self._ready()
-        try:
-            written = 0
-            while written < len(line):
-                written += os.write(self._descriptor, line[written:])
-        except OSError:
-            with contextlib.suppress(OSError):  # a device cannot be cut
-                os.ftruncate(self._descriptor, size)
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Close the file; the next line opens it again."""
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
-            os.close(descriptor)
-
-    def _ready(self) -> int:
-        """Make sure that the file at ``path`` is the one that is open, and return its size."""
-        if self._descriptor >= 0:
-            ours = os.fstat(self._descriptor)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(ours, self.path.stat()):
-                    return ours.st_size
-            self.close()
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        self._descriptor = os.open(self.path, flags, 0o600)
-        found = os.fstat(self._descriptor)
-        if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
-            os.fchmod(self._descriptor, 0o600)
-        return found.st_size
-
-    def _put_aside(self) -> None:
-        self.close()
-        for number in range(self._keep, 1, -1):
-            with contextlib.suppress(FileNotFoundError):
-                self._aside(number - 1).replace(self._aside(number))
-        with contextlib.suppress(FileNotFoundError):
-            self.path.replace(self._aside(1))
-
-    def _aside(self, number: int) -> Path:
-        return self.path.with_name(f"{self.path.name}.{number}")

@@ -1,4 +1,7 @@
-"""Redaction of known secrets by exact value, not by patterns, which could damage other text."""
+"""Redaction of known secrets by exact value, not by patterns, which could damage other text.
+
+What is left out of the log alone, by whatever rule, is a step of ``gateway.logs.log_processors``.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ import gateway
 from gateway.base.errors import UsageError
 from gateway.cli.log_lines import line_text, since_when
 from gateway.logs.log_reader import LogFilter, LogLine, LogTail, log_files, read_log
-from gateway.logs.log_setup import RotatedFile
+from gateway.logs.rotated_file import RotatedFile
 from tests import programs
 from tests.patience import PATIENCE
 

@@ -14,8 +14,9 @@ import pytest
 import structlog
 
 from gateway.base.paths import Paths
-from gateway.logs.log_setup import Listener, RotatedFile, configure
+from gateway.logs.log_setup import Listener, configure
 from gateway.logs.redaction import REDACTED, Redactor
+from gateway.logs.rotated_file import RotatedFile
 from gateway.settings.root import LoggingSettings
 
 SECRET = "123456:secret/token"
