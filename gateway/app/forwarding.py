@@ -50,7 +50,7 @@ class ForwardingParts:
         owner: OwnerNotifications,
         decisions: Decisions,
     ) -> None:
-        decisions.elsewhere = self.decide
+        decisions.others = self
         self._owner = owner
         owner.elsewhere = self.owner_place
         self._member = member
@@ -132,6 +132,18 @@ class ForwardingParts:
         except HomebodyError as error:
             return f"#{name} could not be decided: {error}. Answer again in a moment."
         return None if told is None else str(told["told"])
+
+    async def open_questions(self) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return name and summary of the open questions of agents that other gateways hold, and which gateways did not say theirs."""
+
+        async def none_of_ours(**_: Any) -> dict[str, Any]:
+            return {"approvals": []}
+
+        try:
+            found = await self._calls.around({"approvals.list": none_of_ours})["approvals.list"]()
+        except HomebodyError as error:
+            return [], [str(error)]
+        return [(one["name"], one["summary"]) for one in found["approvals"]], found.get("unreached", [])
 
     def page_calls(self, own: Mapping[str, Call]) -> dict[str, Call]:
         """Return the calls of the page, likewise."""

@@ -47,6 +47,18 @@ class LastingRules(Protocol):
         ...
 
 
+class OtherGateways(Protocol):
+    """The questions of agents that other gateways of a cluster hold."""
+
+    async def decide(self, name: str, choice: Choice) -> str | None:
+        """Decide one, and say what came of it; None: there is none of this name."""
+        ...
+
+    async def open_questions(self) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return name and summary of the open ones, and which gateways did not say theirs."""
+        ...
+
+
 class Decisions:
     """Decides open questions. ``agents`` are the ids of the agents that exist; ``wake`` gets each turn that runs again.
 
@@ -69,8 +81,7 @@ class Decisions:
         self._rules = rules
         self._agents = agents
         self._wake = wake
-        self.elsewhere: Callable[[str, Choice], Awaitable[str | None]] | None = None
-        """Decides a question of an agent that another gateway of a cluster holds, and says what came of it; None: there is none."""
+        self.others: OtherGateways | None = None
 
     async def decide(self, name: str, choice: Choice, by: str) -> str:
         """Decide the question with this name, and say what came of it. ``by`` names the message that decides: a repeat says the same.
@@ -80,7 +91,7 @@ class Decisions:
         """
         wanted, number = parse_name(name)
         found = await self._ledger.approvals.get(wanted)
-        if found is None and self.elsewhere is not None and (told := await self.elsewhere(name, choice)) is not None:
+        if found is None and self.others is not None and (told := await self.others.decide(name, choice)) is not None:
             return told
         if found is None:
             return f"There is no question #{wanted[:40]}. {await self.open_questions()}"
@@ -110,10 +121,15 @@ class Decisions:
 
     async def open_questions(self) -> str:
         """List the open questions, in words."""
-        found = await self._ledger.approvals.latest(["pending"], limit=10)
-        if not found:
-            return "No question is open."
-        return "\n".join(["Open questions:", *(f"- #{public_name(one)}: {_summary(one)}" for one in found), USAGE])
+        found = [(public_name(one), _summary(one)) for one in await self._ledger.approvals.latest(["pending"], limit=10)]
+        unknown: list[str] = []
+        if self.others is not None:
+            more, unknown = await self.others.open_questions()
+            found += more
+        lines = ["Open questions:", *(f"- #{name}: {summary}" for name, summary in found), USAGE] if found else []
+        if unknown:
+            lines.append(f"⚠️ Others may be open: {'; '.join(unknown)}")
+        return "\n".join(lines) or "No question is open."
 
     def why_not_always(self, approval: Approval) -> str | None:
         """Say why a question cannot be answered with "always"; None when it can. Blocking."""

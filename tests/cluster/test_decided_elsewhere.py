@@ -59,7 +59,10 @@ async def test_a_yes_at_another_gateway_has_the_holder_act_once(tmp_path: Path) 
         await answered(cuts)
 
         name = await asked(cuts)
-        await cuts.cluster.bots[PEOPLE[AGENT][0]].say(OWNER, f"/approve {name} once")
+        bot = cuts.cluster.bots[PEOPLE[AGENT][0]]
+        await bot.say(OWNER, "/approve")
+        assert await cuts.cluster.until(lambda: any(f"#{name}: " in text for _, text in bot.transcript(OWNER)), SETTLE_SECONDS)
+        await bot.say(OWNER, f"/approve {name} once")
         await answered(cuts)
         assert len(cuts.cluster.deeds(ASKING)) == 2
         assert holders[f"agent:{ASKING}"] == holder
