@@ -105,7 +105,7 @@ class BotActions:
         """Show "typing", and a draft that would fade. Raises ``TelegramError``, ``ChannelError`` or ValueError."""
         if self.pacer.held(conversation.id):
             return
-        await self.showing.keep(conversation)
+        await self.showing.drafts.refresh(conversation, DRAFT_FADES)
         await self._sign(conversation)
 
     async def _sign(self, conversation: ChatAddress) -> None:
@@ -179,7 +179,7 @@ class LivePreview:
         between = {"direct": BETWEEN, "group": BETWEEN_IN_GROUPS}
         self._settings = settings
         self._log = log
-        self._drafts = Previews(_Drafts(bot, pacer, first), clock, after=DRAFT_AFTER)
+        self.drafts = Previews(_Drafts(bot, pacer, first), clock, after=DRAFT_AFTER)
         self.previews = Previews(_Edits(sender, pacer, first), clock, between=lambda place: between[place.kind])
         self._without_drafts = settings.streaming in {"edit", "off"}
 
@@ -187,7 +187,7 @@ class LivePreview:
         """Show the answer so far. Raises ``ChannelError``."""
         if conversation.kind == "direct" and not self._without_drafts:
             try:
-                await self._drafts.show(conversation, turn, text)
+                await self.drafts.show(conversation, turn, text)
             except NotSent as refusal:
                 if not refusal.permanent:
                     raise
@@ -196,18 +196,14 @@ class LivePreview:
         elif self._settings.streaming in {"edit", "auto"}:
             await self.previews.show(conversation, turn, text)
 
-    async def keep(self, conversation: ChatAddress) -> None:
-        """Show a draft again before it fades. Raises ``ChannelError``."""
-        await self._drafts.refresh(conversation, DRAFT_FADES)
-
     def ended(self, conversation: ChatAddress, turn: str) -> None:
         """No more is shown of a turn."""
-        self._drafts.end(conversation, turn)
+        self.drafts.end(conversation, turn)
         self.previews.end(conversation, turn)
 
     async def end(self, conversation: ChatAddress, turn: str | None = None) -> str | None:
         """End what is shown of a turn; return the message that becomes the answer, if there is one."""
-        await self._drafts.take(conversation, turn)
+        await self.drafts.take(conversation, turn)
         return await self.previews.take(conversation, turn)
 
 

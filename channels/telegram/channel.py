@@ -108,7 +108,10 @@ class TelegramChannel(ChatChannel):
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
         """Deliver one chunk or file; see ``channels.telegram.sending``."""
-        actions = await self._ready_actions()
+        try:
+            actions = await self._made_actions()
+        except ChannelError as error:  # there is no token
+            raise NotSent(str(error), hint=error.hint) from error
         return await actions.sender.send(outbound, record, actions.showing.end)
 
     async def _show_typing(self, conversation: ChatAddress) -> None:
@@ -218,17 +221,6 @@ class TelegramChannel(ChatChannel):
         from telegram.error import TelegramError
 
         return (TelegramError, ValueError, TypeError, KeyError)
-
-    async def _ready_actions(self) -> BotActions:
-        """Return the voice, for sending.
-
-        Raises:
-            NotSent: there is no token.
-        """
-        try:
-            return await self._made_actions()
-        except ChannelError as error:
-            raise NotSent(str(error), hint=error.hint) from error
 
     async def _made_actions(self) -> BotActions:
         if self._making is None:

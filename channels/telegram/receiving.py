@@ -82,7 +82,13 @@ class Receiver:
             reading = self._reader.read(update)
         except MALFORMED as error:
             return Reading(passed=f"it is malformed: {whereabouts(error)}")
-        return reading if _is_sound(reading) else Reading(passed="it is malformed: no ids, or no date")
+        ids, found = [place.id for place in reading.moved or ()], reading.inbound
+        if found is not None:
+            ids += [found.conversation.id, found.sender.id, found.message_id]
+        sound = all(map(_NUMBER.fullmatch, ids)) and (
+            found is None or isinstance(found.at, datetime)
+        )  # the library may lack them
+        return reading if sound else Reading(passed="it is malformed: no ids, or no date")
 
     async def _move(self, former: ChatAddress, present: ChatAddress) -> None:
         """Report that a group has a new id, and log where its settings should follow."""
@@ -114,12 +120,3 @@ class Receiver:
         group = ChatAddress(channel="telegram", account=self._deps.account, kind="group", id=membership.chat)
         self._deps.log.warning("the bot was added to a group", **facts)
         await self._deps.sink.added(group, key=membership.key, title=membership.title, by=membership.by)
-
-
-def _is_sound(reading: Reading) -> bool:
-    """Return whether what the gateway relies on is there: the library takes an update without it."""
-    found = reading.inbound
-    ids = [place.id for place in reading.moved or ()]
-    if found is not None:
-        ids += [found.conversation.id, found.sender.id, found.message_id]
-    return all(_NUMBER.fullmatch(one) for one in ids) and (found is None or isinstance(found.at, datetime))

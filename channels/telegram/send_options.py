@@ -46,6 +46,7 @@ T = TypeVar("T")
 MOST_DATA = 64
 """Bytes that a button can carry."""
 SHORT = 12
+NO_LINK_PREVIEW = {"link_preview_options": LinkPreviewOptions(is_disabled=True)}
 IN_A_ROW = 3
 
 
@@ -65,11 +66,6 @@ def placing(conversation: ChatAddress) -> dict[str, Any]:
     if conversation.thread is not None and not (conversation.thread == GENERAL and conversation.kind == "group"):
         options["message_thread_id"] = number(conversation.thread)
     return options
-
-
-def preview(*, wanted: bool) -> dict[str, Any]:
-    """Return the option for link previews."""
-    return {} if wanted else {"link_preview_options": LinkPreviewOptions(is_disabled=True)}
 
 
 def company(outbound: Outbound) -> dict[str, Any]:

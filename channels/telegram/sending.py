@@ -17,7 +17,7 @@ from channels.telegram.bot import send_error, wait_of
 from channels.telegram.file_sending import captioned, send_album, send_file
 from channels.telegram.pacing import Pacer
 from channels.telegram.recent_messages import SeenMessages
-from channels.telegram.send_options import as_html_or_plain, company, placing, preview
+from channels.telegram.send_options import NO_LINK_PREVIEW, as_html_or_plain, company, placing
 from channels.telegram.settings import TelegramAccount
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Sender:
         if outbound.reply_to is not None or outbound.buttons:
             options |= company(outbound)
         if not self._settings.link_preview:
-            options |= preview(wanted=False)
+            options |= NO_LINK_PREVIEW
         if self._settings.delivery == "edit" or progress.text is not None or progress.file is not None:
             message_id = await self._placed(outbound, record, progress, options)
             if await self._edited(message_id, content, options):
@@ -208,7 +208,7 @@ class Sender:
 
     async def post(self, conversation: ChatAddress, text: str) -> str:
         """Post a preview. Raises ``ChannelError``."""
-        options = placing(conversation) | preview(wanted=False)
+        options = placing(conversation) | NO_LINK_PREVIEW
         try:
             message = await as_html_or_plain(
                 styled(text), lambda shown, **how: self._bot.send_message(text=shown, **options, **how)
@@ -220,7 +220,7 @@ class Sender:
     async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
         """Edit a preview. Raises ``ChannelError``."""
         try:
-            await self._edited(int(message), styled(text), placing(conversation) | preview(wanted=False))
+            await self._edited(int(message), styled(text), placing(conversation) | NO_LINK_PREVIEW)
         except TelegramError as error:
             raise self._meaning(error, conversation.id) from error
 

@@ -178,7 +178,6 @@ class Poller:
         self._deps = deps
         self._receiver = receiver
         self._offset: int | None = None
-        self._seconds = 0
         self._rival_since: float | None = None
         self._announced = False
         self._wary = deps.wary
@@ -192,9 +191,12 @@ class Poller:
             ChannelBroken: the token is wrong, or another program keeps polling.
         """
         while True:
-            asked = self._deps.clock.monotonic()
+            asked, waits = self._deps.clock.monotonic(), self._announced or self._wary
+            seconds = (
+                self._deps.settings.poll_timeout_seconds if waits else 0
+            )  # at first none: what waits to be sent goes at once
             try:
-                updates = await self._get()
+                updates = await self._deps.bot.get_updates(offset=self._offset, timeout=seconds, allowed_updates=ALLOWED)
             except InvalidToken as error:
                 raise wrong_token(self._deps.settings, self._deps.account) from error
             except RetryAfter as error:
@@ -208,14 +210,8 @@ class Poller:
                 self._heard()
                 if updates:
                     await self._take(updates)
-                elif self._deps.clock.monotonic() - asked < self._seconds - EARLY:
+                elif self._deps.clock.monotonic() - asked < seconds - EARLY:
                     await self._deps.clock.sleep(EMPTY_PAUSE)
-
-    async def _get(self) -> Sequence[Update]:
-        """Request updates. The first request returns at once, so that waiting replies are sent without delay."""
-        waits = self._announced or self._wary
-        self._seconds = self._deps.settings.poll_timeout_seconds if waits else 0
-        return await self._deps.bot.get_updates(offset=self._offset, timeout=self._seconds, allowed_updates=ALLOWED)
 
     def _heard(self) -> None:
         """Note a successful poll; it also confirmed the offset that it carried."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -307,27 +307,24 @@ def _sticker(sticker: Sticker) -> Attachment:
 
 def described(message: Message) -> str:
     """Return a description in brackets of content other than text and files, such as a location; empty for service messages."""
-    return "\n".join(f"[{line}]" for line in _descriptions(message) if line)
-
-
-def _descriptions(message: Message) -> Iterator[str]:
+    lines: list[str] = []
     if message.sticker is not None:
         named = f" of the set {message.sticker.set_name}" if message.sticker.set_name else ""
-        yield f"sticker {message.sticker.emoji or ''}".rstrip() + named
+        lines.append(f"sticker {message.sticker.emoji or ''}".rstrip() + named)
     if message.venue is not None or message.location is not None:
-        yield _place(message)
+        lines.append(_place(message))
     if message.contact is not None:
         name = " ".join(filter(None, (message.contact.first_name, message.contact.last_name)))
-        yield f"contact: {name}, {message.contact.phone_number}"
+        lines.append(f"contact: {name}, {message.contact.phone_number}")
     if message.poll is not None:
-        yield f"poll: {message.poll.question} — {' / '.join(one.text for one in message.poll.options)}"
+        lines.append(f"poll: {message.poll.question} — {' / '.join(one.text for one in message.poll.options)}")
     if message.dice is not None:
-        yield f"{message.dice.emoji} shows {message.dice.value}"
+        lines.append(f"{message.dice.emoji} shows {message.dice.value}")
     if message.checklist is not None:
-        yield f"checklist: {message.checklist.title} — {' / '.join(one.text for one in message.checklist.tasks)}"
-    for name in ("game", "story", "paid_media"):
-        if getattr(message, name) is not None:
-            yield f"{name.replace('_', ' ')}, which bots cannot see"
+        lines.append(f"checklist: {message.checklist.title} — {' / '.join(one.text for one in message.checklist.tasks)}")
+    hidden = [name for name in ("game", "story", "paid_media") if getattr(message, name) is not None]
+    lines += [f"{name.replace('_', ' ')}, which bots cannot see" for name in hidden]
+    return "\n".join(f"[{line}]" for line in lines if line)
 
 
 def _place(message: Message) -> str:
