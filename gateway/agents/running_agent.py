@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import datetime
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from agent.context import cache_refresh, flush, session_memory
+from agent.context import cache_refresh, flush
 from agent.context.compaction import CompactionResult, compact
 from agent.context.session_context import SessionContext
 from agent.errors import AgentError
 from agent.loop.turn import TurnResult
 from agent.transcript.entries import FlushReceipt, Pinned, Unpinned
+from gateway.agents.ended_sessions import UNDO_FOR, EndedSessions
 from gateway.agents.session_contexts import SessionContexts, fallback_of, main_key
 from gateway.base.errors import HomebodyError, StorageFailed
 from gateway.ledger.rows import Unasked
@@ -26,12 +26,11 @@ from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import Due, due, next_due
 from gateway.settings.quiet_hours import UnaskedRule, rule_of
 from gateway.settings.root import AgentProfile, Settings
-from gateway.settings.session_settings import InternalHooksSettings, ResetSettings, SessionMemorySettings, SessionSettings
+from gateway.settings.session_settings import InternalHooksSettings, ResetSettings, SessionSettings
 from memory.audience import Audience
 
 log = logging.getLogger(__name__)
 
-UNDO_FOR = timedelta(days=7)
 RULES_KEPT = 1000
 """Sessions whose rule of resets is remembered."""
 
@@ -63,8 +62,8 @@ class RunningAgent:
         """The rules that were found by the settings, by session and the address of its last message."""
         self._clock = conversations.clock
         self._new_id = new_id
-        self._hook = _session_memory(hooks or InternalHooksSettings())
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ended = EndedSessions(conversations, hooks or InternalHooksSettings(), self._in_background)
 
     @property
     def profile(self) -> AgentProfile:
@@ -90,14 +89,9 @@ class RunningAgent:
         self.conversations.adopt(settings.agent(self.id), busy)
         self._session_settings = settings.session
         self._reset_rules.clear()
-        self._hook = _session_memory(settings.hooks.internal)
+        self._ended.adopt(settings.hooks.internal)
         if self.budget_guard is not None:
             self.budget_guard.adopt(settings.budgets)
-
-    @property
-    def keeps_sessions(self) -> bool:
-        """Whether the end of a session is saved as a note when a new one starts."""
-        return self._hook.enabled
 
     async def current(
         self, key: str, audience: Audience, *, address: str = "", space: str = "", spoken: bool = True
@@ -209,7 +203,7 @@ class RunningAgent:
             last_flush=(self.store.get(record.key) or record).last_flush,
             former=record.session,
             former_until=now + UNDO_FOR,
-            unsaved=record.session if self.keeps_sessions and record.turns else None,
+            unsaved=record.session if self._ended.saves and record.turns else None,
             pins=former.transcript.pins,
             made_by=made_by,
             noted=noted,
@@ -217,34 +211,20 @@ class RunningAgent:
         await self.store.put(fresh)
         self.conversations.forget(record.session)
         if fresh.unsaved:
-            self._in_background(self._keep(fresh, former))
+            self._in_background(self._ended.save(fresh, former))
         return fresh
 
     def take_up_unsaved(self, audience: Callable[[str], Audience]) -> None:
         """Resume saving the ends of sessions that the previous process did not finish."""
-        for record in self.store.all():
-            if record.unsaved:
-                self._in_background(self._take_up(record, audience(record.key)))
+        self._ended.take_up(audience)
 
-    async def _take_up(self, record: SessionRecord, audience: Audience) -> None:
-        try:
-            former = await self.conversations.of(record, record.unsaved or "", audience)
-        except AgentError as error:
-            log.warning("the note of the ended session %s was not written: %s", record.unsaved, error)
-            return
-        await self._keep(record, former)
+    async def maintain(self) -> None:
+        """Forget sessions that ended long ago, and archive their transcripts.
 
-    async def _keep(self, record: SessionRecord, former: SessionContext) -> None:
-        """Save the end of a session; a failure is retried at the next start."""
-        try:
-            path = await session_memory.keep(former, self._hook.messages)
-            if path is not None:
-                log.info("the note of the ended session %s is %s", former.session, path)
-            present = self.store.get(record.key)
-            if present is not None and present.unsaved == former.session:
-                await self.store.change(record.key, unsaved=None)
-        except (AgentError, HomebodyError) as error:
-            log.warning("the note of the ended session %s was not written: %s", former.session, error)
+        Raises:
+            StorageFailed: the sessions could not be written.
+        """
+        await self._ended.maintain(self._session_settings.maintenance)
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -330,36 +310,6 @@ class RunningAgent:
             return await self.store.change(record.key, turns=record.turns + 1, greeted=True, **changes)
         return self.store.change_soon(record.key, turns=record.turns + 1, greeted=True)
 
-    async def maintain(self) -> None:
-        """Forget sessions that ended long ago, and archive transcripts that ``undo`` can no longer restore.
-
-        Raises:
-            StorageFailed: the sessions could not be written.
-        """
-        limits, now = self._session_settings.maintenance, self._clock.now()
-        left = [
-            record
-            for record in self.store.all()
-            if (record.turns == 0 or is_isolated(record.key)) and record.key != self.main_key
-        ]
-        silent = [r for r in left if now - r.spoken > timedelta(seconds=limits.prune_after)]
-        surplus = max(0, len(self.store) - len(silent) - limits.max_entries)
-        others = [r for r in left if r not in silent]
-        for record in [*silent, *(others[-surplus:] if surplus else [])]:
-            if not record.unsaved:
-                await self.store.remove(record.key)
-        needed = {one for r in self.store.all() for one in (r.session, r.unsaved, r.former) if one}
-        transcripts = self.store.transcripts
-        try:
-            count = await asyncio.to_thread(
-                transcripts.put_away, needed | {one.session for one in self.conversations}, now - UNDO_FOR
-            )
-            gone = await asyncio.to_thread(transcripts.trim, limits.max_disk_bytes)
-        except OSError as error:
-            raise StorageFailed.from_os(error, "archive old sessions", Path(transcripts.where)) from error
-        if count or gone:
-            log.info("%d transcripts were archived, and %d deleted to limit disk usage", count, len(gone))
-
     async def undo(self, key: str, *, made_by: str = "") -> SessionRecord | None:
         """Restore the former session of ``key`` and keep the present one as its former; None if there is none."""
         record = self.store.get(key)
@@ -439,10 +389,6 @@ class RunningAgent:
             "sessions": len(sessions),
             "lastSpoken": spoken.isoformat(timespec="seconds") if spoken else None,
         }
-
-
-def _session_memory(hooks: InternalHooksSettings) -> SessionMemorySettings:
-    return hooks.entries.session_memory if hooks.enabled else SessionMemorySettings(enabled=False)
 
 
 def flush_line(receipt: FlushReceipt, at: datetime) -> str:
