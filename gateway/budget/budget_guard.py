@@ -81,8 +81,12 @@ class BudgetGuard:
 
         An allowance outlasts a crash.
         """
-        if (spender is None or not spender.source) and await self._is_allowed(session, turn):
-            self._released.add(session)
+        if spender is None or not spender.source:
+            try:
+                if await self._spending.use_allowance(session, turn):
+                    self._released.add(session)
+            except StorageFailed as error:
+                log.warning("could not read whether a turn was allowed by /budget once: %s", error)
         if spender is not None:
             self._spenders[session] = spender
         try:
@@ -90,13 +94,6 @@ class BudgetGuard:
         finally:
             self._released.discard(session)
             self._spenders.pop(session, None)
-
-    async def _is_allowed(self, session: str, turn: str) -> bool:
-        try:
-            return await self._spending.use_allowance(session, turn)
-        except StorageFailed as error:
-            log.warning("could not read whether a turn was allowed by /budget once: %s", error)
-            return False
 
     async def reserve(
         self, session: str, model: str, *, tokens: int, usd: float | None, background: bool, purpose: str = ""

@@ -206,7 +206,9 @@ def booked(answer: AssistantMessage, *, sent: int, said: int, price: Price) -> S
     usage = answer.usage
     if usage is None and answer.failure is not None and not said and answer.failure.kind not in _CHARGED:
         return Spent(cost=0.0)
-    ours = _estimate(answer, sent, said)
+    words = [part.text for part in answer.content if isinstance(part, (Text, Thinking))]
+    words += [call.raw or json.dumps(call.arguments, ensure_ascii=False, default=str) for call in answer.calls]
+    ours = Usage(input=sent, output=max(sum(map(token_estimate.estimate, words)), said // CHARS_A_TOKEN))
     believed = ours if usage is None else _plausible(usage, ours)
     changed = usage is None or believed is not usage
     told = usage.cost if usage is not None and usage.cost is not None and 0 <= usage.cost < math.inf else None
@@ -231,12 +233,6 @@ def added(one: Spent, other: Spent) -> Spent:
         cost=(one.cost or 0.0) + (other.cost or 0.0),
         estimated=one.estimated or other.estimated,
     )
-
-
-def _estimate(answer: AssistantMessage, sent: int, said: int) -> Usage:
-    words = [part.text for part in answer.content if isinstance(part, (Text, Thinking))]
-    asked = [call.raw or json.dumps(call.arguments, ensure_ascii=False, default=str) for call in answer.calls]
-    return Usage(input=sent, output=max(sum(map(token_estimate.estimate, (*words, *asked))), said // CHARS_A_TOKEN))
 
 
 def _plausible(told: Usage, ours: Usage) -> Usage:

@@ -34,7 +34,8 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._forms: frozenset[str] = frozenset()
-        self._pattern: re.Pattern[str] | None = None
+        self.pattern = re.compile(r"(?!)")
+        """Finds every form of every secret; nothing while none is known."""
         self._sorted: list[str] = []
         self._longest = 1
         self.learn(secrets)
@@ -44,14 +45,14 @@ class Redactor:
         forms = self._forms | {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
         if forms != self._forms:
             longest_first = sorted(forms, key=len, reverse=True)
-            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+            self.pattern = re.compile("|".join(map(re.escape, longest_first)))
             self._forms = forms
             self._sorted = sorted(forms)
             self._longest = len(longest_first[0])
 
     def text(self, text: str) -> str:
         """Return the text with every secret replaced by ``[secret]``."""
-        return self._pattern.sub(REDACTED, text) if self._pattern else text
+        return self.pattern.sub(REDACTED, text)
 
     def unfinished(self, text: str) -> int:
         """Return how many characters at the end of a text may be the beginning of a secret whose rest is still to come."""
@@ -64,10 +65,10 @@ class Redactor:
 
     def after_cut(self, text: str) -> str:
         """Redact a text whose beginning was cut off: what may be the rest of a secret there is left out."""
-        if self._pattern is None or not text:
+        if not self._forms or not text:
             return text
         at = min(len(text), self._longest - 1)
-        for found in self._pattern.finditer(text):
+        for found in self.pattern.finditer(text):
             if found.start() < at < found.end():
                 at = found.end()
         return self.text(text[at:])

@@ -77,7 +77,7 @@ class SecretScanner:
 
     def text(self, text: str, before: str = "") -> str:
         """Return ``text`` with ``[secret]`` in the place of each secret; ``before`` is what the same readers got before it."""
-        clean = self.exact.text(text)
+        clean = self.exact.pattern.sub(REDACTED, text)
         for start, end in reversed(self._spans(clean, before[-REMEMBERED:])):
             clean = clean[:start] + REDACTED + clean[end:]
         return clean
@@ -120,7 +120,10 @@ class SecretScanner:
         found: list[tuple[int, int]] = []
         whole = before + text
         escaped = _ESCAPE.search(text) is not None
-        if not self._maybe(_plain(whole)) and not (escaped and self._maybe(_plain(_unescaped(whole)))):
+        for plain in map(_plain, (whole, _unescaped(whole)) if escaped else (whole,)):
+            if not self._grams.keys().isdisjoint(plain[at : at + _GRAM] for at in range(len(plain) - _GRAM + 1)):
+                break
+        else:  # no part of a secret is anywhere in it
             return []
         for escapes in (False, True) if escaped else (False,):
             mapped, places = _mapped(whole, escapes=escapes)
@@ -129,9 +132,6 @@ class SecretScanner:
                 if end > len(before):
                     found.append((max(0, start - len(before)), end - len(before)))
         return _joined(found)
-
-    def _maybe(self, plain: bytes) -> bool:
-        return not self._grams.keys().isdisjoint(plain[at : at + _GRAM] for at in range(len(plain) - _GRAM + 1))
 
     def _withheld(self, plain: bytes) -> Iterator[_Run]:
         """Yield the runs of secrets that may not be sent: long ones, and all pieces of a secret of which most is there."""

@@ -267,8 +267,7 @@ class Delivery:
         if (filter_ := self._secret_filter) is not None:
             outbound = without_secrets(outbound, lambda text: filter_.text(text, address))
         try:
-            self._must_be_ours(row)
-            sent = await self._timed(channel, outbound, channel.send(outbound, record))
+            sent = await self._timed(channel, outbound, record)
         except NotSent as refusal:
             await self._refused(row, refusal)
         except asyncio.CancelledError:
@@ -278,24 +277,20 @@ class Delivery:
             await self._doubted(channel, row, error, noted=noted)
         else:
             self.health.worked(account_of(row.conversation))
-            self._doubts.over(row)
-            self._doubts.passed(account_of(row.conversation))
+            self._doubts.over(row, sent=True)
             following = await self._surely(lambda: self._outbox.sent(row.id, sent.platform_id))
             for path in row.enclosure.paths if row.enclosure is not None else ():
                 await self._delivered(path)
             return following
         return await self._outbox.due_in(address)
 
-    def _must_be_ours(self, row: OutboxRow) -> None:
-        """Raise Uncertain if another gateway may have the account by now: it decides what becomes of the chunk."""
-        if not self.may_send(account_of(row.conversation)):
+    async def _timed(self, channel: Channel, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
+        """Send, and measure it. Raises Uncertain where another gateway may have the account by now: that one decides about the chunk."""
+        if not self.may_send(account_of(outbound.conversation)):
             raise Uncertain("another gateway may have this account by now")
-
-    async def _timed(self, channel: Channel, outbound: Outbound, sending: Awaitable[Sent]) -> Sent:
-        """Send, and measure it."""
         began, outcome = self._telemetry.monotonic(), "ambiguous"
         try:
-            sent = await sending
+            sent = await channel.send(outbound, record)
             outcome = "sent"
         except NotSent:
             outcome = "refused"

@@ -45,10 +45,6 @@ class AmbiguousSends:
         self._failing: dict[int, _Failing] = {}
         self._passed: dict[str, int] = {}
 
-    def passed(self, account: str) -> None:
-        """Record that a message was sent on an account."""
-        self._passed[account] = self._passed.get(account, 0) + 1
-
     def is_alone(self, row: OutboxRow) -> bool:
         """Whether a message keeps failing while others on its account go through."""
         known = self._failing.get(row.id)
@@ -74,8 +70,11 @@ class AmbiguousSends:
         asked = self._asked[row.id] = self._asked.get(row.id, 0) + 1
         return ASKING[min(asked, len(ASKING)) - 1]
 
-    def over(self, row: OutboxRow) -> None:
-        """Forget a message whose outcome is known."""
+    def over(self, row: OutboxRow, *, sent: bool = False) -> None:
+        """Forget a message whose outcome is known. One that was ``sent`` shows that its account works."""
+        if sent:
+            account = account_of(row.conversation)
+            self._passed[account] = self._passed.get(account, 0) + 1
         self._ours.discard(row.id)
         self._asked.pop(row.id, None)
         self._failing.pop(row.id, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
@@ -34,6 +35,7 @@ class RunningTurn(Struct, eq=False):
         return self.turn is not None and self.turn.begun
 
 
+@dataclasses.dataclass
 class Steering(SteeringSource):
     """The steering source of one turn.
 
@@ -41,25 +43,14 @@ class Steering(SteeringSource):
     at the next start; the transcript says which of them the agent got.
     """
 
-    def __init__(
-        self,
-        running: RunningTurn,
-        turn: str,
-        *,
-        queue: MessageQueue,
-        lanes: Lanes[QueuedMessage],
-        turns: TurnLedger,
-        read: Callable[[Sequence[int]], Awaitable[list[RoutedMessage]]],
-        hear: Callable[[RoutedMessage], Awaitable[UserMessage]],
-    ) -> None:
-        self._running = running
-        self._turn = turn
-        self._queue = queue
-        self._lanes = lanes
-        self._turns = turns
-        self._read = read
-        self._hear = hear
-        self._rejected: set[int] = set()
+    running: RunningTurn
+    turn: str
+    queue: MessageQueue
+    lanes: Lanes[QueuedMessage]
+    turns: TurnLedger
+    read: Callable[[Sequence[int]], Awaitable[list[RoutedMessage]]]
+    hear: Callable[[RoutedMessage], Awaitable[UserMessage]]
+    _rejected: set[int] = dataclasses.field(default_factory=set, init=False)
 
     def any(self) -> bool:
         """See ``SteeringSource``."""
@@ -72,17 +63,17 @@ class Steering(SteeringSource):
         if not rows:
             return ()
         try:
-            await self._turns.join(self._turn, rows)
+            await self.turns.join(self.turn, rows)
         except (InvalidTransition, StorageFailed) as error:
             log.warning("messages %s could not be let into the turn that runs: %s", rows, error)
             self._rejected.update(rows)
             return ()
-        self._lanes.take(self._running.session, items)
-        arrived = await self._read(rows)
-        self._running.steered += arrived
-        return [ExtraMessage(one.row.uid, await self._hear(one)) for one in arrived]
+        self.lanes.take(self.running.session, items)
+        arrived = await self.read(rows)
+        self.running.steered += arrived
+        return [ExtraMessage(one.row.uid, await self.hear(one)) for one in arrived]
 
     def _joinable(self) -> list[QueuedMessage]:
         """Return the messages that may join; none behind one that the ledger did not let join, which would hold tools back for ever."""
-        items = self._queue.steerable(self._running.session, self._running.group_key)
+        items = self.queue.steerable(self.running.session, self.running.group_key)
         return list(takewhile(lambda item: item.row not in self._rejected, items))

@@ -112,7 +112,8 @@ class Router:
             named = [agent for agent in audience_of_all(self._broadcast, place) if agent in self._agents]
             if named:
                 return tuple(named)
-        return (self._bound_agent(places),)
+        winner = self._winner(places) if self._bindings else None
+        return (self._default if winner is None else self._bindings[winner].agent_id.lower(),)
 
     def weighed(self, conversation: ChatAddress) -> list[RuleVerdict]:
         """Return the evaluation of each rule, in the order of the settings, to explain why an agent answers."""
@@ -208,12 +209,8 @@ class Router:
             raise unknown_agent(agent, sorted(self._agents))
         return wanted
 
-    def _bound_agent(self, places: Sequence[ChatAddress]) -> str:
-        """The most specific rule wins (see ``TIERS``), of equals the first. Rules for unknown agents are skipped."""
-        winner = self._winner(places) if self._bindings else None
-        return self._default if winner is None else self._bindings[winner].agent_id.lower()
-
     def _winner(self, places: Sequence[ChatAddress]) -> int | None:
+        """The most specific rule wins (see ``TIERS``), of equals the first. Rules for unknown agents are skipped."""
         fitting = [
             (tier, place)
             for place, binding in enumerate(self._bindings)

@@ -250,24 +250,26 @@ class StoredSessions:
 
     def _write_unwritten(self) -> None:
         self._timer = None
-        task = asyncio.get_running_loop().run_in_executor(None, self._append_unwritten)
-        task.add_done_callback(_told_if_failed)
+        asyncio.get_running_loop().run_in_executor(None, self._append_unwritten)
 
     def _append_unwritten(self) -> None:
-        with self._writing:
-            if self._table.edited:
-                self._merge()
-            keys = [self._unwritten.pop() for _ in range(len(self._unwritten))]
-            with self._lock:
-                records = {key: self._records[key] for key in keys if key in self._records}
-            stale = {key: (self._written.get(key), record) for key, record in records.items()}
-            try:
-                self._table.append({key: (old, new) for key, (old, new) in stale.items() if old != new})
-            except OSError:
-                self._unwritten.update(keys)
-                raise
-            self._written.update(records)
-            self._fold_if_due()
+        try:
+            with self._writing:
+                if self._table.edited:
+                    self._merge()
+                keys = [self._unwritten.pop() for _ in range(len(self._unwritten))]
+                with self._lock:
+                    records = {key: self._records[key] for key in keys if key in self._records}
+                stale = {key: (self._written.get(key), record) for key, record in records.items()}
+                try:
+                    self._table.append({key: (old, new) for key, (old, new) in stale.items() if old != new})
+                except OSError:
+                    self._unwritten.update(keys)
+                    raise
+                self._written.update(records)
+                self._fold_if_due()
+        except OSError as error:
+            log.warning("the sessions could not be written: %s", error)
 
     def _restore(self, record: SessionRecord, former: SessionRecord | None) -> None:
         """Undo a change that could not be written, unless the session was changed again since."""
@@ -331,8 +333,3 @@ class StoredSessions:
                 spoken = datetime.fromtimestamp(stat.written_ns / 1e9, tz=entry.at.tzinfo)
                 found.append(SessionRecord(session=entry.body.session, key=entry.body.key, started=entry.at, spoken=spoken))
         return sorted(found, key=lambda record: record.started)
-
-
-def _told_if_failed(task: asyncio.Future[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.warning("the sessions could not be written: %s", error)

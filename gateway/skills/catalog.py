@@ -144,7 +144,9 @@ class SkillCatalog:
 
     def _state_of(self, there: Surroundings) -> _State:
         """Return what changes when a file of a skill, an approval or a required program does, without reading or judging anything."""
-        found: list[object] = [stamp_of(self.trust.path), programs_of((one.header for one in self._found if one.header), there)]
+        needs = [one.header.needs for one in self._found if one.header]
+        programs = {name for need in needs for name in (*need.bins, *need.any_bins)}
+        found: list[object] = [stamp_of(self.trust.path), {name for name in programs if _is_there(name, there)}]
         for place, folder in self.places(there.profile, there.settings):
             if place == "bundled":
                 found.append(folder.stat().st_mtime_ns)
@@ -311,12 +313,6 @@ def _programs(header: Header, there: Surroundings) -> Iterator[Missing]:
     any_of = header.needs.any_bins
     if any_of and not any(_is_there(name, there) for name in any_of):
         yield Missing(f"there is none of the programs {', '.join(any_of)}", hint)
-
-
-def programs_of(headers: Iterable[Header], there: Surroundings) -> frozenset[str]:
-    """Return which of the programs that skills need are there. Looks for them: call it in a thread."""
-    wanted = {name for header in headers for name in (*header.needs.bins, *header.needs.any_bins)}
-    return frozenset(name for name in wanted if _is_there(name, there))
 
 
 def _is_there(name: str, there: Surroundings) -> bool:
