@@ -71,6 +71,20 @@ class Usage:
         return self.input + self.cache_read + self.cache_write
 
 
+def added(one: Usage | None, other: Usage | None) -> Usage | None:
+    """Add up what calls used; a call that told nothing adds nothing. A cost that is not known makes the sum unknown."""
+    if one is None or other is None:
+        return one or other
+    return replace(
+        one,
+        input=one.input + other.input,
+        output=one.output + other.output,
+        cache_read=one.cache_read + other.cache_read,
+        cache_write=one.cache_write + other.cache_write,
+        cost=None if one.cost is None or other.cost is None else one.cost + other.cost,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """Why a model gave no answer, as data. ``hint`` tells the owner what to do; ``retry_after`` is in seconds.

@@ -18,12 +18,11 @@ from dataclasses import replace
 
 from msgspec import Struct, structs
 
-from agent.context.context_report import added
 from agent.context.cut_points import Cut, cut_at, find_cut, message_of
 from agent.context.flush import keep_unseen
 from agent.context.session_context import SessionContext
 from agent.context.summary import former_summary, longest, summarise
-from agent.messages import UserMessage
+from agent.messages import UserMessage, added
 from agent.taint import merged
 from agent.transcript.entries import Compacted, ResultsCleared, Said
 

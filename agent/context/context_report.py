@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from agent.context.prefix import PrefixWatch
 from agent.context.session_context import SessionContext
-from agent.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage, begins_turn
+from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage, begins_turn
 from agent.models import token_estimate
 from agent.transcript.entries import Compacted, Said
 from agent.transcript.history_view import SUMMARY_HEAD
@@ -121,20 +121,6 @@ def _turns_left(context: SessionContext, messages: Sequence[Message], room: int)
     count = sum(begins_turn(message) for message in turns)
     size = context.calibration.apply(token_estimate.weight_of_messages(turns))
     return room * count // size if count and size and room > 0 else None
-
-
-def added(one: Usage | None, other: Usage | None) -> Usage | None:
-    """Add up what calls used; a call that told nothing adds nothing. A cost that is not known makes the sum unknown."""
-    if one is None or other is None:
-        return one or other
-    return replace(
-        one,
-        input=one.input + other.input,
-        output=one.output + other.output,
-        cache_read=one.cache_read + other.cache_read,
-        cache_write=one.cache_write + other.cache_write,
-        cost=None if one.cost is None or other.cost is None else one.cost + other.cost,
-    )
 
 
 _NOTE = re.compile(r"^## (\S+\.md)$", re.MULTILINE)

@@ -18,11 +18,10 @@ from msgspec import structs
 from agent import no_reply
 from agent.context.background_call import call_in_background
 from agent.context.cache_retention import SECONDS
-from agent.context.context_report import added
 from agent.context.note_writer import NoteWriter, Statement
 from agent.context.session_context import SessionContext
 from agent.context.window import is_cold
-from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage, is_of_a_person
+from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage, added, is_of_a_person
 from agent.taint import FILE, QUOTE, apart, within
 from agent.transcript.entries import Entry, FlushBegun, FlushReceipt, Said
 from agent.transcript.history_view import trimmed

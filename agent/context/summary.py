@@ -11,10 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.context.background_call import call_in_background
-from agent.context.context_report import added
 from agent.context.cut_points import Cut, message_of
 from agent.context.session_context import SessionContext
-from agent.messages import AssistantMessage, Message, Text, ToolMessage, Usage, UserMessage
+from agent.messages import AssistantMessage, Message, Text, ToolMessage, Usage, UserMessage, added
 from agent.models import token_estimate
 from agent.models.protocol import Request
 from agent.transcript.entries import Compacted

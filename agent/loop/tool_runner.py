@@ -22,7 +22,7 @@ from agent.loop.call_log import CallLog
 from agent.loop.gate import AskedCall, Gate, OpenGate, Verdict
 from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from agent.taint import unfenced
-from agent.tools.protocol import Effect, ToolContext
+from agent.tools.protocol import ToolContext
 from agent.tools.toolbox import LOOKS_AROUND, OUTSIDE, WITHHELD, result_cap
 from agent.transcript.entries import Entry, Said
 from agent.transcript.history_view import unknown
@@ -150,7 +150,9 @@ class ToolRunner:
                 await self._keep(call, result, answer)
             return
         for call, effect in zip(calls, effects, strict=True):
-            reason = self._not_now(effect)
+            reason = ""
+            if effect != "pure" and (self.waiting or self.overtaken()):
+                reason = BEHIND_ONE_THAT_WAITS if self.waiting else OVERTAKEN
             if reason and await self._untouched(call, answer):
                 await self._leave(call, reason)
             else:
@@ -258,12 +260,6 @@ class ToolRunner:
         if act is None:
             return Verdict(decision="allow")
         return await self.gate.judge(key, call, act, context)
-
-    def _not_now(self, effect: Effect) -> str:
-        """Return why a call with this effect may not run now, or nothing."""
-        if effect == "pure":
-            return ""
-        return BEHIND_ONE_THAT_WAITS if self.waiting else OVERTAKEN if self.overtaken() else ""
 
     async def _untouched(self, call: ToolCall, answer: str) -> bool:
         return await self._began_never(call_key(answer, call))

@@ -15,14 +15,13 @@ from msgspec import Struct
 from agent import no_reply
 from agent.characters import is_blank
 from agent.context.context_budget import ContextBudget
-from agent.context.context_report import added
 from agent.context.session_context import SessionContext
 from agent.events import AnswerFinished, Event, FailedOver, ReplyNote
 from agent.loop.call_log import CallLog, NoCallLog
 from agent.loop.gate import AskedCall, Gate, OpenGate
 from agent.loop.model_call import AnswerStream, call_model, cut_answer
 from agent.loop.tool_runner import ToolRunner, unsettled, withdraw
-from agent.messages import AssistantMessage, Failure, FailureKind, ToolMessage, Usage, UserMessage
+from agent.messages import AssistantMessage, Failure, FailureKind, ToolMessage, Usage, UserMessage, added
 from agent.timing import running_limit
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, Said, SentPart, TurnEnded
 

@@ -34,7 +34,8 @@ class ReadTracker:
 
     def shown(self, session: str, path: PurePosixPath, data: bytes, *, first: int = 1, last: int | None = None) -> None:
         """Take note that a session was shown lines ``first`` to ``last`` (1-based, inclusive; None for the end) of ``data``."""
-        digest, total = _digest(data), line_count(data)
+        digest = _digest(data)
+        total = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))  # a last line without an end counts as well
         with self._lock:
             files = self._sessions.setdefault(session, OrderedDict())
             self._sessions.move_to_end(session)
@@ -76,11 +77,6 @@ class ReadTracker:
                 return None
             self._sessions.move_to_end(session)
             return self._sessions[session].get(path)
-
-
-def line_count(data: bytes) -> int:
-    """Count lines; a last line without an end counts as well."""
-    return data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
 
 
 def _digest(data: bytes) -> bytes:

@@ -118,8 +118,11 @@ class WorkspaceSandbox:
             return "folder"
         try:
             with self._parent(path) as (folder, name), translated(path):
-                return _kind(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-        except WorkspaceFileNotFound:
+                try:
+                    return _kind(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+                except FileNotFoundError:
+                    return None
+        except WorkspaceFileNotFound:  # a folder on the way is missing
             return None
 
     def read(self, path: PurePosixPath, *, limit: int = MAX_FILE_BYTES) -> Content:

@@ -161,7 +161,8 @@ class Indexer:
         except OSError as error:  # what cannot be listed is not gone
             log.warning("the transcripts cannot be listed, and are indexed later: %s", error)
             return set(known), []
-        due = [one.path for one in found if self._transcripts.is_due(_stamp(known.get(one.path)), one, now=now)]
+        stamps = {path: one.stamp for path, one in known.items()}
+        due = [one.path for one in found if self._transcripts.is_due(stamps.get(one.path), one, now=now)]
         return {one.path for one in found}, due
 
     def _cut_session(self, path: str, generation: Generation) -> tuple[list[Chunk], IndexedFile]:
@@ -199,10 +200,6 @@ class Indexer:
         if self._changed is not None and paths:
             with contextlib.suppress(OSError):  # a history that cannot be written must not stop indexing
                 await self._changed(paths)
-
-
-def _stamp(known: IndexedFile | None) -> Stamp | None:
-    return None if known is None else known.stamp
 
 
 def _unchanged(known: IndexedFile | None, stamp: Stamp) -> bool:
