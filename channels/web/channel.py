@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -84,6 +85,7 @@ class WebChannel:
         self._logs: dict[str, ConversationLog] = {}
         self._answered = answered
         self._progress: dict[str, Progress] = {}
+        self._open: dict[str, set[str]] = {}
         self._sink: asyncio.Future[InboundSink] | None = None
         self._writing = asyncio.Lock()
 
@@ -96,8 +98,12 @@ class WebChannel:
         found = self._progress.get(session)
         return None if found is None else found.facts
 
-    async def say(self, session: str, text: str, *, key: str, files: Sequence[str] = (), recorded: bool = False) -> str:
-        """Store a message, once for its key, and return its name in the ledger; it is durable on return. ``files`` are ids of uploads.
+    async def say(
+        self, session: str, text: str, *, key: str, files: Sequence[str] = (), recorded: bool = False
+    ) -> Mapping[str, Any]:
+        """Store a message, once for its key, and return what is kept of it; it is durable on return. ``files`` are ids of uploads.
+
+        Its ``uid`` is its name in the ledger, its ``at`` when it came: what the agent does with it is later, however long storing takes.
 
         Raises:
             ChannelError: it is empty, too long, has a file that is not there, or was not stored.
@@ -109,11 +115,20 @@ class WebChannel:
         if not clean.strip() and not found:
             raise ChannelError("the message is empty", hint="Write something, or add a file.")
         inbound = self._inbound(session, clean, key, attachments=tuple(_attachment(one, recorded=recorded) for one in found))
-        await self._accept(inbound)
-        uid = self.uid_of(key)
+        uid, open_ = self.uid_of(key), self._open.setdefault(session, set())
         line = {"who": "user", "text": clean, "key": f"in:{key}", "uid": uid, "files": [one.facts for one in found]}
-        await self._keep(session, line | ({"voice": True} if recorded else {}))
-        return uid
+        if not await asyncio.to_thread(self._log(session).holds, f"in:{key}"):
+            open_.add(uid)
+        try:
+            await self._accept(inbound)
+        except ChannelError:
+            open_.discard(uid)
+            raise
+        return await self._keep(session, line | ({"voice": True} if recorded else {}), at=inbound.at)
+
+    def waiting(self, session: str) -> frozenset[str]:
+        """Return the names of messages that were typed and are not done with: no conversation may have them yet."""
+        return frozenset(self._open.get(session, ()))
 
     async def press(self, session: str, target: str, value: str, *, key: str) -> None:
         """Press a button of a message that was sent here. Raises ChannelError."""
@@ -206,10 +221,12 @@ class WebChannel:
                 del activities[:-_TOLD_ACTIVITIES]
                 self._tell("chat.activity", {"session": session, "text": text, "state": state})
             case Note(text=text):
-                self._tell("chat.note", {"session": session, "text": text})
+                self._tell("chat.note", {"session": session, "text": text, "at": self._clock.now().isoformat()})
             case Done(key=key, facts=facts):
+                self._ended(session, key)
                 self._tell("chat.done", {"session": session, "uid": self.uid_of(key), "stopped": bool(facts.get("stopped"))})
             case Rejected(key=key, reason=reason, hint=hint):
+                self._ended(session, key)
                 self._tell("chat.rejected", {"session": session, "uid": self.uid_of(key), "reason": reason, "hint": hint})
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
@@ -223,6 +240,12 @@ class WebChannel:
     async def close(self) -> None:
         """Nothing is open."""
 
+    def _ended(self, session: str, key: str) -> None:
+        """Forget that a message waits, and what was shown of a command, which has no turn."""
+        self._open.get(session, set()).discard(self.uid_of(key))
+        if (found := self._progress.get(session)) is not None and not found.turn:
+            del self._progress[session]
+
     def _of_turn(self, session: str, turn: str) -> Progress:
         found = self._progress.get(session)
         if found is None or found.turn not in {"", turn}:
@@ -233,13 +256,14 @@ class WebChannel:
     def _log(self, session: str) -> ConversationLog:
         return self._logs.setdefault(session, self._make_log(self._folder, session))
 
-    async def _keep(self, session: str, line: Mapping[str, Any]) -> None:
-        kept = {**line, "at": self._clock.now().isoformat()}
+    async def _keep(self, session: str, line: Mapping[str, Any], *, at: datetime | None = None) -> Mapping[str, Any]:
+        kept: Mapping[str, Any] = {**line, "at": (at or self._clock.now()).isoformat()}
         if during := self._during(session):
-            kept["during"] = during
+            kept = {**kept, "during": during}
         async with self._writing:
-            await asyncio.to_thread(self._log(session).add, kept)
+            kept = await asyncio.to_thread(self._log(session).add, kept)
         self._tell("chat.said", {"session": session, "line": kept})
+        return kept
 
     def _upload(self, wanted: str) -> StoredFile:
         found = self.files.get(wanted)

@@ -43,18 +43,19 @@ class ConversationLog:
         self.lines()
         return key in self._keys
 
-    def add(self, line: Mapping[str, Any]) -> None:
-        """Add a line; it is durable on return. A line with a key that is there already changes nothing.
+    def add(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Add a line, and return it; it is durable then. Of a key that is there already the line that is there is returned.
 
         Raises OSError; it may be there nevertheless, which is seen when it is added again.
         """
         if "key" in line and self.holds(str(line["key"])):
-            return
+            return next(one for one in self.lines() if str(one.get("key")) == str(line["key"]))
         try:
             self._add(line)
         except OSError:
             self._lines = None
             raise
+        return line
 
     def _add(self, line: Mapping[str, Any]) -> None:
         known = self.lines()

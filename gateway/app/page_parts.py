@@ -233,4 +233,5 @@ class PageParts:
         current = self._settings.current
         named = [current.agent(name) for name in current.agent_ids]
         agents = [{"id": one.id, "name": one.name, "main": main_key(one.id)} for one in named]
-        return {"version": version("homebody"), "agents": agents, "defaultAgent": current.default_agent}
+        facts = {"version": version("homebody"), "agents": agents, "defaultAgent": current.default_agent}
+        return facts | {"event": self.hub.latest}

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from gateway.page.asset_packing import VENDORED, one_module, shortened_style
+from gateway.page.asset_packing import VENDORED, joined, one_module, shortened_style
 
 ASSETS: Final = Path(__file__).with_name("assets")
 TYPES: Final = {
@@ -80,7 +80,7 @@ class AssetFiles:
         if name == SCRIPT:
             pages = sorted((self._folder / "pages").glob("*.js"))
             modules = {path.stem: path.read_text("utf-8") for path in (*self._folder.glob("*.js"), *pages)}
-            return one_module(modules, [path.stem for path in pages], "app").encode()
+            return joined(one_module(modules, [path.stem for path in pages], "app")).encode()
         data = (self._folder / name).read_bytes()
         return shortened_style(data.decode()).encode() if name.endswith(".css") else data
 

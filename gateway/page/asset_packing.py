@@ -16,6 +16,7 @@ _DEFAULT: Final = re.compile(r"export default function (\w+)\(")
 VENDORED: Final = "vendor/"
 """Where files of others are, which are sent as they were published."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*")
+_LINE_ENDS: Final = re.compile(r"([;{,])\n")
 _AROUND: Final = re.compile(r"\s*([{};,])\s*")
 
 
@@ -23,6 +24,11 @@ def shortened_script(text: str) -> str:
     """Leave out comments that have lines of their own, and indentation. What is marked up in templates means the same without it."""
     lines = (line.strip() for line in text.splitlines())
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("//"))
+
+
+def joined(script: str) -> str:
+    """Put lines of a shortened script together where a statement, an item or a block's head ends with the line."""
+    return _LINE_ENDS.sub(r"\1", script)
 
 
 def shortened_style(text: str) -> str:

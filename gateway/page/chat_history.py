@@ -7,7 +7,7 @@ turn replaces the turn's text in the transcript, and what was typed in it the st
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -42,12 +42,14 @@ def read_history(
     limit: int,
     *,
     session: str = "",
+    waiting: Collection[str] = (),
 ) -> History:
     """Return the last items before a byte of a transcript, and what the channel keeps of the same time. Blocking.
 
     What it keeps of a turn belongs to the transcript that has the turn, whenever it was; the rest to the conversation that was open
     then, which is ``session`` and began at ``started``: it may be one that was restored, and another one may lie between. Commands
-    and their replies are of the conversation that was open when they were stored (``during``).
+    and their replies are of the conversation that was open when they were stored (``during``), the first command of all of the one in
+    which it was answered. What was typed and is ``waiting`` for its turn is shown, whichever conversation will have it.
     """
     found, rest = _tail(stored, before, limit) if stored is not None else ([], None)
     since = max(found[0][1].at, started or found[0][1].at) if found and rest is not None else started
@@ -55,10 +57,13 @@ def read_history(
     here = {name for _, entry in found for name in _names(entry.id)}
     earliest = found[0][1].at if found and rest is not None else None
     answered = _answered_elsewhere(said, session)
+    first = {line["uid"] for line in said if line.get("who") == "agent" and line.get("during") == session != ""}
     own = [
         line
         for line in said
         if line.get("uid") in here
+        or (line.get("who") == "user" and line.get("uid") in waiting)
+        or (line.get("uid") in first and not line.get("during") and _within(line, earliest, until))
         or (_within(line, since, until) and line.get("during", session) in {session, ""})
         or (line.get("uid") not in answered and line.get("during", "") == session != "" and _within(line, earliest, until))
     ]

@@ -87,6 +87,11 @@ class EventHub:
         """Whether anybody listens."""
         return bool(self._streams)
 
+    @property
+    def latest(self) -> str:
+        """The name of the latest event, after which a stream can begin."""
+        return f"{self.boot}-{self._number}"
+
     def publish(self, kind: str, data: Any = None, *, relayed: bool = False) -> None:
         """Tell all streams."""
         self._number += 1

@@ -80,7 +80,10 @@ def test_what_is_sent_differs_from_the_sources_in_space_and_comments_alone() -> 
         line.strip() for line in (ASSETS / "style.css").read_text().splitlines() if not line.strip().startswith(("//", "/*"))
     ]
     assert _marks(sent) == _marks(" ".join(kept))
-    lines = gzip.decompress(script.packed).decode().splitlines()
+    modules = {path.stem: path.read_text() for path in SCRIPTS}
+    pages = [path.stem for path in SCRIPTS if path.parent.name == "pages"]
+    lines = one_module(modules, pages, "app").splitlines()
+    assert gzip.decompress(script.packed).decode().replace("\n", "") == "".join(lines)
     for path in SCRIPTS:
         own = [line for line in shortened_script(path.read_text()).splitlines() if not line.startswith(("import ", "export {"))]
         begin = lines.index(f"const ${path.stem} = (() => {{")
@@ -88,6 +91,7 @@ def test_what_is_sent_differs_from_the_sources_in_space_and_comments_alone() -> 
         plain = [
             re.sub(r"^export (default )?", "", line).replace('import("./pages.js")', "Promise.resolve($pages)") for line in own
         ]
+        assert not [line for line in plain if re.search(r"[;{,] //", line)], "a comment behind code would take the next line in"
         assert [line for line in taken if not re.fullmatch(r"const \{ .* \} = \$\w+;", line)] == plain, path.name
 
 

@@ -84,6 +84,32 @@ def test_what_was_said_between_two_parts_is_in_one_of_them(
     assert sorted(found) == sorted([line["key"] for line in kept] + [f"t{number}:1" for number in range(turns)])
 
 
+def test_a_message_that_waits_is_shown_before_its_conversation_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    written(path, [])
+    begun = NOON + timedelta(seconds=1)
+    line = {"who": "user", "key": "in:1", "uid": "u1", "text": "hello", "at": NOON.isoformat(), "during": "former"}
+    assert read_history(TranscriptFile(path), [line], begun, None, 10, session="s", waiting={"u1"}).items[0]["text"] == "hello"
+    assert read_history(TranscriptFile(path), [line], begun, None, 10, session="s").items == []
+
+
+def test_a_command_that_began_the_first_conversation_is_in_it_and_in_one_part(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    written(path, ["said", "answered"] * 4)
+    command = {"who": "user", "key": "in:1", "uid": "u1", "text": "/status", "at": (NOON - timedelta(seconds=1)).isoformat()}
+    reply = {"who": "agent", "key": "c:1", "uid": "u1", "text": "well", "at": NOON.isoformat(), "during": "s"}
+    shown: list[list[str]] = []
+    before: int | None = None
+    while not shown or before is not None:
+        part = read_history(TranscriptFile(path), [command, reply], NOON, before, 3, session="s")
+        shown.insert(0, [item["text"] for item in part.items])
+        before = part.before
+    assert shown[0][:2] == ["/status", "well"]
+    assert [text for texts in shown for text in texts].count("/status") == 1
+    other = read_history(TranscriptFile(path), [command, reply], NOON, None, 20, session="other")
+    assert "/status" not in [item["text"] for item in other.items]
+
+
 def test_a_session_of_fifty_thousand_messages_is_opened_at_its_end_at_once(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     written(path, [f"message {number} about blue pots" for number in range(50_000)])
@@ -138,6 +164,27 @@ async def test_each_message_is_shown_once_and_in_order(village: PageVillage) -> 
         assert (await texts_of(tab))[2] == ("user", "/status")
         found = await tab.call("chat.search", session=SESSION, words="where")
         assert [one["who"] for one in found] == ["user"]
+
+
+async def test_the_first_command_of_all_is_shown_with_its_reply(village: PageVillage) -> None:
+    async with village.page() as served:
+        tab = await served.tab()
+        answer = await tab.call("chat.say", session=SESSION, text="/status", key="0123456789ab")
+        await eventually(lambda: texts_of(tab), lambda found: [who for who, _ in found] == ["user", "agent"])
+        assert (await tab.call("chat.history", session=SESSION))["items"][0] == answer["item"]
+
+
+async def test_nothing_runs_any_more_after_a_command_that_took_long(village: PageVillage) -> None:
+    village.model.then("Hello.", "NO_REPLY")
+    async with village.page() as served:
+        tab = await served.tab()
+        await said(tab, "hi")
+        await eventually(lambda: texts_of(tab), lambda found: len(found) == 2)
+        async with tab.events() as events, asyncio.timeout(PATIENCE):
+            uid = await said(tab, "/new", key="another-key-1")
+            while (event := await anext(events))["kind"] != "chat.done" or event["data"]["uid"] != uid:
+                pass
+        assert (await tab.call("chat.history", session=SESSION))["live"] is None
 
 
 async def test_a_restart_in_the_midst_of_a_turn_answers_once(village: PageVillage) -> None:

@@ -123,6 +123,15 @@ async def test_a_lost_connection_catches_up_and_a_restart_says_to_ask_again(vill
             assert (await anext(events))["kind"] == RELOAD
 
 
+async def test_a_page_is_told_at_its_beginning_after_which_event_its_stream_goes_on(served: ServedPage) -> None:
+    tab = await served.tab()
+    served.house.page.publish("jobs", {"n": 1})
+    event = (await tab.client.get("/page/me")).json()["event"]
+    served.house.page.publish("jobs", {"n": 2})
+    async with tab.events(event) as events:
+        assert (await with_data(events))["data"] == {"n": 2}
+
+
 async def test_a_browser_has_eight_streams_and_the_ninth_is_refused(served: ServedPage) -> None:
     tab = await served.tab()
     async with contextlib.AsyncExitStack() as opened:

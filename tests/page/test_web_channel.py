@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.errors import ChannelError, NotFetched
-from channels.live import Activity, Done
+from channels.live import Activity, Done, Rejected
 from channels.messages import Button, ChatAddress, Outbound
 from channels.testing import CHECKS, EXTRAS, MAY_LACK, FastClock, RecordingSink
 from channels.web.channel import LONGEST, WebChannel, place_of, session_of
 from channels.web.conversation_log import LARGEST, ConversationLog
 from channels.web.stored_files import StoredFiles, plain_name, plain_type
+from gateway.base.clock import SystemClock
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -73,6 +74,57 @@ async def test_what_is_said_is_stored_once_with_its_session_and_kept(channel: We
     assert (message.text, message.hints, message.sender.id) == ("grüß dich 👋 �", {"session": SESSION}, "owner")
     [line] = await channel.said(SESSION)
     assert (line["who"], line["text"], line["uid"]) == ("user", "grüß dich 👋 �", channel.uid_of("k1"))
+
+
+async def test_a_message_is_before_its_answer_however_long_storing_it_takes(tmp_path: Path) -> None:
+    told: list[tuple[str, Any]] = []
+    channel = WebChannel(clock=SystemClock(), folder=tmp_path, tell=lambda *one: told.append(one), on_stop=stop)
+    answered = asyncio.Event()
+
+    class SlowSink(RecordingSink):
+        async def accept(self, *given: Any) -> None:
+            await super().accept(*given)
+            await answered.wait()
+
+    task = asyncio.ensure_future(channel.run(SlowSink()))
+    saying = asyncio.ensure_future(channel.say(SESSION, "hello", key="k1"))
+    while channel.waiting(SESSION) != {channel.uid_of("k1")}:  # noqa: ASYNC110  (nobody announces it)
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    await channel.send(Outbound(key="a", conversation=HERE, text="hi"), record)
+    answered.set()
+    kept = await saying
+    assert await channel.say(SESSION, "hello", key="k1") == kept, "also when the page asks again"
+    asked = [data["line"] for kind, data in told if kind == "chat.said" and data["line"]["who"] == "user"]
+    assert asked == [kept, kept]
+    lines = sorted(await channel.said(SESSION), key=lambda one: one["at"])
+    assert [line["text"] for line in lines] == ["hello", "hi"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_message_waits_until_it_is_done_with(channel: WebChannel) -> None:
+    async with running(channel) as sink:
+        for key in ("k1", "k2", "k3"):
+            await channel.say(SESSION, "hello", key=key)
+        channel.show(HERE, Done("t1", "k1", {}))
+        channel.show(HERE, Rejected("k2", "it was stopped"))
+        await channel.say(SESSION, "hello", key="k1")
+        assert channel.waiting(SESSION) == {channel.uid_of("k3")}
+        sink.refuse = OSError("full")
+        with pytest.raises(ChannelError):
+            await channel.say(SESSION, "hello", key="k4")
+        assert channel.waiting(SESSION) == {channel.uid_of("k3")}
+
+
+def test_nothing_is_shown_of_a_command_that_has_ended(channel: WebChannel) -> None:
+    channel.show(HERE, Activity("writing notes", "started"))
+    assert channel.progress(SESSION) is not None
+    channel.show(HERE, Done("", "k1", {}))
+    assert channel.progress(SESSION) is None
+    channel.turn_began(HERE, "t1", ["k3"])
+    channel.show(HERE, Rejected("k2", "it was stopped"))
+    assert channel.progress(SESSION) is not None, "the turn goes on"
 
 
 async def test_what_could_not_be_stored_is_told_and_not_kept(channel: WebChannel) -> None:
@@ -202,15 +254,16 @@ class FailingLog(ConversationLog):
             raise OSError(28, "No space left on device")
         return super().holds(key)
 
-    def add(self, line: Any) -> None:
+    def add(self, line: Any) -> Any:
         failing = ""
         if line["who"] == "agent":
             failing, FailingLog.failing = FailingLog.failing, ""
         if FailingLog.away or failing == "cut before":
             raise OSError(28, "No space left on device")
-        super().add(line)
+        kept = super().add(line)
         if failing == "cut after":
             raise OSError(5, "Input/output error")
+        return kept
 
 
 class PagePeer:

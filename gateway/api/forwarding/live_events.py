@@ -62,7 +62,7 @@ class PeerEvents:
                 for peer in standing.peers.values():
                     known = following.get(peer.name)
                     if peer.name != self._directory.own and (known is None or known.done()):
-                        following[peer.name] = asyncio.create_task(self._follow(peer, again=known is not None))
+                        following[peer.name] = asyncio.create_task(self._follow(peer))
                 for gone in [name for name in following if name not in standing.peers]:
                     following.pop(gone).cancel()
                 if holders is not None and holders != standing.holders:
@@ -73,12 +73,11 @@ class PeerEvents:
             for task in following.values():
                 task.cancel()
 
-    async def _follow(self, peer: Peer, *, again: bool) -> None:
-        """Tell pages here what one gateway tells, until the connection ends. Pages ask for all anew after a gap."""
+    async def _follow(self, peer: Peer) -> None:
+        """Tell pages here what one gateway tells, until the connection ends. Pages ask for all anew: nothing was heard before."""
         try:
             async with self._peers.request(peer, "GET", EVENTS, asked="{}") as answer:
-                if again:
-                    self._hub().publish(RELOAD, relayed=True)
+                self._hub().publish(RELOAD, relayed=True)
                 lines = answer.aiter_lines()
                 while True:
                     async with asyncio.timeout(3 * BEAT_SECONDS):

@@ -11,7 +11,7 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.approvals.record import parse_name
 from gateway.base.errors import UsageError, unknown_agent
 from gateway.ledger.rows import Approval
-from gateway.page.chat_history import History, asked_in, read_history, search_history
+from gateway.page.chat_history import History, asked_in, read_history, search_history, told_line
 
 if TYPE_CHECKING:
     from channels.web.channel import WebChannel
@@ -73,13 +73,16 @@ class ChatHandlers:
         """Return what was said in a session, the oldest first, up to the byte ``before`` of its transcript."""
         key = self._checked(session)
         record = await self._record(key)
+        waiting = self._channel().waiting(key) if before is None else frozenset()
         said = await self._channel().said(key)
         limit = max(1, min(limit, MOST_ITEMS))
         if record is None:
             found = await asyncio.to_thread(read_history, None, said, None, before, limit)
         else:
             stored = self._agent(key).store.transcript(record.session)
-            found = await asyncio.to_thread(read_history, stored, said, record.started, before, limit, session=record.session)
+            found = await asyncio.to_thread(
+                read_history, stored, said, record.started, before, limit, session=record.session, waiting=waiting
+            )
         for item in found.items:
             if name := asked_in(item):
                 item["approval"] = await self._standing(name)
@@ -98,8 +101,12 @@ class ChatHandlers:
     async def say(
         self, session: str, text: str, *, key: str, files: Sequence[str] = (), recorded: bool = False
     ) -> dict[str, Any]:
-        """Say something. ``key`` is chosen by the page: the same message has the same, however often it is sent."""
-        return {"uid": await self._channel().say(self._checked(session), text, key=_good(key), files=files, recorded=recorded)}
+        """Say something. ``key`` is chosen by the page: the same message has the same, however often it is sent.
+
+        The answer has what a page shows of it, as pages are told of it, too.
+        """
+        kept = await self._channel().say(self._checked(session), text, key=_good(key), files=files, recorded=recorded)
+        return {"uid": kept["uid"], "item": told_line(kept)}
 
     async def press(self, session: str, target: str, value: str, *, key: str) -> dict[str, Any]:
         """Press a button below a message. Raises UsageError for a question that was decided meanwhile, wherever that was."""

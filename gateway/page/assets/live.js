@@ -29,7 +29,8 @@ function share(event) {
   tell(event);
 }
 
-function tell(event) {
+// Tells the listeners in this tab.
+export function tell(event) {
   for (const one of [...listeners]) {
     if (one.kind === "*" || event.kind === one.kind || event.kind === "reload" || (one.kind.endsWith(".*") && event.kind.startsWith(one.kind.slice(0, -1)))) one.fn(event);
   }
@@ -80,10 +81,7 @@ function listen() {
   source = new EventSource(`/page/events${last ? `?after=${encodeURIComponent(last)}` : ""}`);
   source.onopen = () => {
     set("on");
-    if (!last) {
-      others?.postMessage({ kind: "reload" });
-      if (begun) tell({ kind: "reload" });
-    }
+    if (!begun) others?.postMessage({ kind: "reload" });
     begun = true;
   };
   source.onmessage = (message) => {
@@ -118,7 +116,8 @@ function lost(why) {
   if (why === CLAIMED) return;
   keeper = false;
   waiting = null;
-  if (why.name !== "AbortError") { others = null; read(); return; } // a browser that keeps nothing has no locks
+  // A browser that keeps nothing has no locks.
+  if (why.name !== "AbortError") { others = null; read(); return; }
   close();
   wait();
 }
@@ -143,7 +142,9 @@ export function refresh() {
   open();
 }
 
-export function beginLive() {
+// `event` is the latest one when the page was opened: what comes after it is news.
+export function beginLive(event) {
+  last = event;
   others?.addEventListener("message", heard);
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) { if (!others) close(); return; }

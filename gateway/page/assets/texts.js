@@ -22,7 +22,9 @@ export function currentLanguage() { return language; }
 export function currentRegion() { return region; }
 
 export function chooseLanguage(wanted) {
-  try { localStorage.setItem("homebody.language", wanted); } catch { /* it holds until the page is reloaded */ }
+  try { localStorage.setItem("homebody.language", wanted); } catch {
+    // It holds until the page is reloaded.
+  }
   location.reload();
 }
 

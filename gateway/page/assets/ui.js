@@ -133,7 +133,9 @@ export function useKept(key, initial = "") {
   useEffect(() => change(read()), [place]);
   const keep = (next) => {
     change(next);
-    try { if (next === initial) localStorage.removeItem(place); else localStorage.setItem(place, next); } catch { /* it is in the page nevertheless */ }
+    try { if (next === initial) localStorage.removeItem(place); else localStorage.setItem(place, next); } catch {
+      // It is in the page nevertheless.
+    }
   };
   return [value, keep];
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from agent.messages import ToolCall
@@ -9,7 +10,7 @@ from agent.messages import ToolCall
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from playwright.async_api import Locator
+    from playwright.async_api import Locator, Route
 
     from tests.page.browser.kit import BrowserTab
     from tests.page.conftest import PageVillage
@@ -50,6 +51,22 @@ async def choose(tab: BrowserTab, name: str) -> None:
     await tab.page.get_by_role("heading", level=1, name=name).wait_for()
     await tab.settled()
     await tab.page.wait_for_function("() => document.activeElement.id === 'title'")
+
+
+async def approve(tab: BrowserTab) -> None:
+    """Press the first button of a question. What was chosen is shown until the conversation, which is asked for then, has the decision."""
+    await reach(tab, tab.page.locator(".buttons button").first, "Shift+Tab")
+    seen = asyncio.Event()
+
+    async def then(route: Route) -> None:
+        await seen.wait()
+        await route.continue_()
+
+    await tab.page.route("**/page/call/chat.history", then)
+    await tab.page.keyboard.press("Enter")
+    await tab.page.get_by_text("You chose").wait_for()
+    seen.set()
+    await tab.page.get_by_text("Decision: approved").wait_for()
 
 
 async def test_a_person_writes_answers_and_edits_by_keyboard_alone(village: PageVillage, visit: Visit) -> None:
@@ -95,10 +112,7 @@ async def test_a_person_writes_answers_and_edits_by_keyboard_alone(village: Page
         await reach(tab, tab.page.get_by_label("Message", exact=True))
         await keys.type("make the file")
         await keys.press("Enter")
-        once = tab.page.locator(".buttons button").first
-        await reach(tab, once, "Shift+Tab")
-        await keys.press("Enter")
-        await tab.page.get_by_text("You chose").wait_for()
+        await approve(tab)
         await tab.page.locator(".bubble.theirs", has_text="Done, it is made.").wait_for()
         assert (village.workspace / "made-by-yes").exists()
 

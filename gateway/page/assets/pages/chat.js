@@ -1,7 +1,7 @@
 // A conversation: what was said, the answer as it grows, tools that unfold, questions with buttons, files both ways, and recordings.
 import { html, useState, useEffect, useRef, useCallback, Page, Button, Badge, Dialog, ErrorNotice, Field, Loading, Markdown, Notice, Select, VirtualList, When, useCall, useKept } from "../ui.js";
 import { call, upload } from "../api.js";
-import { onLive } from "../live.js";
+import { onLive, tell } from "../live.js";
 import { t, time, day, bytes } from "../texts.js";
 
 const PART = 200;
@@ -25,9 +25,20 @@ function arranged(items) {
       if (asked.result?.id !== one.id) known.set(asked.id, { ...asked, result: one });
       continue;
     }
-    if (one.who !== "press") known.set(one.id, one);
+    const target = one.who === "press" ? known.get(one.target) : null;
+    if (target) known.set(target.id, { ...target, pressed: one.label });
+    else if (one.who !== "press") known.set(one.id, one);
   }
   return [...known.values()].sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+}
+
+// What is shown of a turn that runs, after one more event. `again`: the event may be in what is shown already.
+function grown(live, { kind, data }, again) {
+  if (kind === "chat.said" && data.item.who === "agent") return null;
+  if (kind === "chat.typing") return live || { draft: "", activities: [] };
+  if (kind === "chat.draft") return { activities: [], ...live, draft: (live?.draft || "").slice(0, data.at) + data.text };
+  if (kind !== "chat.activity" || (again && live?.activities.some((one) => one.text === data.text && one.state === data.state))) return live;
+  return { draft: "", ...live, activities: [...(live?.activities || []), data].slice(-200) };
 }
 
 // The conversation of a session: loaded in parts from its end, kept up to date by live events, and asked for again after a loss.
@@ -36,55 +47,56 @@ function useConversation(session) {
   const [live, setLive] = useState(null);
   const [failure, fail] = useState(null);
   const loading = useRef(false);
-  const now = useRef(session);
-  now.current = session;
-  const told = useRef(0);
+  // For each request that is on its way, the events since it was made: its answer may be older than they are.
+  const asked = useRef(new Set()).current;
   const reload = useCallback(async () => {
-    const before = told.current;
-    try {
-      const found = await call("chat.history", { session, limit: PART });
-      if (now.current !== session) return;
-      change((old) => {
-        const first = found.items[0]?.at;
-        const kept = old.id === found.session && old.before !== null && first ? old.items.filter((one) => one.at < first) : [];
-        return { loading: false, id: found.session, items: arranged([...kept, ...found.items]), before: kept.length ? old.before : found.before };
-      });
-      if (told.current === before) setLive(found.live); // otherwise events told what is newer
-      fail(null);
-    } catch (error) {
-      if (now.current === session) { fail(error); change((old) => ({ ...old, loading: false })); }
-    }
+    const news = [];
+    asked.add(news);
+    let found, error = null;
+    try { found = await call("chat.history", { session, limit: PART }); } catch (why) { error = why; }
+    // A later one was answered, or another session is shown.
+    if (!asked.has(news)) return;
+    for (const one of asked) { asked.delete(one); if (one === news) break; }
+    fail(error);
+    if (error) { change((old) => ({ ...old, loading: false })); return; }
+    change((old) => {
+      // What was loaded before this part stays, if nothing is missing between them.
+      const first = found.items.find((one) => one.who !== "result")?.id;
+      const same = old.id === found.session;
+      const older = same ? old.items.slice(0, Math.max(0, old.items.findIndex((one) => one.id === first))) : [];
+      const notes = same ? old.items.filter((one) => one.who === "note") : [];
+      const said = news.filter((one) => one.kind === "chat.said").map((one) => one.data.item);
+      return { loading: false, id: found.session, items: arranged([...older, ...notes, ...found.items, ...said]), before: older.length ? old.before : found.before };
+    });
+    setLive(news.reduce((shown, one) => grown(shown, one, true), found.live));
   }, [session]);
   const more = useCallback(async () => {
     if (loading.current || state.before === null || state.loading) return;
     loading.current = true;
     try {
       const found = await call("chat.history", { session, before: state.before, limit: PART });
-      if (now.current === session) change((old) => ({ ...old, items: arranged([...found.items, ...old.items]), before: found.before }));
+      change((old) => (old.id === found.session && old.before === state.before ? { ...old, items: arranged([...found.items, ...old.items]), before: found.before } : old));
     } catch (error) { fail(error); }
     loading.current = false;
   }, [session, state.before, state.loading]);
-  useEffect(() => { change({ loading: true, items: [], before: null }); setLive(null); reload(); }, [session]);
-  useEffect(() => onLive("chat.*", ({ kind, data }) => {
+  useEffect(() => { asked.clear(); change({ loading: true, items: [], before: null }); setLive(null); reload(); }, [session]);
+  useEffect(() => onLive("chat.*", (event) => {
+    const { kind, data } = event;
     if (kind === "reload") { reload(); return; }
     if (data?.session !== session) return;
-    told.current += 1;
-    if (kind === "chat.said" && data.item.who === "press") change((old) => ({ ...old, items: old.items.map((one) => (one.id === data.item.target ? { ...one, pressed: data.item.label } : one)) }));
-    else if (kind === "chat.said") {
-      if (data.item.who === "agent") setLive(null);
-      change((old) => ({ ...old, items: arranged([...old.items, data.item]) }));
-    }
-    else if (kind === "chat.typing") setLive((old) => old || { draft: "", activities: [] });
-    else if (kind === "chat.draft") setLive((old) => {
-      const before = old?.draft || "";
-      if (data.at > before.length) { setTimeout(reload); return old; }
-      return { activities: [], ...old, draft: before.slice(0, data.at) + data.text };
+    for (const one of asked) one.push(event);
+    setLive((old) => {
+      // Some of the draft is not known.
+      if (kind === "chat.draft" && data.at > (old?.draft || "").length) { if (!asked.size) setTimeout(reload); return old; }
+      return grown(old, event);
     });
-    else if (kind === "chat.activity") setLive((old) => ({ draft: "", ...old, activities: [...(old?.activities || []), data].slice(-200) }));
-    else if (kind === "chat.note") change((old) => ({ ...old, items: [...old.items, { id: newKey(), at: new Date().toISOString(), who: "note", text: data.text }] }));
+    const add = (one) => change((old) => ({ ...old, items: arranged([...old.items, one]) }));
+    if (kind === "chat.said") add(data.item);
+    else if (kind === "chat.note") add({ id: newKey(), at: data.at, who: "note", text: data.text });
     else if (kind === "chat.rejected") fail({ message: data.reason, hint: data.hint });
     else if (kind === "chat.done") setTimeout(reload, 250);
-    else if (kind === "chat.idle") setTimeout(reload, 1500); // what was shown of the turn stays until its answer comes
+    // What was shown of the turn stays until its answer comes.
+    else if (kind === "chat.idle") setTimeout(reload, 1500);
   }), [session, reload]);
   // A turn that was asked for elsewhere: in a terminal, a chat, or by a job.
   useEffect(() => onLive("sessions", ({ kind }) => kind === "sessions" && reload()), [reload]);
@@ -195,7 +207,8 @@ function Composer({ session, onFail, busy }) {
     try {
       const stored = [];
       for (const [place, one] of added.entries()) stored.push((one.stored ||= await upload(one.file, (part) => setProgress((place + part) / added.length))).id);
-      await call("chat.say", { session, text: said, key: key.current.value, files: stored, recorded });
+      const { item } = await call("chat.say", { session, text: said, key: key.current.value, files: stored, recorded });
+      tell({ kind: "chat.said", data: { session, item } });
       key.current = { value: newKey(), of: "" };
       onFail(null);
       // What was typed or added meanwhile stays.

@@ -72,7 +72,9 @@ const drafts = {
     try {
       const stores = value || localStorage.getItem(key) === sessionStorage.getItem(key) ? [sessionStorage, localStorage] : [sessionStorage];
       for (const store of stores) value ? store.setItem(key, JSON.stringify(value)) : store.removeItem(key);
-    } catch { /* it is in the page still */ }
+    } catch {
+      // It is in the page still.
+    }
   },
 };
 
@@ -93,7 +95,8 @@ function File({ agent, path, role, fresh }) {
     try {
       const read = await call("memory.read", { agent, path, offset });
       let draft = read.editable ? drafts.get(agent, path) : null;
-      if (draft?.text === read.text) draft = drafts.put(agent, path, null); // it was saved, and only the answer got lost
+      // It was saved, and only the answer got lost.
+      if (draft?.text === read.text) draft = drafts.put(agent, path, null);
       setFile(draft ? { ...read, hash: draft.hash } : read);
       setText(draft ? draft.text : read.text);
       setError(null);
