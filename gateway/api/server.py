@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import h11
 import uvicorn
@@ -24,6 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gateway.api import unix_socket
 from gateway.api.answers import on_http_error
+from gateway.api.lingering_close import LingeringTransport
 from gateway.api.middleware import LARGEST_HEAD, AnswerDefects, Token, tcp_middleware, unix_middleware
 from gateway.base.errors import HomebodyError
 from gateway.settings.http_settings import GatewaySettings
@@ -181,19 +182,25 @@ class Wire(H11Protocol):
 
     head_seconds = HEAD_SECONDS
     _deadline: asyncio.TimerHandle | None = None
+    _refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the clock."""
-        super().connection_made(transport)
+        self._lingering = LingeringTransport(transport, self._is_answered_early)
+        super().connection_made(cast("asyncio.Transport", self._lingering))
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the clock."""
         self._unwatch()
+        self._lingering.lost()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Stop the clock when a request is whole, and start it when the next one begins."""
+        if self._lingering.lingers:
+            self._lingering.drop(data)
+            return
         super().data_received(data)
         if self.conn.their_state in {h11.IDLE, h11.SEND_BODY} and not self.transport.is_closing():
             self._watch()
@@ -204,8 +211,13 @@ class Wire(H11Protocol):
         """Answer what is no HTTP, in the form of all other errors."""
         self._refuse(400, msg, "bad-request", f"Send HTTP/1.1 with a head of at most {LARGEST_HEAD} bytes.")
 
+    def _is_answered_early(self) -> bool:
+        """Return whether there is an answer to a request of which a part is still on its way."""
+        return self._refused or (self.conn.their_state is h11.SEND_BODY and self.cycle.response_complete)
+
     def _refuse(self, status: int, error: str, reason: str, hint: str) -> None:
         """Answer without the application, and close."""
+        self._refused = True
         body = json.dumps({"error": error, "reason": reason, "mend": hint}).encode()
         headers = [(b"content-type", b"application/json"), (b"connection", b"close"), (b"content-length", b"%d" % len(body))]
         events = (
@@ -250,7 +262,7 @@ class LocalWire(Wire):
             }
             self.transport.write(json.dumps(told).encode() + b"\n")
             self.transport.close()
-        elif not self.transport.is_closing():
+        elif self._lingering.lingers or not self.transport.is_closing():
             self._new = False
             super().data_received(data)
 
