@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from gateway.routing.access import concerns
 from gateway.settings.root import ChannelsSettings, Settings, SettingsStore
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 from gateway.supervision.platforms import BrokenChannel, platforms
+from memory.indexing.folder_watch import changes
 
 log = logging.getLogger(__name__)
 
@@ -110,9 +112,7 @@ class Reload:
                 await self._watch()
             except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
                 raise
-            except BaseException as error:  # noqa: BLE001 - watchfiles raises groups of errors, and Rust's panics are no Exception
-                while isinstance(error, BaseExceptionGroup):
-                    error = error.exceptions[0]
+            except BaseException as error:  # noqa: BLE001 - Rust's panics are no Exception
                 log.warning("watching the settings file failed, restarting the watch: %s", error)
             if clock.monotonic() - began >= LOOK_AGAIN_SECONDS:
                 back_off = FIRST_BACK_OFF_SECONDS
@@ -127,8 +127,6 @@ class Reload:
         task.add_done_callback(self._tasks.discard)
 
     async def _watch(self) -> None:
-        from watchfiles import awatch
-
         places = await asyncio.to_thread(self._places)
         names = {place.name for place in places}
 
@@ -136,8 +134,10 @@ class Reload:
             return path.rsplit("/", 1)[-1] in names
 
         folders = {place.parent for place in places if place.parent.is_dir()}
-        async for _ in awatch(*folders, watch_filter=wanted, step=QUIET_MS, recursive=False):
-            await self._now_whatever_happens()
+        watch = changes(folders, wanted, step=QUIET_MS, recursive=False)
+        async with aclosing(watch):
+            async for _ in watch:
+                await self._now_whatever_happens()
 
     async def _now_whatever_happens(self) -> None:
         try:

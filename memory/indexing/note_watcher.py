@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 
+from memory.indexing.folder_watch import changes
 from memory.notes.sources import NoteSources, is_note
 from memory.notes.transcript_source import QUIET_SECONDS
 from memory.protocol import Clock
@@ -100,8 +102,7 @@ class NoteWatcher:
                 await self._watch_folders(folders, ".jsonl" if sessions else "", look_first=failed)
             except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
                 raise
-            except BaseException as raised:  # noqa: BLE001 - watchfiles raises groups of errors, and Rust's panics are no Exception
-                error = _innermost(raised)
+            except BaseException as error:  # noqa: BLE001 - Rust's panics are no Exception
                 named = _UNREADABLE_NAME in str(error)
                 if not named:
                     self._tell_failure(error)
@@ -114,8 +115,6 @@ class NoteWatcher:
             back_off = min(back_off * 2, _LOOK_AGAIN_SECONDS)
 
     async def _watch_folders(self, folders: list[Path], ending: str, *, look_first: bool) -> None:
-        from watchfiles import awatch
-
         def wanted(_change: object, path: str) -> bool:
             return path.endswith(ending) if ending else is_note(path.rsplit("/", 1)[-1])
 
@@ -127,10 +126,16 @@ class NoteWatcher:
                 self._due()
 
         quiet = self._settings.watch_debounce_ms
-        if look_first:  # runs after the watch below has started, so that no change is missed in between
-            asyncio.get_running_loop().call_soon(changed)
-        async for _ in awatch(*folders, watch_filter=wanted, debounce=max(quiet, 50), step=min(max(quiet, 50), _STEP)):
-            changed()
+        watch = changes(
+            folders,
+            wanted,
+            debounce=max(quiet, 50),
+            step=min(max(quiet, 50), _STEP),
+            begun=changed if look_first else lambda: None,  # so that no change is missed in between
+        )
+        async with aclosing(watch):
+            async for _ in watch:
+                changed()
 
     def _tell_failure(self, error: BaseException) -> None:
         """Log every failure, and tell the owner about the first."""
@@ -145,9 +150,3 @@ class NoteWatcher:
     def _folders(self, sessions: Path | None) -> list[Path]:
         wanted = self._sources.watched() if sessions is None else [sessions]
         return [folder for folder in wanted if folder.is_dir()]
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -86,7 +86,7 @@ main(["gateway"])
 """
 USED_LATER = {
     *("aiohttp", "anthropic", "discord", "httpx", "mcp", "openai", "slack_bolt", "slack_sdk", "telegram"),
-    *("html.entities", "starlette.applications", "starlette.middleware.errors"),
+    *("anyio._backends._asyncio", "html.entities", "starlette.applications", "starlette.middleware.errors"),
     *("agent.models.notebook.notebook_model", "memory.search.retrieval"),
     *(f"gateway.api.handlers.{name}_requests" for name in ("approval", "memory", "note", "pairing", "settings", "sharing")),
     *("gateway.mcp.mcp_provider", "gateway.mcp.servers", "gateway.telemetry.exposition"),
