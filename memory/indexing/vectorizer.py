@@ -150,10 +150,7 @@ class Vectorizer:
             texts = {text: text for one in missing for text in one.texts}
             vectors: dict[str, Sequence[float] | None] = {}
             async for portion in self._backfill(index, batch=None).run(texts):
-                vectors |= {
-                    text: vector if not isinstance(vector, EmbeddingFailed) and is_unit_vector(vector) else None
-                    for text, vector in portion
-                }
+                vectors |= {text: None if isinstance(vector, EmbeddingFailed) else vector for text, vector in portion}
             if identity_of(self.embedder) != who:
                 return False
             told = [(one, [vectors.get(text) for text in one.texts]) for one in missing]

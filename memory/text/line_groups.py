@@ -24,15 +24,18 @@ def line_groups(text: str) -> tuple[tuple[int, int], ...]:
     """
     lines = text.split("\n")
     groups: list[tuple[int, int]] = []
+    size = 0.0
     for number, line in enumerate(lines):
         if not _WORD.search(line) or HEADING.match(line):
             continue
         first, last = groups[-1] if groups else (0, -2)
-        if last == number - 1 and _size(lines, first, last) < _SHORTEST:
+        if last == number - 1 and size < _SHORTEST:
             groups[-1] = first, number
+            size += estimate(line)
         else:
             groups.append((number, number))
-    if len(groups) > 1 and groups[-2][1] == groups[-1][0] - 1 and _size(lines, *groups[-1]) < _SHORTEST:
+            size = estimate(line)
+    if len(groups) > 1 and groups[-2][1] == groups[-1][0] - 1 and size < _SHORTEST:
         groups[-2:] = [(groups[-2][0], groups[-1][1])]
     return tuple(groups[:MOST_GROUPS]) if len(groups) > 1 else ()
 
@@ -41,7 +44,3 @@ def group_texts(text: str) -> list[str]:
     """Return the texts of the groups, as they are embedded."""
     lines = text.split("\n")
     return ["\n".join(lines[first : last + 1]) for first, last in line_groups(text)]
-
-
-def _size(lines: list[str], first: int, last: int) -> float:
-    return sum(estimate(line) for line in lines[first : last + 1])

@@ -53,6 +53,13 @@ def noted(tmp_path: Path, count: int = 6) -> None:
         (tmp_path / f"ws/memory/{number}.md").write_text(lines)
 
 
+@given(st.lists(st.floats(-1, 1).map(lambda number: round(number, 9)), min_size=1, max_size=40), st.booleans())
+def test_a_vector_is_packed_as_python_rounds_its_numbers(numbers: list[float], narrow: bool) -> None:
+    vector = array("f", numbers) if narrow else numbers
+    scale = 127 / (max(*vector, -min(vector)) or 1.0)
+    assert list(array("b", packed(vector))) == [round(number * scale) for number in vector]
+
+
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=40).filter(lambda row: math.hypot(*row) > 0.1))
 def test_a_packed_vector_is_as_near_to_itself_as_makes_no_difference(numbers: list[float]) -> None:
     back = array("b", packed([number / math.hypot(*numbers) for number in numbers]))

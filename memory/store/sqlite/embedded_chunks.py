@@ -154,8 +154,9 @@ class EmbeddedChunks:
             provider, model, fingerprint = embedder
             current = replace(current, provider=provider, model=model, fingerprint=fingerprint, dims=len(rows[0][1]))
             self.notes.keep(role, current)
-        still = [row for row in rows if self.database.one("SELECT 1 FROM chunks WHERE id = ? AND embedded = 0", (row[0],))]
-        fitting = [row for row in still if len(row[1]) == current.dims]
+        asked = f"SELECT id FROM chunks WHERE embedded = 0 AND id IN ({','.join('?' * len(rows))})"  # noqa: S608 - placeholders only
+        still = {id_ for (id_,) in self.database.rows(asked, tuple(id_ for id_, _ in rows))}
+        fitting = [row for row in rows if row[0] in still and len(row[1]) == current.dims]
         self.vectors.put(current, fitting)
         self.lines.changed(current, [id_ for id_, _ in fitting])
         self.database.connection.executemany("UPDATE chunks SET embedded = 1 WHERE id = ?", [(row[0],) for row in fitting])

@@ -53,9 +53,11 @@ class LineVectors:
 
     def put(self, generation: Generation, lines: Sequence[tuple[LinesMissing, Sequence[Sequence[float] | None]]]) -> None:
         """Store the vectors of the lines of some passages; one that the embedder refused is None."""
+        asked = f"SELECT id FROM vectors WHERE id IN ({','.join('?' * len(lines))})"  # noqa: S608 - placeholders only
+        still = {id_ for (id_,) in self._db.rows(asked, tuple(one.key for one, _ in lines))}
         rows: list[tuple[int, bytes]] = []
         for one, vectors in lines:
-            if not self._db.one("SELECT 1 FROM vectors WHERE id = ?", (one.key,)):
+            if one.key not in still:
                 continue
             base = one.key << _SHIFT
             rows.append((base, b""))
