@@ -92,7 +92,8 @@ class World:
         self.url = json.loads(await self.model.stdout.readline())["url"]
         self.channels = json.loads(await self.people.stdout.readline())["settings"]
         self.answered: dict[int, asyncio.Future[None]] = {}
-        self.lost: list[Any] = []
+        self.missing: dict[int, Any] = {}
+        self.late = 0
         self._reading = asyncio.ensure_future(self._read())
 
     async def _start(self, role: str) -> asyncio.subprocess.Process:
@@ -105,9 +106,12 @@ class World:
     async def _read(self) -> None:
         while line := await self.people.stdout.readline():
             facts = json.loads(line)
-            if "lost" in facts:
-                self.lost.append(facts)
-                print(f"unanswered: {facts}", file=sys.stderr, flush=True)
+            if "missed" in facts:
+                self.missing[facts["id"]] = facts
+                print(f"not answered yet: {facts}", file=sys.stderr, flush=True)
+            elif facts["late"]:
+                del self.missing[facts["id"]]
+                self.late += 1
             if (waiting := self.answered.pop(facts["id"], None)) is not None:
                 waiting.set_result(None)
 
@@ -254,7 +258,8 @@ class Soak:
 
     def _tell(self, one: Sample) -> None:
         figures = "  ".join(f"{name} {value:,.1f}" for name, value in one.figures.items())
-        print(f"day {one.day:3}  {figures}  said {self.said}, lost {len(self.world.lost)}", file=sys.stderr, flush=True)
+        answers = f"said {self.said}, unanswered {len(self.world.missing)}, answered late {self.world.late}"
+        print(f"day {one.day:3}  {figures}  {answers}", file=sys.stderr, flush=True)
 
 
 def slope(values: list[float]) -> float:
@@ -287,9 +292,8 @@ def judge(samples: list[Sample], bars: dict[str, float]) -> list[str]:
 
 def report(soak: Soak, warm: list[Sample], bars: dict[str, float]) -> list[str]:
     first, last = warm[0], warm[-1]
-    print(
-        f"{len(soak.samples)} simulated days, {soak.said} messages of {sum(PEOPLE.values())} chats, {len(soak.world.lost)} unanswered"
-    )
+    answers = f"{len(soak.world.missing)} unanswered, {soak.world.late} answered late"
+    print(f"{len(soak.samples)} simulated days, {soak.said} messages of {sum(PEOPLE.values())} chats, {answers}")
     print(f"| figure | day 1 | day {first.day} | day {last.day} | growth a week | at most |\n|---|---:|---:|---:|---:|---:|")
     for name in last.figures:
         start, then, end = (one.figures[name] for one in (soak.samples[0], first, last))
@@ -302,7 +306,7 @@ def report(soak: Soak, warm: list[Sample], bars: dict[str, float]) -> list[str]:
     found = judge(warm, bars)
     if last.figures["log, MB"] > LOG_MB:
         found.append(f"logs take {last.figures['log, MB']:.2f} MB (at most {LOG_MB:.2f})")
-    found += [f"unanswered: {one}" for one in soak.world.lost[:3]]
+    found += [f"unanswered: {one}" for one in list(soak.world.missing.values())[:3]]
     for line in found or ["nothing grows"]:
         print(line)
     return found

@@ -17,6 +17,7 @@ import time
 from typing import Any
 
 PATIENCE = 20.0
+"""Seconds after which an answer counts as late."""
 NAMES = ("telegram", "discord", "slack", "whatsapp", "email")
 real_time = time.time
 told = {"now": real_time(), "at": real_time()}
@@ -50,15 +51,14 @@ async def people(names: list[str]) -> None:
 
         async def converse(asked: dict[str, Any]) -> None:
             stage, mark = stages[asked["platform"]], f"#{asked['id']}."
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    await stage.say(asked["person"], asked["text"])
-                    while not any(mark in said for said in stage.said(asked["person"])[-12:]):  # noqa: ASYNC110
-                        await asyncio.sleep(0.01)
-            except TimeoutError:
-                line_of(id=asked["id"], lost=asked, shown=stage.said(asked["person"])[-3:])
-            else:
-                line_of(id=asked["id"])
+            await stage.say(asked["person"], asked["text"])
+            late, began = False, asyncio.get_running_loop().time()
+            while not any(mark in said for said in stage.said(asked["person"])[0 if late else -12 :]):
+                if not late and asyncio.get_running_loop().time() > began + PATIENCE:
+                    late = True
+                    line_of(id=asked["id"], missed=asked, shown=stage.said(asked["person"])[-3:])
+                await asyncio.sleep(0.5 if late else 0.01)
+            line_of(id=asked["id"], late=late)
 
         async for asked in lines():
             told.update(now=asked["now"], at=real_time())
