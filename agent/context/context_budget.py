@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from agent.context import flush
 from agent.context.cache_retention import SECONDS
-from agent.context.compaction import CompactionResult, compact
 from agent.context.context_report import visible_chars
 from agent.context.session_context import SessionContext
 from agent.context.window import cold_since, prune
 from agent.events import Event, Notice, ReplyNote
 from agent.messages import Message
 from agent.transcript.entries import Compacted, FlushBegun, FlushReceipt, Said
+
+if TYPE_CHECKING:
+    from agent.context.compaction import CompactionResult
 
 MAX_TRIES = 2
 """The largest number of compactions in one turn: a third one would not free more than two did."""
@@ -102,6 +105,8 @@ class ContextBudget:
         if self._tries >= MAX_TRIES:
             return False
         self._tries += 1
+        from agent.context.compaction import compact
+
         shrunk = await compact(self.context, self.turn, reason, coming=coming)
         if shrunk.helped:
             self.compactions += shrunk.summarised

@@ -7,7 +7,6 @@ provider's cache again. While that cache is warm, the prompt keeps the files as 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
 
 from agent.context.workspace_files import WorkspaceFile
 from agent.transcript.history_view import FILES_CHANGED
@@ -39,6 +38,8 @@ def _lines(old: str, new: str) -> Iterator[str]:
     if old.strip() == new.strip():
         return
     before, after = old.strip().splitlines(), new.strip().splitlines()
+    from difflib import SequenceMatcher
+
     for kind, begin, end, new_begin, new_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if kind != "equal":
             yield from (f"- {line}" for line in before[begin:end] if line.strip())

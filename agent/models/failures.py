@@ -13,12 +13,14 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
 from agent.messages import AssistantMessage, Failure, FailureKind
-from agent.models.overflow import Overflow, is_too_large_for_a_minute, overflow
+
+if TYPE_CHECKING:
+    from agent.models.overflow import Overflow
 
 log = logging.getLogger(__name__)
 
@@ -168,6 +170,8 @@ def _overflowed(known: Overflow | None, label: str, model: str) -> Failure:
 
 def of_words(code: str, told: str, *, model: str, label: str) -> Failure:
     """Sort what a provider says inside an answer, where no exception is raised."""
+    from agent.models.overflow import overflow
+
     if (known := overflow(told, None, (code.lower(),))) is not None:
         return _overflowed(known, label, model)
     kind = _BY_WORD.get(code.lower(), "overloaded")
@@ -193,6 +197,8 @@ def _overflow(error: Exception) -> Overflow | None:
 
     Words count unless a field says that it is something else: a limit on tokens a minute speaks of tokens too.
     """
+    from agent.models.overflow import Overflow, is_too_large_for_a_minute, overflow
+
     fields = tuple(str(word).lower() for word in _fields(error))
     told, status = _provider_message(error), _status(error)
     other = next((_BY_WORD[word] for word in fields if word in _BY_WORD), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
@@ -141,6 +140,8 @@ def _complaint(location: tuple[int | str, ...], kind: str, message: str, model: 
         return f"{where}: is required"
     if kind == "extra_forbidden":
         known = list(model.model_fields)
+        import difflib
+
         near = difflib.get_close_matches(where, known, n=1)
         return f"{where}: no such argument; " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}")
     if kind in {"too_short", "string_too_short"}:

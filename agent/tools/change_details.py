@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
@@ -68,6 +67,8 @@ def _groups(old: list[str], new: list[str]) -> Iterator[tuple[int, list[_Opcode]
     first, after = max(0, start - _CONTEXT), min(end, _CONTEXT)
     a, b = old[first : len(old) - end + after], new[first : len(new) - end + after]
     if max(len(a), len(b)) <= _MOST_COMPARED:
+        from difflib import SequenceMatcher
+
         for group in SequenceMatcher(None, a, b, autojunk=False).get_grouped_opcodes(_CONTEXT):
             yield first, list(group)
         return

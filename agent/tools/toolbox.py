@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable
@@ -143,6 +142,8 @@ class Toolbox:
     def _unknown(self, name: str) -> str:
         if not self._tools:
             return f"there is no tool named {name!r}: this conversation has none"
+        import difflib
+
         near = difflib.get_close_matches(name.casefold(), self._tools, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self._tools)}"
         return f"there is no tool named {name[:80]!r}; {hint}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from zoneinfo import ZoneInfo
 
 from pydantic import SecretStr
@@ -24,13 +24,15 @@ from gateway.settings.root import AgentProfile, Settings
 from gateway.storage.open_storage import sessions_to_read
 from memory.audience import OWNER
 from memory.embedding.endpoint import EMBEDDING_PROVIDERS, KeyRing, ProviderAccess
-from memory.embedding.engines.model_download import DownloadProgress
 from memory.embedding.protocol import Embedder
 from memory.embedding.selection import EmbedderDependencies, Selection, select_embedder
 from memory.notes.transcript_source import Transcripts
 from memory.protocol import KeptMemory, Recorded
 from memory.store.index_handle import IndexEngine
 from memory.workspace_memory import WorkspaceMemory
+
+if TYPE_CHECKING:
+    from memory.embedding.engines.model_download import DownloadProgress
 
 log = logging.getLogger(__name__)
 

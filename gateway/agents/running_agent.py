@@ -6,12 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
 from agent.context import cache_refresh, flush
-from agent.context.compaction import CompactionResult, compact
 from agent.context.session_context import SessionContext
 from agent.errors import AgentError
 from agent.loop.turn import TurnResult
@@ -21,13 +20,15 @@ from gateway.agents.session_contexts import SessionContexts, fallback_of, main_k
 from gateway.base.errors import HomebodyError, StorageFailed
 from gateway.ledger.rows import Unasked
 from gateway.routing.routed_message import is_isolated
-from gateway.sessions.past_sessions import repair
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import Due, due, next_due
 from gateway.settings.quiet_hours import UnaskedRule, rule_of
 from gateway.settings.root import AgentProfile, Settings
 from gateway.settings.session_settings import InternalHooksSettings, ResetSettings, SessionSettings
 from memory.audience import Audience
+
+if TYPE_CHECKING:
+    from agent.context.compaction import CompactionResult
 
 log = logging.getLogger(__name__)
 
@@ -351,6 +352,8 @@ class RunningAgent:
     async def _compacted(self, conversation: SessionContext, record: SessionRecord, focus: str) -> CompactionResult:
         if self.profile.settings.compaction.memory_flush.on_compact_command and flush.is_worthwhile(conversation):
             await self._flushed(conversation, "command", "compact")
+        from agent.context.compaction import compact
+
         shrunk = await compact(conversation, "command", "command", focus=focus)
         if shrunk.summarised:
             await self.store.change(record.key, compactions=record.compactions + 1)
@@ -377,6 +380,8 @@ class RunningAgent:
         if record is None:
             raise KeyError(key)
         self.conversations.forget(record.session)
+        from gateway.sessions.past_sessions import repair
+
         return await asyncio.to_thread(repair, self.store.transcript(record.session), self._clock.now())
 
     def facts(self) -> dict[str, Any]:

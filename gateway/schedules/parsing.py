@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
-from difflib import get_close_matches
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -63,6 +62,8 @@ def zone_named(name: str) -> ZoneInfo:
         wanted = name[:80].casefold()
         known = {zone.casefold(): zone for zone in available_timezones()}
         known |= {low.rpartition("/")[2]: zone for low, zone in known.items() if "/" in low}
+        from difflib import get_close_matches
+
         similar = list(dict.fromkeys(known[low] for low in get_close_matches(wanted, known, n=3)))
         raise ScheduleError(
             f"there is no time zone {name[:80]!r}", hint=f"Write it like {', '.join(similar or ['Europe/Berlin'])}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Final
 
 from gateway.base.errors import UsageError
@@ -18,6 +17,8 @@ def named(catalog: SkillCatalog, name: str) -> list[Skill]:
     skills = catalog.scan()
     found = [one for one in skills if one.name == name]
     if not found:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, [one.name for one in skills], n=1)
         hint = f"Did you mean {near[0]}? " if near else ""
         raise UsageError(f"there is no skill {name[:80]!r}", hint=f"{hint}homebody skills list shows all.")

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent.errors import FetchRefused
 from agent.tools.protocol import Tool
 from agent.tools.web.fetch_protocol import Fetcher
 from agent.tools.web.page_reader import PageReader
-from agent.tools.web.search_providers import Access, Brave, SearchProvider, SearXng, Tavily
 from agent.tools.web.web_fetch import FetchLimits, WebFetch
-from agent.tools.web.web_search import WebSearch
 from gateway.net.targets import place_in, place_of
 from gateway.settings.web_settings import FetchSettings, SearchSettings, WebSettings
+
+if TYPE_CHECKING:
+    from agent.tools.web.search_providers import SearchProvider
 
 KEYS: Final = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}
 """Environment variables with keys of search services, by service."""
 _ADDRESSES: Final = {"brave": "https://api.search.brave.com", "tavily": "https://api.tavily.com"}
-_SERVICES: Final[dict[str, Callable[[Access], SearchProvider]]] = {"brave": Brave, "tavily": Tavily, "searxng": SearXng}
 
 
 def web_tools(settings: WebSettings, fetcher: Fetcher, env: Mapping[str, str]) -> list[Tool]:
@@ -29,6 +29,8 @@ def web_tools(settings: WebSettings, fetcher: Fetcher, env: Mapping[str, str]) -
     search = settings.search
     provider = provider_of(search, fetcher, env) if search.enabled else None
     if provider is not None:
+        from agent.tools.web.web_search import WebSearch
+
         tools.append(WebSearch(provider, count=search.max_results, cache_seconds=search.cache_ttl_minutes * 60))
     return tools
 
@@ -41,9 +43,12 @@ def provider_of(settings: SearchSettings, fetcher: Fetcher, env: Mapping[str, st
     address = settings.base_url or _ADDRESSES.get(name or "")
     if name is None or address is None or (name in KEYS and not key and settings.base_url is None):
         return None
+    from agent.tools.web.search_providers import Access, Brave, SearXng, Tavily
+
     own = frozenset({place_in(address)}) if settings.base_url is not None else frozenset[str]()
     access = Access(fetcher=fetcher, base_url=address, key=key, seconds=settings.timeout_seconds, own_hosts=own)
-    return _SERVICES[name](access)
+    services: dict[str, Callable[[Access], SearchProvider]] = {"brave": Brave, "tavily": Tavily, "searxng": SearXng}
+    return services[name](access)
 
 
 def _likely(settings: SearchSettings, key: str, env: Mapping[str, str]) -> str | None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
+from typing import TYPE_CHECKING
 
 from memory.embedding.batch.protocol import BatchService
 from memory.embedding.identity import identity_of
@@ -14,13 +15,15 @@ from memory.errors import MemoryTrouble
 from memory.indexing.calibration import calibrate
 from memory.indexing.indexer import Changed, Indexer, SyncProgress, SyncResult
 from memory.indexing.note_watcher import NoteWatcher
-from memory.indexing.vectorizer import Vectorizer
 from memory.notes.sources import UNREADABLE, NoteSources, printable_name
 from memory.notes.transcript_source import Transcripts, TranscriptSource
 from memory.protocol import Clock
 from memory.settings import MemorySettings
 from memory.store.index import Index
 from memory.store.index_handle import IndexHandle
+
+if TYPE_CHECKING:
+    from memory.indexing.vectorizer import Vectorizer
 
 _MANY = 3
 """If at least this many notes, and more than half of all, disappear at once, the owner is told: the disk may not be mounted."""
@@ -72,6 +75,8 @@ class IndexSync:
         self._indexer = Indexer(sources, handle.thread, clock, changed=changed, transcripts=transcripts, template=template)
         self._vectorizer: Vectorizer | None = None
         if embedder is not None:
+            from memory.indexing.vectorizer import Vectorizer
+
             self._vectorizer = Vectorizer(
                 embedder, handle.thread, clock, settings=settings.remote.batch, batch=batch, tell=tell, large=batch_from
             )

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import fcntl
 import hashlib
@@ -154,6 +153,8 @@ class VersionStore:
     def diff(self, version: Version) -> str:
         """Return a change as a unified diff."""
         before, after = self.text(version.before) or "", self.text(version.after) or ""
+        import difflib
+
         rows = difflib.unified_diff(
             before.splitlines(),
             after.splitlines(),
@@ -184,6 +185,8 @@ class VersionStore:
 
     def blame(self, path: str) -> Iterator[tuple[str, Version | None]]:
         """Yield each line of a note as last recorded, with the change that added it."""
+        import difflib
+
         lines: list[tuple[str, Version | None]] = []
         for version in reversed(self.versions(path)):
             new = (self.text(version.after) or "").splitlines()
@@ -300,6 +303,8 @@ def undone_by(newest_first: Iterable[Version]) -> dict[str, Version]:
 
 def revert_change(before: list[str], after: list[str], now: list[str]) -> list[str] | None:
     """Undo the change from ``before`` to ``after`` in ``now``, or return None if a changed line was changed again."""
+    import difflib
+
     today = difflib.SequenceMatcher(None, after, now, autojunk=False)
     places = {a + offset: b + offset for a, b, size in today.get_matching_blocks() for offset in range(size)}
     places[len(after)] = len(now)

@@ -6,6 +6,7 @@ import re
 from calendar import day_name, month_name, monthrange
 from collections.abc import Sequence
 from datetime import date
+from functools import cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -35,19 +36,6 @@ _DAY = r"(\d{1,2})(?:st|nd|rd|th|\.)?"
 _YEAR = r"((?:19|20)\d\d)"
 
 _IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)-(\d\d)(?!\d)")
-_DOTTED = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)?(?!\d)")
-_ISO = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?(?![\d-])")
-_DAY_MONTH = re.compile(rf"(?<!\d){_DAY}(?: of| de| di)? {_MONTH}\b(?:,?(?: de| del)? {_YEAR})?", re.IGNORECASE)
-_MONTH_DAY = re.compile(rf"\b{_MONTH}\.? {_DAY}\b(?:,? {_YEAR})?(?!\d)", re.IGNORECASE)
-_MONTH_YEAR = re.compile(rf"\b{_MONTH}\.?,?(?: of| de| del)? {_YEAR}\b", re.IGNORECASE)
-_MONTH_ALONE = re.compile(
-    rf"\b(?:in|during|last|since|of|early|late|mid|im|seit|letzten|en|au mois de|depuis|desde|a|nel|da|lo scorso) "
-    rf"(?:early |late |mid[- ])?{_MONTH}\b",
-    re.IGNORECASE,
-)
-_YEAR_ALONE = re.compile(rf"\b(?:in|during|of|since|throughout|seit|en|depuis|desde|nel|dal) {_YEAR}\b", re.IGNORECASE)
-
-
 LONGEST_LOOKED_UP = 31
 """Days of a span whose notes are candidates whatever they say."""
 
@@ -113,6 +101,24 @@ def _without(question: str, phrases: Sequence[Counted]) -> str:
     return question
 
 
+@cache
+def _written() -> tuple[tuple[re.Pattern[str], tuple[int, int, int]], ...]:
+    """Return how days, months and years are written, and which groups are year, month and day (0: none). Compiled for the first search."""
+    alone = (
+        rf"\b(?:in|during|last|since|of|early|late|mid|im|seit|letzten|en|au mois de|depuis|desde|a|nel|da|lo scorso) "
+        rf"(?:early |late |mid[- ])?{_MONTH}\b"
+    )
+    return (
+        (re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?(?![\d-])"), (1, 2, 3)),
+        (re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)?(?!\d)"), (3, 2, 1)),
+        (re.compile(rf"(?<!\d){_DAY}(?: of| de| di)? {_MONTH}\b(?:,?(?: de| del)? {_YEAR})?", re.IGNORECASE), (3, 2, 1)),
+        (re.compile(rf"\b{_MONTH}\.? {_DAY}\b(?:,? {_YEAR})?(?!\d)", re.IGNORECASE), (3, 1, 2)),
+        (re.compile(rf"\b{_MONTH}\.?,?(?: of| de| del)? {_YEAR}\b", re.IGNORECASE), (2, 1, 0)),
+        (re.compile(alone, re.IGNORECASE), (0, 1, 0)),
+        (re.compile(rf"\b(?:in|during|of|since|throughout|seit|en|depuis|desde|nel|dal) {_YEAR}\b", re.IGNORECASE), (1, 0, 0)),
+    )
+
+
 def _absolute(question: str, today: date) -> list[Span]:
     found: list[Span] = []
     rest = without_accents(question)
@@ -126,13 +132,8 @@ def _absolute(question: str, today: date) -> list[Span]:
                 found.append(span)
         rest = pattern.sub(" ", rest)
 
-    take(_ISO, (1, 2, 3))
-    take(_DOTTED, (3, 2, 1))
-    take(_DAY_MONTH, (3, 2, 1))
-    take(_MONTH_DAY, (3, 1, 2))
-    take(_MONTH_YEAR, (2, 1, 0))
-    take(_MONTH_ALONE, (0, 1, 0))
-    take(_YEAR_ALONE, (1, 0, 0))
+    for pattern, order in _written():
+        take(pattern, order)
     return found
 
 

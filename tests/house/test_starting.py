@@ -87,7 +87,9 @@ main(["gateway"])
 USED_LATER = {
     *("aiohttp", "anthropic", "discord", "httpx", "mcp", "openai", "slack_bolt", "slack_sdk", "telegram"),
     *("anyio._backends._asyncio", "html.entities", "starlette.applications", "starlette.middleware.errors"),
-    *("agent.models.notebook.notebook_model", "memory.search.retrieval"),
+    *("agent.context.compaction", "agent.context.summary", "agent.models.notebook.notebook_model", "agent.models.overflow"),
+    *("agent.tools.web.search_providers", "agent.tools.web.web_search", "difflib", "gateway.sessions.past_sessions"),
+    *("memory.embedding.engines.model_download", "memory.indexing.vectorizer", "memory.search.retrieval"),
     *(f"gateway.api.handlers.{name}_requests" for name in ("approval", "memory", "note", "pairing", "settings", "sharing")),
     *("gateway.mcp.mcp_provider", "gateway.mcp.servers", "gateway.telemetry.exposition"),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal, TypeAlias
 
@@ -171,6 +170,8 @@ def _guess(name: str, settings: ModelsSettings) -> tuple[str, str]:
     maker = next((provider for start, provider in _BARE if name.lower().startswith(start)), None)
     if maker is not None and "/" not in name and _is_known(maker, settings):
         return maker, name
+    import difflib
+
     nearest = tuple(difflib.get_close_matches(name, [*known_names(settings), *ALIASES], n=3, cutoff=0.5))
     hint = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
     raise UnknownModel(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Awaitable, Callable
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 from msgspec.structs import asdict, replace
@@ -200,6 +199,8 @@ class HookHandlers:
         hooks = {hook.name: hook for hook in await self._hooks.all()}
         if name in hooks:
             return hooks[name]
+        from difflib import get_close_matches
+
         near = get_close_matches(name, hooks, n=1)
         hint = f"Did you mean {near[0]}?" if near else "`homebody hooks list` shows those there are."
         raise UsageError(f"there is no hook {name[:60]!r}", hint=hint)
