@@ -15,6 +15,7 @@ from channels.common.shared_settings import (
     RoomAccount,
     Section,
     SeveralAccounts,
+    empty_list,
     read_token,
 )
 
@@ -59,7 +60,7 @@ Root = Annotated[str, AfterValidator(_root)]
 class DiscordDirect(DirectMessages):
     """Private messages."""
 
-    allow_from: list[Person] = Field(default_factory=list)
+    allow_from: list[Person] = Field(default_factory=empty_list)
     """Numeric ids of the people who may write without pairing; the first is the owner."""
 
 

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretSt
 
 from channels.common.mail.login import MailboxNames
 from channels.common.mail.server_settings import MailFolders, MailServer, mail_address
-from channels.common.shared_settings import DEFAULT, AccountSection, DmPolicy, SeveralAccounts
+from channels.common.shared_settings import DEFAULT, AccountSection, DmPolicy, SeveralAccounts, empty_list
 from channels.errors import ChannelBroken
 
 UNVERIFIED = "unverified:"
@@ -54,7 +54,7 @@ class EmailAccount(AccountSection):
     """The name with which your server signs its check of senders (the first word of `Authentication-Results`). Unset: everybody is a stranger."""  # noqa: E501
     dm_policy: DmPolicy = "pairing"
     """Who may write: those approved after a pairing code, those in `allowFrom` only, everybody if it lists `*`, or nobody."""
-    allow_from: list[Person] = Field(default_factory=list)
+    allow_from: list[Person] = Field(default_factory=empty_list)
     """Addresses of the people who may write without pairing, once your server vouches for them; the first is the owner."""
     folder: str = Field(default="INBOX", min_length=1)
     """The folder that is read."""

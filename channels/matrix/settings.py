@@ -13,6 +13,7 @@ from channels.common.shared_settings import (
     Reactions,
     RoomAccount,
     SeveralAccounts,
+    empty_list,
     read_token,
 )
 from channels.errors import ChannelBroken
@@ -57,7 +58,7 @@ Homeserver = Annotated[str, AfterValidator(_homeserver)]
 class MatrixDirect(DirectMessages):
     """Private messages: rooms that hold the agent and one person."""
 
-    allow_from: list[Person] = Field(default_factory=list)
+    allow_from: list[Person] = Field(default_factory=empty_list)
     """Full ids (@anna:example.org) of the people who may write without pairing; the first is the owner."""
 
 

@@ -14,6 +14,7 @@ from channels.common.shared_settings import (
     RoomAccount,
     Section,
     SeveralAccounts,
+    empty_list,
 )
 from channels.errors import ChannelBroken
 
@@ -66,7 +67,7 @@ Root = Annotated[str, AfterValidator(_root)]
 class SlackDirect(DirectMessages):
     """Private messages."""
 
-    allow_from: list[Person] = Field(default_factory=list)
+    allow_from: list[Person] = Field(default_factory=empty_list)
     """Member ids of the people who may write without pairing; the first is the owner."""
 
 
@@ -108,7 +109,7 @@ class SlackAssistant(Section):
 
     status: Annotated[str, Field(max_length=100)] = "is typing…"
     """What stands under a thread while an answer is written; nothing when empty."""
-    prompts: Annotated[list[SlackPrompt], Field(max_length=4)] = Field(default_factory=list)
+    prompts: Annotated[list[SlackPrompt], Field(max_length=4)] = Field(default_factory=empty_list)
     """Suggestions in a new thread, four at most."""
     prompts_title: Annotated[str, Field(max_length=100)] = ""
     """What stands above the suggestions."""

@@ -16,6 +16,7 @@ from channels.common.shared_settings import (
     ReplyToMode,
     Section,
     SeveralAccounts,
+    empty_list,
     read_token,
 )
 from channels.errors import ChannelBroken
@@ -176,7 +177,7 @@ class TelegramAccount(AccountSection):
     """The Bot API server; give the address of your own server, or of a proxy, to use it in place of Telegram's."""
     dm_policy: DmPolicy = "pairing"
     """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody if it lists `*`, or nobody."""
-    allow_from: list[Person] = Field(default_factory=list)
+    allow_from: list[Person] = Field(default_factory=empty_list)
     """Numeric ids of the people who may write in private without pairing; the first is the owner."""
     group_policy: GroupPolicy = "allowlist"
     """Which groups the agent reads: those in `groups`, all that it was added to, or none."""
@@ -215,7 +216,7 @@ class TelegramAccount(AccountSection):
     proxy: Proxy | None = None
     """The proxy for all calls to Telegram, as http://host:3128 or socks5://name:password@host:1080 (needs the extra `homebody[socks]`);
     as `HTTPS_PROXY` says when not set."""
-    custom_commands: list[TelegramCommand] = Field(default_factory=list)
+    custom_commands: list[TelegramCommand] = Field(default_factory=empty_list)
     """Commands of your own in the bot's menu, behind Homebody's; one that has the name of one of those is left out."""
     link_preview: bool = False
     """Whether Telegram shows a preview of links in replies (it fetches them, which tells their servers)."""

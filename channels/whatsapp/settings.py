@@ -18,6 +18,7 @@ from channels.common.shared_settings import (
     ReplyToMode,
     Section,
     SeveralAccounts,
+    empty_list,
 )
 from channels.errors import ChannelBroken
 
@@ -120,7 +121,7 @@ class WhatsAppAccount(AccountSection):
     """The version of Meta's Graph API."""
     dm_policy: DmPolicy = "pairing"
     """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody if it lists `*`, or nobody."""
-    allow_from: list[Person] = Field(default_factory=list)
+    allow_from: list[Person] = Field(default_factory=empty_list)
     """Phone numbers, with country code, of the people who may write without pairing; the first is the owner."""
     group_policy: GroupPolicy = "allowlist"
     """Which groups the agent reads: those in `groups`, all that it is in, or none."""

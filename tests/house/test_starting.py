@@ -107,6 +107,18 @@ def test_an_idle_gateway_has_loaded_nothing_that_is_used_later(tmp_path: Path) -
     assert not USED_LATER & loaded
 
 
+def test_no_setting_has_list_as_its_factory() -> None:
+    """pydantic asks for the signature of each factory. That of ``list`` is a text, which Python's parser reads at every start."""
+    code = (
+        "import gateway.settings.root\nfrom pydantic import BaseModel\n"
+        "def below(model): return [deeper for one in model.__subclasses__() for deeper in (one, *below(one))]\n"
+        "models = below(BaseModel)\nassert len(models) > 100\n"
+        "print([(model, name) for model in models for name, field in model.model_fields.items() if field.default_factory is list])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment())
+    assert told.stdout == "[]\n"
+
+
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
     """A folder of somebody whose own packages have our names."""
