@@ -66,20 +66,19 @@ def add(
     if not re.fullmatch(AGENT_ID, agent_id):
         hint = "An id has lower-case letters, digits, - and _, and starts with a letter or digit, such as `work`."
         raise UsageError(f"{agent_id!r} is not a valid agent id", hint=hint)
-    if agent_id in settings.agent_ids:
-        raise UsageError(
-            f"there already is an agent {agent_id!r}",
-            hint=f"There is: {', '.join(settings.agent_ids)}. `homebody agents list` describes them.",
-        )
+    _check_free(settings, agent_id)
     wanted = {"id": agent_id, "name": name, "workspace": workspace, "model": model}
     entry = {key: value for key, value in wanted.items() if value}
-    listed = len(settings.agents.list)
-    first = [{"id": MAIN}] if not listed else []  # the one that is there without being named would be gone otherwise
 
     def edit(document: Document) -> str:
         from gateway.config.edit import with_value
 
-        return with_value(document, (*_LIST, listed), entry) if listed else with_value(document, _LIST, [*first, entry])
+        present = _present(invocation, document)
+        _check_free(present, agent_id)
+        if listed := len(present.agents.list):
+            return with_value(document, (*_LIST, listed), entry)
+        # main, which is there without being named, would be gone otherwise
+        return with_value(document, _LIST, [{"id": MAIN}, entry])
 
     changed = _change(invocation, edit)
     came = taken_over(invocation)
@@ -123,23 +122,17 @@ def tree(invocation: Invocation, *, as_json: bool) -> None:
 def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
     """Remove the agent ID and its routing rules from the settings file. Its files and conversations are not deleted."""
     settings = invocation.loaded.settings
-    place = next((place for place, entry in enumerate(settings.agents.list) if entry.id == agent_id), None)
-    if place is None:
-        hint = f"There is: {', '.join(settings.agent_ids)}. `homebody agents list` describes them."
-        raise UsageError(f"there is no agent {agent_id!r} in the settings", hint=hint)
-    if len(settings.agents.list) == 1:
-        raise UsageError(
-            f"{agent_id!r} is the only agent, and at least one is needed",
-            hint="Add another one first: homebody agents add ID",
-        )
-    rules = [place for place, rule in enumerate(settings.bindings) if rule.agent_id.lower() == agent_id]
+    _removable(settings, agent_id)
+    rules: list[int] = []
     files = [str(settings.agent(agent_id).workspace), *(str(path) for path in _places(invocation, agent_id) if path.exists())]
 
     def edit(document: Document) -> str:
         from gateway.config.document import read_document
         from gateway.config.edit import without
 
-        text = without(document, (*_LIST, place))
+        present = _present(invocation, document)
+        rules[:] = [place for place, rule in enumerate(present.bindings) if rule.agent_id.lower() == agent_id]
+        text = without(document, (*_LIST, _removable(present, agent_id)))
         for rule in reversed(rules):
             text = without(read_document(text, document.file), ("bindings", rule))
         return text
@@ -197,6 +190,42 @@ def forget(invocation: Invocation, agent_id: str, *, yes: bool, as_json: bool) -
     }
     none = f"There are no conversations of {agent_id}, and no search index."
     tell(facts, f"Deleted of {agent_id}: {', '.join(things)}." if things else none, as_json=as_json)
+
+
+def _present(invocation: Invocation, document: Document) -> Settings:
+    """Return the settings of the file that is being changed, which others may have changed since it was read. Raises SettingsError."""
+    from pathlib import Path
+
+    from gateway.base.errors import SettingsError
+    from gateway.config.load import check
+
+    checked = check(document.text, Path(document.file), os.environ, invocation.paths)
+    if checked.settings is None:
+        raise SettingsError(checked.problems, where=document.file, hint="Nothing was written.")
+    return checked.settings
+
+
+def _check_free(settings: Settings, agent_id: str) -> None:
+    """Raise UsageError where there is an agent of this id."""
+    if agent_id in settings.agent_ids:
+        raise UsageError(
+            f"there already is an agent {agent_id!r}",
+            hint=f"There is: {', '.join(settings.agent_ids)}. `homebody agents list` describes them.",
+        )
+
+
+def _removable(settings: Settings, agent_id: str) -> int:
+    """Return the place of an agent in the list. Raises UsageError where it is not there, or is the only one."""
+    place = next((place for place, entry in enumerate(settings.agents.list) if entry.id == agent_id), None)
+    if place is None:
+        hint = f"There is: {', '.join(settings.agent_ids)}. `homebody agents list` describes them."
+        raise UsageError(f"there is no agent {agent_id!r} in the settings", hint=hint)
+    if len(settings.agents.list) == 1:
+        raise UsageError(
+            f"{agent_id!r} is the only agent, and at least one is needed",
+            hint="Add another one first: homebody agents add ID",
+        )
+    return place
 
 
 def _row(invocation: Invocation, settings: Settings, agent: str) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def add(invocation: Invocation, /, name: str, command: tuple[str, ...], *, no_te
 
     _check_name(name, SERVER_NAME)
     if name in invocation.loaded.settings.mcp.servers:
-        raise UsageError(f"there already is an MCP server {name!r}", hint=f"homebody mcp remove {name} removes it")
+        raise _known_already(name)
     entry = _entry(command, given)
     changed = _change(invocation, lambda document: _with(document, name, entry))
     came = taken_over(invocation)
@@ -207,8 +207,18 @@ def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
 
 def _with(document: Document, name: str, entry: dict[str, Any]) -> str:
     from gateway.config.edit import with_value
+    from gateway.config.syntax_tree import plain
 
+    node = plain(document.root)
+    for step in _SECTION:  # another command may have added it since the settings were read
+        node = node.get(step) if isinstance(node, dict) else None
+    if isinstance(node, dict) and name in node:
+        raise _known_already(name)
     return with_value(document, (*_SECTION, name), entry)
+
+
+def _known_already(name: str) -> UsageError:
+    return UsageError(f"there already is an MCP server {name!r}", hint=f"homebody mcp remove {name} removes it")
 
 
 def _change(invocation: Invocation, edit: Any) -> Changed:

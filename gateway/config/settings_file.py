@@ -6,9 +6,11 @@ import codecs
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
@@ -19,6 +21,9 @@ from gateway.config.document import Document, read_document, read_text
 from gateway.config.load import Checked, Loaded, check, load
 
 COPIES_KEPT = 20
+LOCK_SECONDS: Final = 20.0
+"""How long a change waits for others, which take a moment each."""
+_LOCK_PAUSE: Final = 0.02
 _NO_CHANGE = "Nothing was written."
 
 
@@ -32,6 +37,9 @@ class Changed(Struct, frozen=True):
 
 def change(paths: Paths, env: Mapping[str, str], now: datetime, edit: Callable[[Document], str]) -> Changed:
     """Apply ``edit`` to the settings file of ``paths``, which is created if missing, unless that adds an error.
+
+    Changes of all processes are made one at a time. ``edit`` gets the file as it is then, which may not be what was read before: what
+    depends on it (a place in a list, whether a name is free) is looked up within.
 
     Errors that the file already has are allowed, so that it can be repaired key by key. A variable that is not set here is only a
     note: the gateway may have it. Raises SettingsError, EditRefused and StorageFailed.
@@ -86,13 +94,29 @@ def _new_errors(before: Checked, after: Checked) -> list[Problem]:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold an exclusive lock on the folder, so that changes are made one at a time."""
+    """Hold an exclusive lock on the folder, so that changes are made one at a time. Raises StorageFailed after ``LOCK_SECONDS``."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    until = time.monotonic() + LOCK_SECONDS
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        while not _locked(descriptor):
+            if time.monotonic() > until:
+                raise StorageFailed(
+                    "another process has been changing the settings for too long; nothing was written",
+                    where=str(folder),
+                    hint=f"Try again. If it goes on, end the process that holds the folder: fuser -v {folder}",
+                )
+            time.sleep(_LOCK_PAUSE)
         yield
     finally:
         os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _dated_copy(target: Path, text: str, now: datetime) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cli import agents as agents_command
 from gateway.cli import main
 
 START = """\
@@ -161,3 +162,46 @@ def test_conversations_of_a_removed_agent_are_deleted_when_they_are_to_be_forgot
     assert (folder.exists(), (folder.parent / "untrusted.jsonl").exists()) == (False, True)
     assert "There are no conversations" in run("forget", "work")[1]
     assert run("forget", "../work", "--yes")[0] == 2
+
+
+@pytest.fixture
+def meanwhile(run, monkeypatch):
+    """Have other commands change the file after the next one has read it, and before it writes."""
+    change = agents_command._change
+
+    def plan(*others: tuple[str, ...]) -> None:
+        def late(*given):
+            monkeypatch.setattr(agents_command, "_change", change)
+            for other in others:
+                assert run(*other)[0] == 0
+            return change(*given)
+
+        monkeypatch.setattr(agents_command, "_change", late)
+
+    return plan
+
+
+def test_agents_that_are_added_at_the_same_time_are_all_kept(run, file, meanwhile):
+    meanwhile(("add", "two"), ("add", "three"))
+    assert run("add", "one")[0] == 0
+    assert list(listed(run)) == ["main", "two", "three", "one"]
+    meanwhile(("add", "four"))
+    code, _, told = run("add", "four")
+    assert code == 2
+    assert "already is an agent" in told
+    assert list(listed(run)) == ["main", "two", "three", "one", "four"]
+
+
+def test_what_is_removed_is_the_agent_that_was_named_though_others_are_removed_at_the_same_time(run, file, meanwhile):
+    file.write_text(THREE)
+    meanwhile(("add", "last"), ("remove", "main"))
+    code, out, _ = run("remove", "work", "--json")
+    assert code == 0
+    assert json.loads(out)["bindings"] == 2
+    assert list(listed(run)) == ["garden", "last"]
+    assert "slack" not in file.read_text()
+    meanwhile(("remove", "last"))
+    code, _, told = run("remove", "garden")
+    assert code == 2
+    assert "is the only agent" in told
+    assert list(listed(run)) == ["garden"]

@@ -1,6 +1,8 @@
 """``homebody config`` as a person runs it."""
 
+import fcntl
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli import main
+from gateway.config import settings_file
 from gateway.config.normalize import all_keys
 from gateway.settings.root import Settings
 from tests.patience import PATIENCE
@@ -291,3 +294,18 @@ def test_every_key_can_be_asked_for(run):
             and "bindings" not in name
         ):
             assert run("get", name, "--json")[0] == 0, name
+
+
+def test_a_change_does_not_wait_for_ever_for_another_one(run, file, monkeypatch):
+    monkeypatch.setattr(settings_file, "LOCK_SECONDS", 0.1)
+    file.write_text("messages:\n  ackReaction: x\n")
+    descriptor = os.open(file.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        code, _, told = run("set", "messages.ackReaction", "y")
+    finally:
+        os.close(descriptor)
+    assert code != 0
+    assert "nothing was written" in told
+    assert "Try again" in told
+    assert file.read_text() == "messages:\n  ackReaction: x\n"
