@@ -10,7 +10,7 @@ from gateway.base.errors import StorageFailed, UsageError
 from gateway.cluster.cells import AGENT
 from gateway.cluster.home_proof import NAME_ONE
 from gateway.cluster.lease_tables import new_secret
-from gateway.cluster.settings_marks import differing
+from gateway.cluster.settings_marks import differing, lists_agent
 from gateway.settings.storage_settings import StorageSettings
 
 _GATEWAYS: Final = """
@@ -95,9 +95,23 @@ def move(storage: StorageSettings, agent: str, to: str) -> list[str]:
         if f"{AGENT}{agent}" not in known:
             there = ", ".join(one.removeprefix(AGENT) for one in known if one.startswith(AGENT))
             raise UsageError(f"the cluster has no agent {agent!r}", hint=f"There is: {there}.")
+        if not _knows(connection, names[to], agent):
+            raise UsageError(
+                f"the settings of the gateway {to} have no agent {agent!r}, so that nobody would work for it",
+                hint=f"Give {to} the same settings as the others: homebody cluster status names what differs.",
+            )
         wish = "INSERT INTO cluster_wish VALUES (%s, %s) ON CONFLICT (token) DO UPDATE SET gateway = excluded.gateway"
         connection.execute(wish, (f"{AGENT}{agent}", names[to]))
     return [f"{AGENT}{agent}"]
+
+
+def _knows(connection: Any, gateway: str, agent: str) -> bool:
+    """Return whether the settings of a gateway have an agent, as far as it told their marks."""
+    if connection.execute("SELECT to_regclass('cluster_settings')").fetchone() == (None,):
+        return True
+    marks = connection.execute("SELECT keys FROM cluster_settings WHERE gateway = %s", (gateway,)).fetchone()
+    secret = connection.execute("SELECT secret FROM cluster_secret WHERE purpose = 'marks'").fetchone()
+    return marks is None or secret is None or lists_agent(json.loads(marks[0]), agent, str(secret[0]).encode())
 
 
 def _connected(storage: StorageSettings, *, changes: bool = False) -> Any:

@@ -31,6 +31,8 @@ Result = TypeVar("Result")
 
 LONGEST_ROUND: Final = 5.0
 """Seconds after which a round counts as failed, so that the next one is on time with leases of 20 s."""
+DIFFERING_SECONDS: Final = 60.0
+"""Seconds for which the settings of gateways may differ before that is told: each reads a changed file by itself."""
 _COUNT_BITS: Final = 31
 _ALIVE: Final = """
 SELECT name, label, settings, extract(epoch FROM until)::float8 FROM cluster_gateway WHERE until > clock_timestamp() AND NOT leaving
@@ -102,6 +104,8 @@ class PostgresLeases:
         self._known, self._clock = known, clock
         self._trouble = ""
         self._differing: list[str] = []
+        self._differing_since = 0.0
+        self._told_differing = True
         self._namesakes: dict[str, float] = {}
         self._told_namesake = False
         self._connection: Connection | None = None
@@ -263,11 +267,14 @@ class PostgresLeases:
         self._namesakes = dict(found)
 
     def _compare_settings(self, members: Sequence[Member]) -> None:
-        """Tell once of gateways whose settings are not those of this one."""
+        """Tell once of gateways whose settings are not those of this one for longer than it takes to read a changed file everywhere."""
         differing = sorted({one.label for one in members if one.settings != self.member.settings})
-        if differing and differing != self._differing:
+        if differing != self._differing:
+            self._differing, self._differing_since = differing, time.monotonic()
+            self._told_differing = not differing
+        elif not self._told_differing and time.monotonic() - self._differing_since > DIFFERING_SECONDS:
+            self._told_differing = True
             log.warning("the settings of %s are not those of this gateway: homebody cluster status", ", ".join(differing))
-        self._differing = differing
 
     async def _take(self, connection: Connection, asked: Round, chosen: Sequence[str]) -> dict[str, int]:
         if not chosen:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
-from gateway.settings.root import Settings
+from gateway.settings.root import MAIN, Settings
 
 MARK_LENGTH: Final = 12
 MAY_DIFFER: Final[Any] = {"cluster": {"address"}, "gateway": True, "logging": True}
@@ -20,9 +20,17 @@ MAY_DIFFER: Final[Any] = {"cluster": {"address"}, "gateway": True, "logging": Tr
 def marks_of(settings: Settings, secret: bytes) -> dict[str, str]:
     """Return a mark for each key that is not as by default. Whoever lacks the cluster's secret cannot guess values by it."""
     given = settings.model_dump(exclude=MAY_DIFFER, exclude_defaults=True)
-    return {
-        key: hmac.new(secret, value.encode(), hashlib.sha256).hexdigest()[:MARK_LENGTH] for key, value in _leaves("", given)
-    }
+    return {key: _mark(value, secret) for key, value in _leaves("", given)}
+
+
+def lists_agent(marks: Mapping[str, str], agent: str, secret: bytes) -> bool:
+    """Return whether settings with these marks have an agent of this id: in their list or, without one, as the only agent."""
+    ids = {mark for key, mark in marks.items() if key.startswith("agents.list[") and key.endswith("].id")}
+    return _mark(json.dumps(agent), secret) in ids if ids else agent == MAIN
+
+
+def _mark(value: str, secret: bytes) -> str:
+    return hmac.new(secret, value.encode(), hashlib.sha256).hexdigest()[:MARK_LENGTH]
 
 
 def differing(marks: Iterable[Mapping[str, str]]) -> list[str]:

@@ -15,7 +15,7 @@ from gateway.api.handlers.late_calls import LateCall
 from gateway.app.dependencies import Dependencies
 from gateway.app.gateway import Gateway
 from gateway.base.paths import Paths
-from gateway.cluster.settings_marks import differing, marks_of
+from gateway.cluster.settings_marks import differing, lists_agent, marks_of
 from gateway.settings.root import Settings
 from tests.properties import examples
 
@@ -88,3 +88,5 @@ def test_keys_that_differ_are_named_and_values_are_not_told() -> None:
     other = marks(channels={"telegram": {"botToken": "123:other"}}, agents={"list": [{"id": "anna", "name": "Anna"}]})
     assert differing([plain, other]) == ["agents.list[0].id", "agents.list[0].name", "channels.telegram.botToken"]
     assert "abc" not in str(plain)
+    assert [lists_agent(other, one, b"secret") for one in ("anna", "main")] == [True, False]
+    assert [lists_agent(plain, one, b"secret") for one in ("anna", "main")] == [False, True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from gateway.cluster.lease_tables import prepare
 from gateway.cluster.leases import Lease, LeaseTable
 from gateway.cluster.overview import move, overview
 from gateway.cluster.postgres_leases import PostgresLeases
+from gateway.cluster.settings_marks import marks_of
+from gateway.settings.root import Settings
 from gateway.settings.storage_settings import StorageSettings
 
 if TYPE_CHECKING:
@@ -113,9 +116,14 @@ async def test_tokens_are_shared_given_up_and_never_held_twice(members: tuple[Me
     assert len(other.held) == 6
 
 
-async def test_other_settings_are_told_of_once(members: tuple[Member, Member], caplog: pytest.LogCaptureFixture) -> None:
+async def test_other_settings_are_told_of_once_and_not_while_each_reads_a_changed_file(
+    members: tuple[Member, Member], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, other = members
     other.store.member = postgres_leases.Member("other", "cellar", settings="2")
+    await settled(one, other)
+    assert not caplog.records
+    monkeypatch.setattr(postgres_leases, "DIFFERING_SECONDS", 0.0)
     await settled(one, other)
     told = sorted(record.message.partition(" are")[0] for record in caplog.records)
     assert told == ["the settings of cellar", "the settings of one"]
@@ -164,6 +172,20 @@ async def test_a_move_in_a_database_that_takes_no_changes_says_so(
     with pytest.raises(StorageFailed, match="the database takes no changes"):
         await asyncio.to_thread(move, storage, "0", "one")
     assert (await asyncio.to_thread(overview, storage))["gateways"]
+
+
+async def test_an_agent_moves_only_where_its_settings_are(url: str, members: tuple[Member, Member]) -> None:
+    one, _ = members
+    await one.round()
+    storage = StorageSettings.model_validate({"url": url, "schemaName": "public"})
+    connection = await connected(url)
+    [(secret,)] = await (await connection.execute("SELECT secret FROM cluster_secret WHERE purpose = 'marks'")).fetchall()
+    marks = marks_of(Settings.model_validate({"agents": {"list": [{"id": "1"}]}}), str(secret).encode())
+    await connection.execute("INSERT INTO cluster_settings (gateway, keys) VALUES ('one', %s)", (json.dumps(marks),))
+    await connection.close()
+    assert await asyncio.to_thread(move, storage, "1", "one") == ["agent:1"]
+    with pytest.raises(UsageError, match="the settings of the gateway one have no agent '2'"):
+        await asyncio.to_thread(move, storage, "2", "one")
 
 
 async def test_a_former_holder_is_fenced_off(url: str, members: tuple[Member, Member]) -> None:
