@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 
 import httpx
-from starlette.responses import StreamingResponse
 
 from gateway.api.answers import HEADERS, Refusal
+from gateway.api.event_stream import EventStream
 from gateway.api.forwarding.peers import EVENTS, Elsewhere, Peers
 from gateway.base.errors import HomebodyError
 from gateway.cluster.directory import Directory, Peer
@@ -112,4 +112,4 @@ def events_of(hub: EventHub, reader: str) -> Response:
         finally:
             hub.close(stream)
 
-    return StreamingResponse(events(), headers=HEADERS, media_type="text/event-stream")
+    return EventStream(events(), headers=HEADERS, media_type="text/event-stream")

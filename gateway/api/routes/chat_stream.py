@@ -16,7 +16,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from channels.errors import ChannelError, LinkLost
@@ -24,6 +24,7 @@ from channels.live import to_json
 from channels.terminal.channel import TerminalChannel
 from channels.terminal.client_connection import ClientConnection
 from gateway.api.answers import HEADERS, Refusal
+from gateway.api.event_stream import EventStream
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -108,7 +109,7 @@ class ChatRoutes:
         return found
 
 
-class _Attached(StreamingResponse):
+class _Attached(EventStream):
     """A client's stream. It is attached until the stream ends, whichever side ends it, and also when it never began."""
 
     def __init__(

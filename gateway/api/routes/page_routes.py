@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from starlette.requests import ClientDisconnect
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response
 
 from channels.errors import ChannelError
 from gateway.api.answers import HEADERS, Refusal, json_answer
+from gateway.api.event_stream import EventStream
 from gateway.api.middleware import is_encrypted
 from gateway.base.errors import Conflict, HolderAway, HomebodyError, UsageError, as_homebody_error
 from gateway.page.browsers import COOKIE_LIFETIME, Browser, Browsers, csrf_of
@@ -260,7 +261,7 @@ class PageRoutes:
         return json_answer({"result": stored.facts}, headers=PAGE_HEADERS)
 
 
-class _LiveStream(StreamingResponse):
+class _LiveStream(EventStream):
     """A browser's stream, which is in the hub until it ends, whichever side ends it, and also when it never began."""
 
     def __init__(self, hub: EventHub, stream: Stream) -> None:
