@@ -97,16 +97,22 @@ _SUFFIX = "_file"
 
 
 def known_secrets(settings: Settings, paths: Paths, env: Mapping[str, str]) -> list[str]:
-    """Return them all. Unreadable files are skipped; whoever needs them reports the error."""
+    """Return them all. Unreadable files are skipped; whoever needs them reports the error.
+
+    The address of the database is one only where it holds a password: notices name the database by it.
+    """
     files = [paths.state / FILE_NAME, *_files_of(settings.channels)]
-    return [
+    database = settings.storage.url.get_secret_value() if settings.storage.url else ""
+    found = [
         *secrets_of(settings),
         *passwords_in(settings.model_dump_json(exclude_unset=True)),
-        *passwords_in(settings.storage.url.get_secret_value() if settings.storage.url else ""),
+        *passwords_in(database),
         *secrets_in(env),
         *Profiles(paths, settings.auth).secrets(settings.agent_ids),
         *(secret for file in files if (secret := _content(file))),
     ]
+    open_address = not any(passwords_in(database)) and "password" not in database.lower()
+    return [one for one in found if not (open_address and one == database)]
 
 
 def _files_of(value: Any) -> Iterator[Path]:

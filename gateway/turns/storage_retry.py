@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from agent.timing import Clock
-from gateway.base.errors import StorageFailed
+from gateway.base.errors import StorageAway, StorageFailed
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Turn
 from gateway.queue.lanes import Lanes, Pause, Ticket
@@ -32,6 +32,7 @@ FREE_RETRIES = 3
 class StorageRetry:
     """Keeps failed items and gives them back to the lanes. ``tell`` notifies the owner and raises StorageFailed.
 
+    The owner is not told of a database that is away: ``gateway.supervision.database_outage`` does that, once it lasts.
     ``store_stops`` stores what was stopped meanwhile beside the items, and raises it, too.
     """
 
@@ -57,6 +58,7 @@ class StorageRetry:
         self._wait = SHORTEST
         self._over = float("-inf")
         self._waiting: asyncio.Task[None] | None = None
+        self._told = False
         self._closed = False
 
     def met(self, ticket: Ticket[Any], error: StorageFailed) -> None:
@@ -71,9 +73,10 @@ class StorageRetry:
                 self._ended.append(ticket.item)
             else:
                 self._stopped.append((ticket.session, ticket.item))
-        self._pause.begin(
-            "storage", f"{error}. I keep what is said to me, and go on by myself as soon as I can write. {error.hint}"
-        )
+        away = isinstance(error, StorageAway)
+        self._told = self._told or not away
+        notice = f"{error}. I keep what is said to me, and go on by myself as soon as I can write. {error.hint}"
+        self._pause.begin("storage", notice, known=away)
         if self._waiting is None:
             first = self._clock.monotonic() - self._over > FORGOTTEN_AFTER
             self._wait = SHORTEST if first else self._wait
@@ -95,13 +98,14 @@ class StorageRetry:
                 for ended in self._ended:
                     await self._end(ended)
                 found = [(session, await self._present(item)) for session, item in self._stopped]
-                if first:
+                if first and self._told:
                     await self._tell("💾 I can write again, and go on.")
             except StorageFailed as error:
                 log.warning("the ledger still cannot be written: %s", error)
             else:
                 break
         self._stopped, self._ended, self._waiting, self._over = [], [], None, self._clock.monotonic()
+        self._told = False
         for session, item in reversed(found):
             if item is not None:
                 self._lanes.put_first(session, item)

@@ -34,3 +34,20 @@ def test_the_house_knows_its_own_token_and_those_in_the_files_that_its_settings_
     known = known_secrets(settings, paths, {"SOME_API_KEY": "in-the-environment"})
     line = f"{token} 1:the-first-bot 2:the-second-bot sk-in-the-settings in-the-environment and words"
     assert Redactor(known).text(line) == "[secret] [secret] [secret] [secret] [secret] and words"
+
+
+def test_the_address_of_the_database_is_a_secret_only_where_it_holds_a_password(tmp_path: Path) -> None:
+    paths = Paths(tmp_path / "home")
+    paths.prepare()
+
+    def shown(url: str) -> str:
+        settings = Settings.model_validate({"storage": {"url": url}})
+        return Redactor(known_secrets(settings, paths, {"DATABASE_URL": url})).text(f"{url} (schema homebody) is away")
+
+    plain = "postgresql://ann@db.example:5432/house"
+    assert shown(plain) == f"{plain} (schema homebody) is away"
+    for secret in (
+        "postgresql://ann:hunter2hunter2@db.example/house",
+        "postgresql://ann@db.example/house?password=hunter2hunter2",
+    ):
+        assert "hunter2" not in shown(secret)

@@ -1,0 +1,71 @@
+"""What the owner is told when nothing can be written: at once where somebody has to act, not of a database that is only away."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from gateway.base.errors import StorageAway, StorageFailed
+from gateway.queue.lanes import Lanes, Pause, Ticket
+from gateway.turns.storage_retry import StorageRetry
+from tests.patience import PATIENCE
+
+
+class Hurry:
+    """A clock whose waits take no time."""
+
+    def monotonic(self) -> float:
+        return 1_000.0
+
+    async def sleep(self, _seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
+class Stage:
+    def __init__(self) -> None:
+        async def work(_ticket: Ticket[str]) -> None: ...
+
+        self.told: list[str] = []
+        self.pause = Pause(Lanes[str](work, limit=1, broken=lambda *_: None), self.told.append)
+        self.retry = StorageRetry(
+            cast("Any", None), self.pause._lanes, self.pause, cast("Any", Hurry()), self._tell, store_stops=self._tell_nobody
+        )
+
+    async def _tell(self, text: str) -> None:
+        self.told.append(text)
+
+    async def _tell_nobody(self) -> None: ...
+
+    def met(self, error: StorageFailed) -> None:
+        self.retry.met(Ticket("s", "an item"), error)
+
+    async def over(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while self.pause.causes:  # noqa: ASYNC110  (nobody announces it)
+                await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def stage() -> Stage:
+    return Stage()
+
+
+async def test_a_restart_of_the_database_is_not_told_though_everything_pauses(stage: Stage) -> None:
+    stage.met(StorageAway("the database system is shutting down", where="postgresql://db/house"))
+    assert "the database system is shutting down" in stage.pause.causes[0]
+    await stage.over()
+    assert stage.told == []
+
+
+async def test_what_somebody_has_to_mend_is_told_at_once_and_its_end_too(stage: Stage) -> None:
+    stage.met(StorageAway("the database system is shutting down"))
+    stage.met(StorageFailed("its disk is full", hint="Free some space."))
+    assert len(stage.told) == 1
+    assert "its disk is full" in stage.told[0]
+    await stage.over()
+    assert stage.told[1:] == ["💾 I can write again, and go on."]
+    stage.met(StorageAway("the database system is shutting down"))
+    await stage.over()
+    assert len(stage.told) == 2
