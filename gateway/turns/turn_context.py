@@ -113,27 +113,26 @@ def bound(**names: str) -> Iterator[None]:
         yield
 
 
-class LedgerCallLog:
+class LedgerCallLog(Struct, eq=False):
     """Records the tool calls of one turn in the ledger (see ``agent.loop.call_log``): one transaction before a call, one after."""
 
-    def __init__(self, turns: TurnLedger, turn: str) -> None:
-        self._turns = turns
-        self._turn = turn
+    turns: TurnLedger
+    turn: str
 
     async def state(self, key: str) -> CallState:
         """Return how far a call got."""
-        record = await self._turns.tool_call(self._turn, key)
+        record = await self.turns.tool_call(self.turn, key)
         return _as_call_state(None if record is None else record.state)
 
     async def begin(self, key: str, call: ToolCall, effect: Effect) -> CallState:
         """Record that a call is about to run; return how far it got before."""
         arguments = call.raw if call.arguments is None else json.dumps(call.arguments, sort_keys=True)
         digest = hashlib.sha256(arguments.encode("utf-8", "replace")).hexdigest()
-        return _as_call_state(await self._turns.begin_call(self._turn, key, call.name, digest, effect))
+        return _as_call_state(await self.turns.begin_call(self.turn, key, call.name, digest, effect))
 
     async def end(self, key: str) -> None:
         """Record that its result is in the transcript. A call that was refused, or whose outcome is unknown, keeps its state."""
-        await self._turns.end_call(self._turn, key)
+        await self.turns.end_call(self.turn, key)
 
 
 def _as_call_state(state: ToolState | None) -> CallState:

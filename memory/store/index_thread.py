@@ -71,22 +71,18 @@ class IndexThread:
 
 
 def _run(work: Callable[[], Any], future: asyncio.Future[Any], loop: asyncio.AbstractEventLoop) -> None:
+    """Run ``work``, and have the loop settle the future of its caller."""
+    result, failure = None, None
     try:
         result = work()
     except BaseException as error:  # noqa: BLE001 - passed on to the caller
-        _tell(loop, future, error=error)
-    else:
-        _tell(loop, future, result=result)
+        failure = error
 
-
-def _tell(
-    loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], *, result: Any = None, error: BaseException | None = None
-) -> None:
     def settle() -> None:
         if future.done():
             return
-        if error is not None:
-            future.set_exception(error)
+        if failure is not None:
+            future.set_exception(failure)
         else:
             future.set_result(result)
 

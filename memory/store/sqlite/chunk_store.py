@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -42,13 +42,10 @@ class ChunkStore:
         self._followed_at = -1
         self.on_drop: Callable[[Sequence[int]], None] = lambda _: None
 
-    def live(self) -> Generation | None:
-        """The generation that searches use."""
-        return self._generation("live")
-
-    def building(self) -> Generation | None:
-        """The generation that is being built to replace it, if any."""
-        return self._generation("building")
+    def generation(self, role: Literal["live", "building"]) -> Generation | None:
+        """Return the generation that searches use, or the one that is being built to replace it, if there is one."""
+        value = self._db.one("SELECT value FROM meta WHERE key = ?", (role,))
+        return Generation(**json.loads(value)) if value else None
 
     def mixed(self) -> bool:
         """Whether the tables contain chunks of more than one generation."""
@@ -161,10 +158,6 @@ class ChunkStore:
             if len(ids) < limit:
                 self._db.connection.execute("DELETE FROM meta WHERE key = 'sweeping'")
         return len(ids) == limit
-
-    def _generation(self, role: str) -> Generation | None:
-        value = self._db.one("SELECT value FROM meta WHERE key = ?", (role,))
-        return Generation(**json.loads(value)) if value else None
 
     def _file(self, generation: Generation, path: str, filed: IndexedFile, source: Source, audience: str) -> None:
         stamp = filed.stamp

@@ -30,13 +30,13 @@ class EmbeddedChunks:
     @property
     def live(self) -> Generation:
         """See the protocol."""
-        live = self.notes.live()
+        live = self.notes.generation("live")
         assert live is not None
         return live
 
     def building(self) -> Generation | None:
         """See the protocol."""
-        return self.notes.building()
+        return self.notes.generation("building")
 
     def missing(self, generation: Generation, limit: int) -> list[Missing]:
         """See the protocol."""
@@ -95,7 +95,7 @@ class EmbeddedChunks:
     def evict(self) -> None:
         """See the protocol."""
         with self.database.writing():
-            self.vectors.evict(g.embedder for g in (self.live, self.notes.building()) if g is not None and g.dims)
+            self.vectors.evict(g.embedder for g in (self.live, self.building()) if g is not None and g.dims)
 
     def refuse(self, refused: Sequence[tuple[Missing, str]], embedder: Identity, *, now: int) -> None:
         """See the protocol."""
@@ -163,4 +163,4 @@ class EmbeddedChunks:
 
     def _kept(self, generation: Generation) -> Generation | None:
         """Return the current state of a generation; None if it was dropped."""
-        return next((g for g in (self.live, self.notes.building()) if g and g.number == generation.number), None)
+        return next((g for g in (self.live, self.building()) if g and g.number == generation.number), None)

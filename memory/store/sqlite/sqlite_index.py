@@ -10,10 +10,9 @@ from typing import Any
 
 from memory.embedding.batch.protocol import BatchJob
 from memory.embedding.identity import Identity
-from memory.notes.sources import Source
 from memory.settings import MemorySettings
 from memory.store.candidates import BARE, AnswerCosines, Candidate, Lookup
-from memory.store.generations import DONE, INDEXING_VERSION, Generation, IndexedFile, allowed_missing
+from memory.store.generations import DONE, INDEXING_VERSION, Generation, allowed_missing
 from memory.store.index import SWEPT, FileChange, IndexCounts
 from memory.store.sqlite.batch_jobs import BatchJobs
 from memory.store.sqlite.embedded_chunks import EmbeddedChunks
@@ -40,6 +39,8 @@ class SqliteIndex(EmbeddedChunks):
         self._jobs = BatchJobs(database)
         self.keywords = KeywordIndex(database, self.notes)
         self.answers = AnswerCosines()
+        self.filed, self.followed, self.set_followed = self.notes.filed, self.notes.followed, self.notes.set_followed
+        self.remove, self.forget_files = self.notes.remove, self.notes.forget_files
         self._settings = settings
         self._learned = 0
 
@@ -52,7 +53,7 @@ class SqliteIndex(EmbeddedChunks):
         """
         index = cls(Database.open(path, settings.store.vector, now=now, parts=parts), settings)
         with index.database.writing():
-            live = index.notes.live()
+            live = index.notes.generation("live")
             if live is None:
                 chunking = settings.chunking
                 index.notes.keep(
@@ -65,18 +66,6 @@ class SqliteIndex(EmbeddedChunks):
     def where(self) -> str:
         """See the protocol."""
         return str(self.database.path)
-
-    def filed(self, generation: Generation, source: Source) -> dict[str, IndexedFile]:
-        """See the protocol."""
-        return self.notes.filed(generation, source)
-
-    def followed(self, generation: Generation) -> tuple[int, dict[str, str]] | None:
-        """See the protocol."""
-        return self.notes.followed(generation)
-
-    def set_followed(self, generation: Generation, state: int, troubles: dict[str, str]) -> None:
-        """See the protocol."""
-        self.notes.set_followed(generation, state, troubles)
 
     def store(self, generation: Generation, changes: Sequence[FileChange]) -> int:
         """See the protocol."""
@@ -91,17 +80,9 @@ class SqliteIndex(EmbeddedChunks):
                     new += self.notes.put(generation, one.path, one.filed, one.chunks, one.source)
         return new
 
-    def remove(self, generation: Generation, paths: Sequence[str]) -> None:
-        """See the protocol."""
-        self.notes.remove(generation, paths)
-
-    def forget_files(self) -> None:
-        """See the protocol."""
-        self.notes.forget_files()
-
     def plan(self, embedder: Identity | None) -> list[Generation]:
         """See the protocol."""
-        live, building = self.live, self.notes.building()
+        live, building = self.live, self.building()
         chunking = (self._settings.chunking.tokens, self._settings.chunking.overlap)
         other_vectors = embedder is not None and live.dims > 0 and live.embedder != embedder and self.vectors.usable
         wanted = not live.is_cut(*chunking) or other_vectors
@@ -116,7 +97,7 @@ class SqliteIndex(EmbeddedChunks):
 
     def switch(self) -> None:
         """See the protocol."""
-        new = self.notes.building()
+        new = self.building()
         if new is None:
             return
         with self.database.writing():
@@ -129,7 +110,7 @@ class SqliteIndex(EmbeddedChunks):
         """See the protocol."""
         if not self.database.one("SELECT 1 FROM meta WHERE key = 'sweeping'"):
             return False
-        return self.notes.sweep([g for g in (self.live, self.notes.building()) if g], limit)
+        return self.notes.sweep([g for g in (self.live, self.building()) if g], limit)
 
     def answers_by_vector(self, embedder: Identity | None) -> bool:
         """See the protocol."""
