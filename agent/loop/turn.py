@@ -6,7 +6,9 @@ Failures arrive as data (a failed answer, a refused call). The loop only decides
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -20,9 +22,9 @@ from agent.events import AnswerFinished, Event, FailedOver, ReplyNote
 from agent.loop.call_log import CallLog, NoCallLog
 from agent.loop.gate import AskedCall, Gate, OpenGate
 from agent.loop.model_call import AnswerStream, call_model, cut_answer
+from agent.loop.steering_source import ExtraMessage, SteeringSource
 from agent.loop.tool_runner import ToolRunner, unsettled, withdraw
 from agent.messages import AssistantMessage, Failure, FailureKind, ToolMessage, Usage, UserMessage, added
-from agent.timing import running_limit
 from agent.transcript.entries import Compacted, Entry, FlushReceipt, Said, SentPart, TurnEnded
 
 _REMARKS = {
@@ -33,6 +35,8 @@ NEAR_FULL = 0.7
 """Share of the usable window above which a request that was refused for an unknown reason is tried once more after freeing context."""
 GRACE_ROUNDS = 2
 """How many more answers with tool calls are accepted after the limit of tool calls was reached."""
+SLICE = 5.0
+"""Seconds between two looks at the clock. What passes beyond twice that in one of them, the process was stopped or the machine asleep."""
 MOST_CUTS = 5
 """How often an answer may break off after a part of it was sent, and be continued, in one turn."""
 Ended = Literal["answered", "silent", "failed", "stopped"]
@@ -74,25 +78,6 @@ class Ending(Struct, frozen=True):
 
     outcome: Literal["answered", "failed", "stopped", "suspended"]
     answer: AssistantMessage | None
-
-
-class ExtraMessage(Struct, frozen=True):
-    """A further message that a turn answers. After a crash it is found in the transcript by its ``name``."""
-
-    name: str
-    message: UserMessage
-
-
-class SteeringSource:
-    """Gives a running turn the messages that arrive meanwhile. This one never has any."""
-
-    def any(self) -> bool:
-        """Whether ``take`` would bring something now. Quick: it is asked before every tool that changes something."""
-        return False
-
-    async def take(self) -> Sequence[ExtraMessage]:
-        """Return what arrived. By then it belongs to this turn durably: after a crash it is among what ``Turn.run`` is given."""
-        return ()
 
 
 @dataclass(kw_only=True)
@@ -375,3 +360,31 @@ def _reply(ending: Ending, timeout: float, setting: str, *, stuck: bool = False)
             "failed",
         )
     return f"⚠️ {failure.message}" + (f"\n{failure.hint}" if failure.hint else ""), "failed"
+
+
+@contextlib.asynccontextmanager
+async def running_limit(seconds: float) -> AsyncIterator[None]:
+    """Raise TimeoutError in the block once it has run for so long. A pause of the whole process counts for a moment only.
+
+    A laptop that slept, or a virtual machine that was stopped, must not end what it was about to go on with.
+    """
+    loop = asyncio.get_running_loop()
+    left, wait, began = seconds, min(SLICE, max(seconds, 0.0)), loop.time()
+    timer: asyncio.TimerHandle
+
+    def look() -> None:  # a timer and no task: every turn has one
+        nonlocal left, wait, began, timer
+        now = loop.time()
+        left -= min(now - began, max(wait, 2 * SLICE))
+        if left <= 0:
+            limit.reschedule(now)
+            return
+        wait, began = min(SLICE, left), now
+        timer = loop.call_later(wait, look)
+
+    async with asyncio.timeout(None) as limit:
+        timer = loop.call_later(wait, look)
+        try:
+            yield
+        finally:
+            timer.cancel()

@@ -102,26 +102,18 @@ def parse(text: str, triggers: Sequence[str] = ()) -> ParsedCommand | None:
 
     ``/name@bot argument`` is accepted, as some platforms write it in groups. A mistyped name close to a known one is the command
     ``unknown`` with the typed name as argument. Other texts with a slash (a path, say) are messages. ``triggers``: the owner's own
-    words for ``/new``, alone or before the name of a model.
+    words for ``/new``, alone or before the name of a model; an urgent command goes before them.
     """
-    for trigger in triggers:
-        bare, wanted = text.strip(), trigger.strip()
+    bare = text.strip()
+    head, _, argument = bare.partition(" ")
+    name = head[1:].partition("@")[0].casefold() if head.startswith("/") else ""
+    command = COMMANDS.get(OTHER_NAMES.get(name, name))
+    for wanted in map(str.strip, triggers if command is None or not command.urgent else ()):
         if wanted and bare.casefold().startswith(wanted.casefold()) and bare[len(wanted) : len(wanted) + 1] in {"", " "}:
             return COMMANDS["new"], bare[len(wanted) :].strip()
-    head, _, argument = text.strip().partition(" ")
-    if not head.startswith("/"):
-        return None
-    name = head[1:].partition("@")[0].casefold()
-    command = COMMANDS.get(OTHER_NAMES.get(name, name))
     if command is None:
         return (UNKNOWN, name) if nearest(name) else None
     return command, argument.strip()
-
-
-def parse_with_triggers(text: str, triggers: Sequence[str]) -> ParsedCommand | None:
-    """Return the command that a message to an agent with these triggers is. An urgent command goes before any trigger."""
-    command = parse(text)
-    return command if not triggers or (command is not None and command[0].urgent) else parse(text, triggers)
 
 
 def nearest(name: str) -> str:

@@ -12,7 +12,7 @@ from agent.taint import merged
 from channels.messages import Inbound
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import UsageError
-from gateway.commands.table import parse, parse_with_triggers
+from gateway.commands.table import parse
 from gateway.inbound.authorise import Authorised, GroupHistory
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import ContextEvent, InboxRow
@@ -110,7 +110,7 @@ class MessageRouting:
             context_sources=message.context_sources,
             automation=message.automation,
             triggers=triggers,
-            command=None if message.automation is not None else parse_with_triggers(message.inbound.text, triggers),
+            command=None if message.automation is not None else parse(message.inbound.text, triggers),
         )
 
     async def _message(self, inbound: Inbound, actor: Actor, with_context: set[str]) -> list[NewMessage]:

@@ -9,7 +9,8 @@ from itertools import takewhile
 
 from msgspec import Struct, field
 
-from agent.loop.turn import ExtraMessage, SteeringSource, Turn
+from agent.loop.steering_source import ExtraMessage, SteeringSource
+from agent.loop.turn import Turn
 from agent.messages import UserMessage
 from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.ledger.protocol import TurnLedger

@@ -16,7 +16,7 @@ from msgspec.structs import asdict, fields
 
 from agent.tools.protocol import Origin
 from channels.messages import Attachment, Inbound, Sender
-from gateway.commands.table import ParsedCommand, parse_with_triggers
+from gateway.commands.table import ParsedCommand, parse
 from gateway.ledger.rows import Arrival, InboxRow
 from gateway.ledger.values import as_conversation
 from gateway.routing.access import LOCAL_PERSON, Actor
@@ -193,7 +193,7 @@ class RoutedMessage(Struct, frozen=True, kw_only=True):
         """Return the command in this message for an agent with these triggers; parsed again only if they have changed."""
         if triggers == self.triggers or self.automation is not None:
             return self.command
-        return parse_with_triggers(self.inbound.text, triggers)
+        return parse(self.inbound.text, triggers)
 
 
 class UnreadableMessage(ValueError):

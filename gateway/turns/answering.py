@@ -11,8 +11,9 @@ from typing import Any
 
 from agent.characters import without_smuggled
 from agent.errors import AgentError
-from agent.loop.turn import ExtraMessage, TurnResult
+from agent.loop.steering_source import ExtraMessage
 from agent.loop.turn import Turn as AgentTurn
+from agent.loop.turn import TurnResult
 from agent.timing import Clock
 from channels.messages import ChatAddress
 from channels.protocol import Channel

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.loop.steering_source import ExtraMessage, SteeringSource
 from agent.loop.tool_runner import OVERTAKEN
-from agent.loop.turn import ExtraMessage, SteeringSource, Turn
+from agent.loop.turn import Turn
 from agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent.models.scripted import ScriptedModel
 from agent.settings import AgentSettings

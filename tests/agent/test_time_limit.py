@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.timing import SLICE, running_limit
+from agent.loop.turn import SLICE, running_limit
 
 
 class Jumping(asyncio.SelectorEventLoop):
