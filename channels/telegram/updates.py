@@ -121,7 +121,8 @@ class Reader:
         self._seen.note(str(message.chat.id), str(message.message_id), thread, mine=False)
         formed = rich(message)
         files = attachments(message) + (tuple(formed.files) if formed else ())
-        text = self._text(message, written, formed)
+        readable = written.readable()
+        text = self._text(message, readable, formed)
         if not text and not files:
             return Reading(passed="nothing that could be read")
         answered = replied(message)
@@ -142,7 +143,7 @@ class Reader:
             or written.mentions_me()
             or self._names_me(formed)
             or self._answers_me(answered)
-            or self._own_command(written.readable())[0] is not None,
+            or self._own_command(readable)[0] is not None,
             event="edited" if edited else "message",
             target=str(message.message_id) if edited else None,
             quoted=quoted(message) if answered is not None or message.quote is not None else "",
@@ -155,8 +156,8 @@ class Reader:
     def _names_me(self, formed: Rich | None) -> bool:
         return formed is not None and (self._me.id in formed.people or any(map(self._me.is_named, formed.names)))
 
-    def _text(self, message: Message, written: Written, formed: Rich | None) -> str:
-        text = written.readable() or (formed.text if formed else "")
+    def _text(self, message: Message, written: str, formed: Rich | None) -> str:
+        text = written or (formed.text if formed else "")
         name, space, rest = text.partition(" ")
         known = self.commands.get(name.removeprefix("/")) if name.startswith("/") else None
         own, behind = self._own_command(text)

@@ -170,44 +170,41 @@ class TurnEndings:
         exit_code: int | None = None,
     ) -> None:
         """Queue what is left of a reply, and end its turn. ``exit_code``: a program's that asked, where the result does not say it."""
+        message, place = context.message, context.message.inbound.conversation
+        channel = self._channel(place)
         held = result is not None and result.failure == "billing" and (USED_UP in text or REFUSED in text)
-        came, asked = text, context.message.automation is None
-        text = text if asked else _shown(context.message, state, text, held=held)
-        greeting = await self.chunks(context.message, blocks.greeting) if blocks.greeting and text and not blocks.begun else []
+        came, asked = text, message.automation is None
+        text = text if asked else _shown(message, state, text, held=held)
+        greeting = await self.chunks(message, blocks.greeting) if blocks.greeting and text and not blocks.begun else []
         failure = result.failure if result else None
-        buttons = after_turn(failure, text, context.message.actor) if asked and failure is not None else ()
+        buttons = after_turn(failure, text, message.actor) if asked and failure is not None else ()
         left, continued = blocks.left_of(text)
         if left and blocks.begun:
             await blocks.pause()
         said = with_asides(left, context.record, result, continued=continued)
-        if self._spoken is not None and not buttons and context.message.row.uid in self._spoken.alone:
+        if self._spoken is not None and not buttons and message.row.uid in self._spoken.alone:
             said = ""
-        if (
-            said
-            and not blocks.begun
-            and blocks.greeting
-            and getattr(self._channel(context.message.inbound.conversation), "encloses", False)
-        ):
+        if said and not blocks.begun and blocks.greeting and getattr(channel, "encloses", False):
             greeting, said = [], f"{blocks.greeting}\n\n{said}"
-        chunks = greeting + await self.chunks(context.message, said, buttons, continued=continued, before=blocks.said)
-        chunks += await self._media.enclosed(context.message.row.uid, context.message.inbound.conversation)
+        chunks = greeting + await self.chunks(message, said, buttons, continued=continued, before=blocks.said)
+        chunks += await self._media.enclosed(message.row.uid, place)
         if context.asked:
-            there = await self._resumed_at(context.message)
+            there = await self._resumed_at(message)
             chunks = [replace(chunk, conversation=there) for chunk in chunks]
         reason = ""
         if not asked:
-            chunks = marked(chunks, unasked_of(context.agent, context.message))
-            reason = failure_of(context.message, state, came)
+            chunks = marked(chunks, unasked_of(context.agent, message))
+            reason = failure_of(message, state, came)
         keys = await self.end(
             context.turn.id,
             state,
-            context.message,
+            message,
             chunks,
             text=came,
             taint=() if asked else context.taint,
             reason=reason,
         )
-        if not hasattr(self._channel(context.message.inbound.conversation), "show"):  # nobody waits for the facts
+        if not hasattr(channel, "show"):  # nobody waits for the facts
             self._answered(context.answered)
             return
         code = exit_of(result) if exit_code is None and result is not None else exit_code or 0
