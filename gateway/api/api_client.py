@@ -16,6 +16,7 @@ from channels.errors import AgentAway, ChannelError, LinkLost
 from channels.live import LiveEvent, Reply, from_json
 from gateway.api import unix_socket
 from gateway.base.errors import AlreadyRunning, GatewayNotResponding, HomebodyError, NoModel, StorageFailed, UsageError
+from gateway.base.state_lock import describe
 
 MESSAGE_BYTES = 8 * 1024 * 1024
 """The largest message, as JSON; the gateway takes no larger body."""
@@ -45,18 +46,20 @@ async def ask(state: Path, call: str, /, **arguments: Any) -> Any:
         try:
             answer = await client.post(f"/admin/{call}", content=json.dumps(arguments).encode())
         except httpx.ConnectError as error:
-            hint = "Start it again: homebody start"
-            raise GatewayNotResponding("the gateway does not answer", where=str(state), hint=hint) from error
+            told, hint = "the gateway does not answer", "Start it again: homebody start"
+            if (holder := describe(state / "gateway.lock")) is not None and holder.waits:
+                told, hint = f"the gateway waits for its database: {holder.waits}", holder.mend
+            raise GatewayNotResponding(told, where=str(state), hint=hint) from error
         except httpx.TransportError as error:
             if await is_other_version(state / unix_socket.SOCKET):
                 raise HomebodyError(OTHER_VERSION, where=str(state), hint=RESTART) from error
             message = "the gateway closed the connection without an answer"
             raise HomebodyError(message, where=str(state), hint="Its log tells more.") from error
-    told = answered(answer)
-    if "result" in told:
-        return told["result"]
-    kind = _KINDS.get(told.get("exitCode", 0), HomebodyError)
-    raise kind(str(told.get("error", OTHER_VERSION)), where=str(told.get("where", "")), hint=str(told.get("mend", RESTART)))
+    said = answered(answer)
+    if "result" in said:
+        return said["result"]
+    kind = _KINDS.get(said.get("exitCode", 0), HomebodyError)
+    raise kind(str(said.get("error", OTHER_VERSION)), where=str(said.get("where", "")), hint=str(said.get("mend", RESTART)))
 
 
 async def post(url: str, headers: Mapping[str, str], body: str) -> tuple[int, dict[str, Any]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from agent.tools.web.fetch_protocol import Fetcher
@@ -63,15 +64,27 @@ class Dependencies:
         """Where terminals connect; None while the gateway is open for a single command."""
         return self.paths.local / SOCKET if self.serving or self.shared else None
 
-    async def once_storage_answers(self, opened: Callable[[], Awaitable[Opened]]) -> Opened:
-        """Return what ``opened`` returns. A database that does not answer is waited for where the gateway serves: it may start later."""
+    async def once_storage_answers(
+        self, opened: Callable[[], Awaitable[Opened]], holds: Callable[[Holder], None] = lambda _: None
+    ) -> Opened:
+        """Return what ``opened`` returns. A database that does not answer is waited for where the gateway serves: it may start later.
+
+        ``holds`` gets what other processes are to know of this one meanwhile, and afterwards.
+        """
+        holder, waited = self.holder(), False
         while True:
             try:
-                return await opened()
+                found = await opened()
             except StorageAway as error:
                 if self.storage_away is None:
                     raise
+                waited = True
+                holds(replace(holder, waits=str(error), mend=error.hint))
                 await self.storage_away(error)
+            else:
+                if waited:
+                    holds(holder)
+                return found
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Redact these secrets in logs and replies from now on. Call it before they are used."""

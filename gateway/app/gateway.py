@@ -76,10 +76,10 @@ class Gateway(GatewayParts):
             if deps.settings.cluster.enabled:
                 from gateway.app.cluster_joining import join
 
-                joined = await deps.once_storage_answers(partial(join, deps))
+                joined = await deps.once_storage_answers(partial(join, deps), lock.write)
                 storage = joined.storage
             else:
-                storage = await deps.once_storage_answers(partial(_storage, deps))
+                storage = await deps.once_storage_answers(partial(_storage, deps), lock.write)
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
             lock.release()
             raise

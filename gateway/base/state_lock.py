@@ -28,6 +28,9 @@ class Holder(Struct, frozen=True, kw_only=True):
     http_port: int | None = None
     conversation: bool = False
     """It runs for a conversation in a terminal and ends with it; no chat platform is connected."""
+    waits: str = ""
+    """Why it does not listen yet, if its database does not answer; ``mend`` says what helps."""
+    mend: str = ""
 
 
 class StateLock:

@@ -52,6 +52,8 @@ async def once_it_listens(
             if holder is None or waited >= (min(AWAY_SECONDS, longest) if held else longest):
                 raise
             why = f"{error}" if isinstance(error, AgentAway) else f"the gateway (process {holder.pid or 'unknown'}) is starting"
+            if holder.waits:
+                why = f"the gateway waits for its database: {holder.waits}"
         if waited >= TOLD_AFTER and not told and not held:
             told = True
             tell(f"{why[:1].upper()}{why[1:]}; waiting up to {longest:.0f} seconds for it.")

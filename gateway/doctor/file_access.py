@@ -60,8 +60,12 @@ def _examine(installation: Installation) -> Iterator[Finding]:
 
 
 def _in_home(installation: Installation, home: Path) -> Iterator[Finding]:
-    missing = [home / name for name in _FOLDERS if not os.path.lexists(home / name)]
-    started = any(os.path.lexists(home / name) for name in _FOLDERS)
+    paths = installation.paths
+    folders = [paths.state, paths.agents]
+    if paths.gateway or not (home / "gateways").is_dir():  # gateways of a cluster have indexes and logs of their own
+        folders += [paths.memory, paths.logs]
+    missing = [folder for folder in folders if not os.path.lexists(folder)]
+    started = len(missing) < len(folders)
     if missing and started:
         yield Finding(
             level="note",

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,13 @@ import pytest
 
 import gateway
 from channels.errors import AgentAway
-from gateway.base.errors import STATE_HELD, AlreadyRunning, GatewayNotResponding, StorageFailed
+from gateway.api.api_client import ask
+from gateway.app.dependencies import Dependencies
+from gateway.base.errors import STATE_HELD, AlreadyRunning, GatewayNotResponding, StorageAway, StorageFailed
+from gateway.base.paths import Paths
 from gateway.base.state_lock import Holder, StateLock, boot_id, describe
 from gateway.cli.gateway_calls import once_it_listens
+from gateway.settings.root import Settings
 
 ROOT = Path(gateway.__file__).parents[1]
 HOLD = """
@@ -162,4 +167,35 @@ async def test_waiting_for_a_gateway_ends_when_it_lets_go_or_takes_too_long(tmp_
     with pytest.raises(AgentAway):
         await once_it_listens(path, unreached, longest=0.2, tell=told.append)
     assert told == [], "the gateway here runs: nobody is waited for"
+    lock.release()
+
+
+async def test_a_gateway_that_waits_for_its_database_says_so_to_commands(tmp_path: Path) -> None:
+    paths = Paths(tmp_path / "home")
+    paths.prepare()
+    lock = StateLock.acquire(paths.lock, Holder(pid=4711, socket="/x"))
+    tries: list[str] = []
+    told: list[str] = []
+
+    async def opened() -> str:
+        if len(tries) == 2:
+            return "opened"
+        raise StorageAway("connection refused", where="postgresql://db/house", hint="Start PostgreSQL.")
+
+    async def meanwhile(_error: StorageAway) -> None:
+        with pytest.raises(GatewayNotResponding) as caught:
+            await ask(paths.local, "status")
+        tries.append(caught.value.message)
+        assert caught.value.hint == "Start PostgreSQL."
+        if len(tries) == 2:
+            with pytest.raises(GatewayNotResponding):
+                await once_it_listens(paths.lock, partial(ask, paths.local, "status"), longest=2.5, tell=told.append)
+
+    deps = Dependencies(settings=Settings(), paths=paths, env={}, serving=True, storage_away=meanwhile)
+    assert await deps.once_storage_answers(opened, lock.write) == "opened"
+    assert tries == ["the gateway waits for its database: postgresql://db/house: connection refused"] * 2
+    assert told
+    assert "waits for its database: postgresql://db/house" in told[0]
+    with pytest.raises(GatewayNotResponding, match="does not answer"):
+        await ask(paths.local, "status")
     lock.release()

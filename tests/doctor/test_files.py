@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.base.paths import Paths
+from gateway.doctor.checked_installation import Installation
 from gateway.doctor.disk_space import DISK
+from gateway.doctor.examination import examine
 from gateway.doctor.file_access import PERMISSIONS
 from gateway.doctor.ledger_checks import LEDGER_CHECK
 from gateway.doctor.memory_index import MEMORY
@@ -198,6 +201,20 @@ async def test_a_missing_folder_is_made(house: House) -> None:
     assert "missing" in said(found)
     await house.mended(PERMISSIONS)
     assert (house.home / "logs").stat().st_mode & 0o777 == 0o700
+
+
+async def test_indexes_and_logs_of_a_gateway_of_a_cluster_are_looked_for_in_its_own_folder(house: House) -> None:
+    for name in ("memory", "logs"):
+        (house.home / name).rename(house.home / f"{name}-away")
+    own = house.home / "gateways" / "a"
+    for folder in (own.parent, own, own / "memory", own / "logs"):
+        folder.mkdir(mode=0o700)
+    for gateway in ("a", ""):
+        there = Installation(paths=Paths(house.home, gateway=gateway), env=house.env, cwd=house.cwd, offline=True)
+        assert "missing" not in said(await examine(there, [PERMISSIONS]))
+    (own / "logs").rmdir()
+    there = Installation(paths=Paths(house.home, gateway="a"), env=house.env, cwd=house.cwd, offline=True)
+    assert str(own / "logs") in said(await examine(there, [PERMISSIONS]))
 
 
 async def test_a_workspace_that_is_gone_is_not_made(house: House) -> None:
