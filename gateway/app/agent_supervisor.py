@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Any
@@ -59,10 +60,16 @@ class AgentSupervisor:
         self._built: dict[str, BuiltAgent] = {}
         self._started = False
         self._changing: dict[str, asyncio.Task[None]] = {}
+        self._one_at_a_time: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """By agent: settings and leases bring, rebuild and remove it, and either may come while the other is at it."""
+        self._given_up: set[str] = set()
 
     @property
     def _settings(self) -> Settings:
         return self._parts.settings.current
+
+    def _wanted(self, agent_id: str) -> bool:
+        return self.ours(agent_id) and agent_id not in self._given_up
 
     async def open(self, settings: Settings) -> None:
         """Build all agents. Raises what ``prepare`` raises; what was opened so far is closed by ``close``."""
@@ -83,8 +90,11 @@ class AgentSupervisor:
         """
         newcomers: list[BuiltAgent] = []
         try:
-            for agent_id in [one for one in settings.agent_ids if one not in self._built and self.ours(one)]:
+            for agent_id in [one for one in settings.agent_ids if one not in self._built and self._wanted(one)]:
                 newcomers += [await build_agent(self._parts, agent_id, settings)]
+            while late := [one for one in newcomers if one.agent.id in self._built or not self._wanted(one.agent.id)]:
+                newcomers = [one for one in newcomers if one not in late]
+                await self.dismiss(late)  # a lease came or went meanwhile
         except BaseException:  # also when cancelled: what was opened is closed
             await self.dismiss(newcomers)
             raise
@@ -92,15 +102,26 @@ class AgentSupervisor:
 
     async def take(self, agent_id: str) -> None:
         """Build an agent that another gateway had. Raises what ``prepare`` raises."""
-        if agent_id not in self._built:
-            self._add(await build_agent(self._parts, agent_id, self._settings))
+        async with self._one_at_a_time[agent_id]:
+            self._given_up.discard(agent_id)
+            if agent_id in self._built:
+                return
+            built = await build_agent(self._parts, agent_id, self._settings)
+            if agent_id in self._built:  # new settings brought it meanwhile
+                await built.close()
+                return
+            self._add(built)
             self._reschedule()
 
     async def give_up(self, agent_id: str) -> None:
-        """Let an agent answer what it has begun, and remove it, because another gateway goes on with it."""
+        """Let an agent answer what it has begun, and remove it, because another gateway goes on with it or the settings lack it.
+
+        When it returns the agent is gone, whoever removed it.
+        """
+        self._given_up.add(agent_id)
         await self._lanes.forget(lambda session: agent_of(session) == agent_id)
-        if agent_id in self._built:
-            await self._leave(agent_id, flushing=False)  # its sessions go on elsewhere
+        goes_on = agent_id in self._settings.agent_ids
+        await self._leave(agent_id, flushing=self._serving and not goes_on)
 
     async def bring_left(self) -> None:
         """Bring to their repositories what this gateway had not pushed of workspaces whose agents others have now, until cancelled."""
@@ -108,7 +129,8 @@ class AgentSupervisor:
         while True:
             await parts.clock.sleep(self._settings.cluster.lease_seconds)
             for agent_id in self._settings.agent_ids:
-                if agent_id not in self._built and not self.ours(agent_id):
+                known = agent_id in self._settings.agent_ids  # the settings may have changed since the last one was brought
+                if known and agent_id not in self._built and not self.ours(agent_id):
                     profile = self._settings.agent(agent_id)
                     await parts.workspaces.bring(profile, partial(folder_of, parts, profile))
 
@@ -170,7 +192,8 @@ class AgentSupervisor:
             return False
         paths, env = self._parts.paths, self._parts.env
         wanted = await asyncio.to_thread(build_key, settings.agent(agent_id), settings, paths, env)
-        return wanted == self._built[agent_id].build_key
+        built = self._built.get(agent_id)  # it may have been given up meanwhile
+        return built is None or wanted == built.build_key
 
     async def _see_to(self, agent_id: str) -> None:
         """Remove or rebuild one agent until it is as the settings say."""
@@ -182,8 +205,7 @@ class AgentSupervisor:
                     await self._leave(agent_id, flushing=self._serving)
             elif not await self._renew(agent_id):
                 return
-        if agent_id not in self._built and agent_id in self._settings.agent_ids:
-            await self._come_back(agent_id)
+        await self._come_back(agent_id)
 
     async def _answered(self, agent_id: str) -> None:
         """Wait until an agent has answered the messages that came before its removal."""
@@ -195,26 +217,42 @@ class AgentSupervisor:
             await self._parts.clock.sleep(PAUSED_SECONDS)
 
     async def _leave(self, agent_id: str, *, flushing: bool) -> None:
-        built = self._built[agent_id]
-        await built.agent.settle(SETTLE_SECONDS, flushing=flushing)
-        del self._built[agent_id], self._agents[agent_id]
-        await built.close()
-        self._reschedule()
-        log.info("agent %s is not here any more; its files stay", agent_id)
+        """Remove an agent, unless it is gone."""
+        async with self._one_at_a_time[agent_id]:
+            built = self._built.get(agent_id)
+            if built is None:
+                return
+            await built.agent.settle(SETTLE_SECONDS, flushing=flushing)
+            del self._built[agent_id], self._agents[agent_id]
+            await built.close()
+            self._reschedule()
+            log.info("agent %s is not here any more; its files stay", agent_id)
 
     async def _come_back(self, agent_id: str) -> None:
-        """Build an agent again that was configured again during its removal."""
-        try:
-            self._add(await build_agent(self._parts, agent_id, self._settings))
-        except (HomebodyError, AgentError) as error:
-            self._parts.tell_owner(f"⚠️ The agent {agent_id} cannot come back: {error} {error.hint}".strip())
+        """Build an agent again that was configured again during its removal, unless a lease brought it or took it away."""
+
+        def missing() -> bool:
+            return agent_id not in self._built and agent_id in self._settings.agent_ids and self._wanted(agent_id)
+
+        async with self._one_at_a_time[agent_id]:
+            if not missing():
+                return
+            try:
+                built = await build_agent(self._parts, agent_id, self._settings)
+            except (HomebodyError, AgentError) as error:
+                self._parts.tell_owner(f"⚠️ The agent {agent_id} cannot come back: {error} {error.hint}".strip())
+            else:
+                if missing():
+                    self._add(built)
+                else:
+                    await built.close()
         self._reschedule()
 
     async def _renew(self, agent_id: str) -> bool:
         """Replace an agent by one built from the current settings. Returns False when it could not be built; the owner is told."""
-        async with self._at_work.shutting(agent_id):
-            settings, former = self._settings, self._built[agent_id]
-            if agent_id not in settings.agent_ids:
+        async with self._at_work.shutting(agent_id), self._one_at_a_time[agent_id]:
+            settings, former = self._settings, self._built.get(agent_id)
+            if former is None or agent_id not in settings.agent_ids:
                 return True
             await former.agent.settle(SETTLE_SECONDS, flushing=False)
             try:

@@ -261,7 +261,7 @@ class Reload:
                 runner.policy = fresh[name][1]
         await asyncio.gather(*(self._channels.let_go(name) for name in list(self._channels) if not stays(name)))
         for name, (channel, policy) in fresh.items():
-            if not stays(name):
+            if not stays(name) and name not in self._channels and self.runs(name):  # a lease may have come or gone meanwhile
                 self._channels.keep(channel, policy)
                 for concern in concerns(name, policy):
                     log.warning(concern)

@@ -66,19 +66,25 @@ class ChannelSupervisor(Mapping[str, "ChannelRunner"]):
         self._kept[name].restart()
 
     async def let_go(self, name: str) -> None:
-        """Stop and remove a channel: sends in progress may finish, other outgoing messages wait.
+        """Stop and remove a channel: sends in progress may finish, other outgoing messages wait. Without one nothing happens.
 
-        As long as it receives, it is here with its policy: what comes in meanwhile is from whom it was.
+        As long as it receives, it is here with its policy: what comes in meanwhile is from whom it was. New settings and a lease that is
+        given up may let go of one at the same time: each returns when it has ended.
         """
-        runner = self._kept[name]
-        await self._delivery.let_go(runner.channel.name, runner.channel.account, LET_GO_SECONDS)
-        task = self._tasks.pop(name, None)
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        if self._kept.get(name) is runner:
-            del self._kept[name]
-        self._gone.append(runner.channel)
+        runner = self._kept.get(name)
+        if runner is None:
+            return
+        async with runner.ending:
+            if self._kept.get(name) is not runner:
+                return
+            await self._delivery.let_go(runner.channel.name, runner.channel.account, LET_GO_SECONDS)
+            task = self._tasks.pop(name, None)
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            if self._kept.get(name) is runner:
+                del self._kept[name]
+            self._gone.append(runner.channel)
 
     async def run(self) -> None:
         """Run all channels until cancelled."""
@@ -152,6 +158,8 @@ class ChannelRunner:
     ) -> None:
         self.channel = channel
         self.policy = policy
+        self.ending = asyncio.Lock()
+        """Held by who lets it go."""
         self._menu = menu
         self._tell_owner = tell_owner
         self._before = before
