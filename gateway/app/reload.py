@@ -240,6 +240,7 @@ class Reload:
         former, settings = self._settings.current, difference.settings
         self._settings.replace(settings)
         if not difference.taken:
+            await self._agents.dismiss(newcomers)  # a lease brings them
             return
         log.info("settings applied: %s", ", ".join(difference.taken))
         busy = {ticket.session for ticket in self._lanes.running()}

@@ -68,10 +68,16 @@ async def test_an_agent_that_is_taken_while_new_settings_bring_it_is_built_once(
         await house.reload.now()
         assert set(house.agents) == {"main"}
         supervisor.ours = lambda _: True
-        preparing = asyncio.ensure_future(supervisor.prepare(house.settings.current))
-        await asyncio.sleep(0)
-        await supervisor.take("work")
-        assert not await preparing
+        settings = house.settings.current
+
+        async def bring() -> None:
+            supervisor.adopt(settings, await supervisor.prepare(settings), ())
+
+        both = [asyncio.ensure_future(bring()), asyncio.ensure_future(supervisor.take("work"))]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        first = house.agents["work"]
+        await asyncio.gather(*both)
+        assert house.agents["work"] is first
         assert await ask(house, "hello", agent="work") == "scripted/two"
 
 
