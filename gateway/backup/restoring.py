@@ -22,6 +22,7 @@ from gateway.backup.extraction import Checked, Progress, unpack
 from gateway.backup.manifest import WORKSPACE, Manifest
 from gateway.base.atomic_file import sync, write_atomically
 from gateway.base.errors import SettingsError, StorageFailed, UsageError
+from gateway.base.home_lock import whole_home
 from gateway.base.paths import Paths
 from gateway.base.state_lock import StateLock
 from gateway.config.document import read_document, read_text
@@ -80,7 +81,7 @@ def restore(
     home = target.paths.home
     with ExitStack() as stack:
         if (home / "state").is_dir():
-            stack.callback(StateLock.acquire(home / "state" / "gateway.lock").release)
+            stack.enter_context(whole_home(target.paths))
         stage = stack.enter_context(_stage(home))
         checked = unpack(path, keys, stage / "home", lambda agent: stage / WORKSPACE / agent, progress)
         return _place(checked, stage, target, stack, env=env, now=now, dry_run=dry_run)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.base.errors import UsageError
-from gateway.base.state_lock import describe
 from gateway.cli.gateway_calls import ask, outcome, taken_over
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
@@ -161,6 +160,9 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
 @pass_invocation
 def forget(invocation: Invocation, agent_id: str, *, yes: bool, as_json: bool) -> None:
     """Delete conversations and search index of the agent ID, which was removed. Its notes and other files are not deleted."""
+    from msgspec.structs import replace
+
+    from gateway.base.home_lock import running_in
     from gateway.storage import agent_deletion, index_removal
 
     settings = invocation.loaded.settings
@@ -168,8 +170,8 @@ def forget(invocation: Invocation, agent_id: str, *, yes: bool, as_json: bool) -
         raise UsageError(f"{agent_id!r} is no id of an agent")
     if agent_id in settings.agent_ids:
         raise UsageError(f"{agent_id!r} is in the settings", hint=f"Remove it first: homebody agents remove {agent_id}")
-    if describe(invocation.paths.lock) is not None:
-        working = asyncio.run(ask(invocation.paths.local, "status"))["agents"]
+    for gateway in running_in(invocation.paths.home):
+        working = asyncio.run(ask(replace(invocation.paths, gateway=gateway).local, "status"))["agents"]
         if agent_id in working:
             raise UsageError(f"{agent_id!r} still ends what it does", hint="Try again in a minute.")
     kept = agent_deletion.kept_of(invocation.paths, settings.storage, agent_id)

@@ -116,19 +116,16 @@ async def _without_gateway(
     invocation: Invocation, handlers: Callable[[Ledger], Calls], call: str, arguments: dict[str, Any]
 ) -> dict[str, Any]:
     from gateway.base.clock import SystemClock
-    from gateway.base.state_lock import StateLock
+    from gateway.base.home_lock import whole_home
     from gateway.ledger.open_ledger import open_ledger
 
     invocation.paths.prepare()
-    lock = StateLock.acquire(invocation.paths.lock)
-    try:
+    with whole_home(invocation.paths, could_ask=True):
         ledger = await open_ledger(invocation.paths.state, invocation.loaded.settings.storage, SystemClock())
         try:
             return await handlers(ledger)[call](**arguments)
         finally:
             await ledger.close()
-    finally:
-        lock.release()
 
 
 def taken_over(invocation: Invocation) -> dict[str, Any] | None:
@@ -173,7 +170,7 @@ def ledger_copier(invocation: Invocation) -> Callable[[Path], bool]:
 
     def copy(place: Path) -> bool:
         from gateway.base.errors import AlreadyRunning
-        from gateway.base.state_lock import StateLock
+        from gateway.base.home_lock import whole_home
         from gateway.ledger.snapshot import copy_closed
 
         state = invocation.paths.state
@@ -190,14 +187,11 @@ def ledger_copier(invocation: Invocation) -> Callable[[Path], bool]:
         storage = invocation.loaded.settings.storage
         if storage.url is None and not ledger.exists():
             return False
-        lock = StateLock.acquire(invocation.paths.lock)
-        try:
+        with whole_home(invocation.paths, could_ask=True):
             if storage.url is None:
                 copy_closed(ledger, place)
             else:
                 asyncio.run(_copy_of_database(invocation, place))
-        finally:
-            lock.release()
         return True
 
     return copy

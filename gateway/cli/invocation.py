@@ -45,10 +45,10 @@ class Invocation:
         folder = self._found.home / "gateways"
         if self._found.gateway or not os.path.isdir(folder):  # noqa: PTH112  (false for a folder that may not be looked at)
             return []
-        from gateway.base.state_lock import describe
+        from gateway.base.home_lock import running_in
 
-        here = sorted(path.name for path in folder.iterdir() if describe(path / self._found.lock.name) is not None)
-        return here if here and describe(self._found.lock) is None else []
+        here = list(running_in(self._found.home))
+        return here if "" not in here else []
 
     def need_name(self, *, also_one: bool = False) -> None:
         """Raise UsageError where several gateways run in the home (``also_one``: or a single one) and none is named."""

@@ -14,6 +14,7 @@ from gateway.cli.lifecycle import report_progress
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gateway.base.paths import Paths
     from gateway.service.actions import Action
     from gateway.service.service_manager import ServiceManager
 
@@ -44,7 +45,7 @@ def install(invocation: Invocation, system: bool, run_as: str | None, dry_run: b
         tell(_facts(manager, actions), f"{_listed(actions)}\n\n{manager.file}:\n\n{manager.text()}", as_json=as_json)
         return
     check_can_install(manager, system=system)
-    _stop_background(invocation)
+    _stop_background(invocation.paths)
     _carry_out(actions)
     sandbox = "\nCommands of your agent are confined best with bubblewrap: homebody sandbox check"
     done = f"The service {manager.name} is installed and started ({manager.kind}).\nIts state: homebody service status{sandbox}"
@@ -116,6 +117,9 @@ def status(invocation: Invocation, system: bool, as_json: bool) -> None:
 @pass_invocation
 def uninstall(invocation: Invocation, with_state: bool, yes: bool, dry_run: bool, as_json: bool) -> None:
     """Remove the service and the command from the PATH, and with --state what Homebody stored. Your notes are never deleted."""
+    from msgspec.structs import replace
+
+    from gateway.base.home_lock import running_in
     from gateway.base.installation import find_installation
     from gateway.service.uninstall import plan_removal
 
@@ -123,7 +127,8 @@ def uninstall(invocation: Invocation, with_state: bool, yes: bool, dry_run: bool
     program = find_installation().remove_command
     facts = {
         "actions": [str(action) for action in plan.actions],
-        "gatewayPid": plan.gateway or None,
+        "gatewayPid": next(iter(plan.gateways), None),
+        "gatewayPids": list(plan.gateways),
         "state": [str(path) for path in plan.state],
         "kept": [str(path) for path in plan.kept],
         "programRemovedBy": program,
@@ -136,7 +141,8 @@ def uninstall(invocation: Invocation, with_state: bool, yes: bool, dry_run: bool
     if not yes:
         report_progress(plan.as_text())
         click.confirm("Remove this?", abort=True, err=True)
-    _stop_background(invocation)
+    for name in running_in(invocation.paths.home):
+        _stop_background(replace(invocation.paths, gateway=name))
     _carry_out(plan.actions)
     plan.delete_state()
     kept = "".join(f"\n  {path}" for path in plan.kept)
@@ -185,11 +191,11 @@ def _listed(actions: Sequence[Action]) -> str:
     return "\n".join(str(action) for action in actions)
 
 
-def _stop_background(invocation: Invocation) -> None:
+def _stop_background(paths: Paths) -> None:
     """Stop a gateway that holds the state, which the service needs."""
     from gateway.service import background
 
-    if background.stop(invocation.paths, report_progress) is not None:
+    if background.stop(paths, report_progress) is not None:
         report_progress("The gateway in the background was stopped.")
 
 

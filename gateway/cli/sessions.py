@@ -155,7 +155,8 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
 @pass_invocation
 def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
     """Repair a session's transcript: unreadable lines are removed, and the original file is kept beside it."""
-    from gateway.base.state_lock import StateLock, describe
+    from gateway.base.home_lock import whole_home
+    from gateway.base.state_lock import describe
     from gateway.cli import gateway_calls
 
     holder = describe(invocation.paths.lock)
@@ -163,11 +164,8 @@ def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
         facts = asyncio.run(gateway_calls.ask(invocation.paths.local, "sessions.repair", key=key))
     else:
         invocation.paths.prepare()
-        lock = StateLock.acquire(invocation.paths.lock)
-        try:
+        with whole_home(invocation.paths, could_ask=True):
             facts = asyncio.run(_repaired(invocation, key))
-        finally:
-            lock.release()
     if as_json:
         click.echo(json.dumps(facts))
     elif facts["bad"]:

@@ -92,7 +92,7 @@ def migrate(invocation: Invocation, target: str, dry_run: bool, as_json: bool) -
 
     The settings name the database: homebody config set storage.url
     """
-    from gateway.base.state_lock import StateLock
+    from gateway.base.home_lock import whole_home
     from gateway.storage.moving import to_file, to_postgres
 
     shown = sys.stderr.isatty() and not as_json
@@ -102,12 +102,11 @@ def migrate(invocation: Invocation, target: str, dry_run: bool, as_json: bool) -
             click.echo(f"\r\033[K{table}: {rows} rows", err=True, nl=False)
 
     invocation.paths.prepare()
-    lock = StateLock.acquire(invocation.paths.lock)
     try:
-        move = to_postgres if target == "postgresql" else to_file
-        moved = move(invocation.paths, invocation.loaded.settings.storage, datetime.now(UTC), dry_run=dry_run, told=told)
+        with whole_home(invocation.paths):
+            move = to_postgres if target == "postgresql" else to_file
+            moved = move(invocation.paths, invocation.loaded.settings.storage, datetime.now(UTC), dry_run=dry_run, told=told)
     finally:
-        lock.release()
         if shown:
             click.echo("\r\033[K", err=True, nl=False)
     tell(asdict(moved) | {"dryRun": dry_run}, _words(moved, target, dry_run=dry_run), as_json=as_json)

@@ -75,19 +75,19 @@ def _make(root: Path, *, quiet: bool) -> None:
 
 
 def _restart(invocation: Invocation) -> bool:
-    """Restart a gateway that runs, by the program of the new version; return whether one did."""
-    from gateway.base.state_lock import describe
+    """Restart the gateways that run, one after the other, by the program of the new version; return whether one did."""
+    from gateway.base.home_lock import running_in
     from gateway.service.service_manager import program
 
-    holder = describe(invocation.paths.lock)
-    if holder is None or not holder.socket:
-        return False
+    names = [name for name, holder in running_in(invocation.paths.home).items() if holder.socket]
     profile = ["--profile", invocation.paths.profile] if invocation.paths.profile else []
-    _run(invocation.paths.home, *program(), "--home", str(invocation.paths.home), *profile, "restart", quiet=True)
-    return True
+    for name in names:
+        command = [*program(), "--home", str(invocation.paths.home), *profile, "restart"]
+        _run(invocation.paths.home, *command, quiet=True, gateway=name)
+    return bool(names)
 
 
-def _run(folder: Path, *command: str, quiet: bool, hint: str = "") -> str:
+def _run(folder: Path, *command: str, quiet: bool, hint: str = "", gateway: str = "") -> str:
     """Run a command, whose output is shown as it comes unless ``quiet``; return the output if it was not shown."""
     from gateway.base.errors import HomebodyError
 
@@ -99,7 +99,10 @@ def _run(folder: Path, *command: str, quiet: bool, hint: str = "") -> str:
             text=True,
             capture_output=quiet,
             stdin=subprocess.DEVNULL,
-            env=dict(os.environ),  # the person who runs the command has chosen it; the gateway that is restarted needs its keys
+            env=os.environ
+            | (
+                {"HOMEBODY_GATEWAY": gateway} if gateway else {}
+            ),  # the person who runs the command has chosen it; the gateway that is restarted needs its keys
         )
     except FileNotFoundError as error:
         raise HomebodyError(f"{command[0]} is not installed", hint=f"Install it: sudo apt install {command[0]}") from error

@@ -13,8 +13,8 @@ from typing import Final
 
 from gateway.base.clock import SystemClock
 from gateway.base.errors import StorageFailed, UsageError
+from gateway.base.home_lock import whole_home
 from gateway.base.paths import Paths
-from gateway.base.state_lock import StateLock
 from gateway.config.document import Document
 from gateway.config.load import load
 from gateway.config.settings_file import change
@@ -63,12 +63,9 @@ def migrate(state: ForeignState, paths: Paths, env: Mapping[str, str], *, dry_ru
         _move_files(state, paths, workspaces, report, dry_run=True, progress=progress)
         return report
     paths.prepare()
-    lock = StateLock.acquire(paths.lock)
-    try:
+    with whole_home(paths):
         _write_settings(paths, env, text)
         _move_files(state, paths, workspaces, report, dry_run=False, progress=progress)
-    finally:
-        lock.release()
     return report
 
 
@@ -94,11 +91,8 @@ def _refuse_if_used(paths: Paths) -> None:
     found = next((path for path in (paths.config_file(), *sessions) if path.exists()), None)
     ledger = paths.state / "ledger.sqlite"
     if found is None and ledger.exists():  # any command that looks at jobs or people makes an empty one
-        lock = StateLock.acquire(paths.lock)
-        try:
+        with whole_home(paths):
             found = ledger if asyncio.run(_holds_anything(ledger)) else None
-        finally:
-            lock.release()
     if found is not None:
         raise UsageError(
             f"{paths.home} is in use already: it holds {found.relative_to(paths.home) if found.is_relative_to(paths.home) else found}",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.base.errors import StorageFailed
+from gateway.base.home_lock import running_in
 from gateway.base.installation import find_installation, links_of
 from gateway.base.paths import Paths
-from gateway.base.state_lock import describe
 from gateway.service.actions import Action, Delete
 from gateway.service.service_selection import installed
 
@@ -25,17 +25,17 @@ _COMPLETIONS = (
 class Removal:
     """What is removed. ``state`` are the folders and files to delete, ``kept`` what stays of the owner's.
 
-    ``gateway``: the process of the gateway that runs, which is stopped first, 0 if none does.
+    ``gateways``: the processes of the gateways that run, which are stopped first.
     """
 
     actions: Sequence[Action]
     state: Sequence[Path]
     kept: Sequence[Path]
-    gateway: int = 0
+    gateways: Sequence[int] = ()
 
     def as_text(self) -> str:
         """Return it as lines for people."""
-        lines = [f"stop   the gateway that runs (process {self.gateway})"] if self.gateway else []
+        lines = [f"stop   the gateway that runs (process {pid})" for pid in self.gateways]
         lines += [str(action) for action in self.actions] + [f"delete {path}" for path in self.state]
         return "\n".join([*(lines or ["Nothing is to be removed."]), *(f"keep   {path}" for path in self.kept)])
 
@@ -63,7 +63,7 @@ def plan_removal(paths: Paths, env: Mapping[str, str], workspaces: Sequence[Path
     kept = [place for place in workspaces if place.exists()]
     if not with_state and paths.home.exists():
         kept.append(paths.home)
-    return Removal(actions, state, kept, holder.pid if (holder := describe(paths.lock)) else 0)
+    return Removal(actions, state, kept, [holder.pid for holder in running_in(paths.home).values()])
 
 
 def _without(folder: Path, workspaces: Sequence[Path]) -> list[Path]:
