@@ -91,6 +91,9 @@ INSTEAD = {
 }
 """Commands of similar programs that do not exist here, and what to do instead."""
 
+FOR_NEW = frozenset({"gateway", "start", "service", "setup", "config", "cluster", "completion"})
+"""Commands that are also for a gateway which has not run in the home yet."""
+
 _COLLECTED_AFTER = 200_000
 """Objects after which garbage is collected. While modules are loaded there is next to none, and looking for it often takes 70 ms."""
 
@@ -161,7 +164,7 @@ def homebody(ctx: click.Context, *, home: Path | None, profile: str | None, conf
     """
     from gateway.cli.invocation import Invocation
 
-    ctx.obj = Invocation(home, config, verbose, profile)
+    ctx.obj = Invocation(home, config, verbose, profile, may_be_new=ctx.invoked_subcommand in FOR_NEW)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

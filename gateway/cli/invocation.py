@@ -28,15 +28,19 @@ class Invocation:
     config: Path | None = None
     verbose: bool = False
     profile: str | None = None
+    may_be_new: bool = False
+    """The command is also for a gateway that has not run in the home yet."""
 
     @cached_property
     def paths(self) -> Paths:
-        """The paths of settings, state and logs.
+        """The paths of settings, state and logs. Raises UsageError where a gateway is named that does not exist, and others run.
 
         Where gateways of a cluster run in the home and none is named, they are those of the first: any gateway takes what is about all.
         """
         from msgspec.structs import replace
 
+        if not self.may_be_new:
+            self._need_existing()
         return replace(self._found, gateway=self.unnamed[0]) if self.unnamed else self._found
 
     @cached_property
@@ -50,8 +54,31 @@ class Invocation:
         here = list(running_in(self._found.home))
         return here if "" not in here else []
 
-    def need_name(self, *, also_one: bool = False) -> None:
-        """Raise UsageError where several gateways run in the home (``also_one``: or a single one) and none is named."""
+    def _need_existing(self) -> None:
+        name, folder = self._found.gateway, self._found.home / "gateways"
+        if not name or not os.path.isdir(folder):  # noqa: PTH112  (as above)
+            return
+        from gateway.base.home_lock import known_in, running_in
+
+        here = [one for one in running_in(self._found.home) if one]
+        if not here or name in known_in(self._found.home):
+            return
+        from difflib import get_close_matches
+
+        near = next(iter(get_close_matches(name, here, n=1, cutoff=0)), here[0])
+        raise UsageError(
+            f"no gateway {name} runs or ran in this home; in it run {', '.join(here)}",
+            where="HOMEBODY_GATEWAY",
+            hint=f"Name one of them: export HOMEBODY_GATEWAY={near} (to start another one of that name: homebody start)",
+        )
+
+    def need_name(self, *, also_one: bool = False, also_new: bool = False) -> None:
+        """Raise UsageError where several gateways run in the home (``also_one``: or a single one) and none is named.
+
+        The same where one is named that does not exist, unless it may be a new one (``also_new``).
+        """
+        if not also_new:
+            self._need_existing()
         if self.unnamed and (also_one or len(self.unnamed) > 1):
             names = ", ".join(self.unnamed)
             hint = f"Name it: export HOMEBODY_GATEWAY={'NAME' if also_one else self.unnamed[0]} (docs/cluster.md)"

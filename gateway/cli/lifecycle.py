@@ -20,7 +20,7 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
 def start(invocation: Invocation, as_json: bool) -> None:
     """Start the gateway: the service if one is installed, otherwise in the background until the machine is shut down."""
-    invocation.need_name()
+    invocation.need_name(also_new=True)
     facts = started(invocation)
     how = facts["service"] or "in the background"
     if facts["already"]:

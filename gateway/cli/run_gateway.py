@@ -55,7 +55,7 @@ def gateway(invocation: Invocation, restart_on_stall: bool, background: bool) ->
     from gateway.config.settings_file import load_or_last_known_good
 
     keep_heap_small()
-    invocation.need_name(also_one=True)
+    invocation.need_name(also_one=True, also_new=True)
     invocation.paths.prepare()
     invocation.loaded, notice = load_or_last_known_good(invocation.paths, os.environ)
     warn(invocation.loaded)
