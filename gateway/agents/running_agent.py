@@ -64,7 +64,7 @@ class RunningAgent:
         self._clock = conversations.clock
         self._new_id = new_id
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ended = EndedSessions(conversations, hooks or InternalHooksSettings(), self._in_background)
+        self.ended_sessions = EndedSessions(conversations, hooks or InternalHooksSettings(), self._in_background)
 
     @property
     def profile(self) -> AgentProfile:
@@ -90,7 +90,7 @@ class RunningAgent:
         self.conversations.adopt(settings.agent(self.id), busy)
         self._session_settings = settings.session
         self._reset_rules.clear()
-        self._ended.adopt(settings.hooks.internal)
+        self.ended_sessions.adopt(settings.hooks.internal)
         if self.budget_guard is not None:
             self.budget_guard.adopt(settings.budgets)
 
@@ -204,7 +204,7 @@ class RunningAgent:
             last_flush=(self.store.get(record.key) or record).last_flush,
             former=record.session,
             former_until=now + UNDO_FOR,
-            unsaved=record.session if self._ended.saves and record.turns else None,
+            unsaved=record.session if self.ended_sessions.saves and record.turns else None,
             pins=former.transcript.pins,
             made_by=made_by,
             noted=noted,
@@ -212,12 +212,12 @@ class RunningAgent:
         await self.store.put(fresh)
         self.conversations.forget(record.session)
         if fresh.unsaved:
-            self._in_background(self._ended.save(fresh, former))
+            self._in_background(self.ended_sessions.save(fresh, former))
         return fresh
 
     def take_up_unsaved(self, audience: Callable[[str], Audience]) -> None:
         """Resume saving the ends of sessions that the previous process did not finish."""
-        self._ended.take_up(audience)
+        self.ended_sessions.take_up(audience)
 
     async def maintain(self) -> None:
         """Forget sessions that ended long ago, and archive their transcripts.
@@ -225,7 +225,7 @@ class RunningAgent:
         Raises:
             StorageFailed: the sessions could not be written.
         """
-        await self._ended.maintain(self._session_settings.maintenance)
+        await self.ended_sessions.maintain(self._session_settings.maintenance)
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -248,7 +248,7 @@ HOLDS: dict[str, Look] = {
         False,
         True,
     ),
-    "hooks": ({"hooks": {"internal": {"enabled": False}}}, lambda h: h.agents["main"].keeps_sessions, True, False),
+    "hooks": ({"hooks": {"internal": {"enabled": False}}}, lambda h: h.agents["main"].ended_sessions.saves, True, False),
     "channels.telegram": (
         {"channels": {"telegram": {"botToken": "1:x", "apiRoot": "http://127.0.0.1:9", "textChunkLimit": 999}}},
         lambda h: [name for name in h.channel_supervisor if name.startswith("telegram")],
