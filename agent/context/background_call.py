@@ -32,6 +32,6 @@ async def call_in_background(
                         context.learn(request, piece.usage.prompt)
                     return with_distinct_call_ids(piece)
     except TimeoutError:
-        told = f"{asked.name} gave no answer within {limit:g} seconds (agents.defaults.compaction.timeoutSeconds)."
-        return AssistantMessage(content=(), model=asked.name, stop="error", failure=Failure(kind="timeout", message=told))
+        message = f"{asked.name} gave no answer within {limit:g} seconds (agents.defaults.compaction.timeoutSeconds)."
+        return AssistantMessage(content=(), model=asked.name, stop="error", failure=Failure(kind="timeout", message=message))
     raise RuntimeError(f"{asked.name} ended its stream without an answer")

@@ -56,8 +56,8 @@ class ContextBudget:
         if latest is not None and isinstance(latest.body, FlushBegun):
             await flush.make_good(self.context, self.turn, latest.body)
         begins = self.context.transcript.latest(Said, Compacted) is None
-        if begins and (told := self.context.too_small):
-            self.emit(ReplyNote(f"⚠️ {told}"))
+        if begins and (too_small := self.context.too_small):
+            self.emit(ReplyNote(f"⚠️ {too_small}"))
         await self._after_silence()
         await self.judge(coming)
 
@@ -89,8 +89,8 @@ class ContextBudget:
             if mark is not None:
                 await context.transcript.append(self.turn, mark)
                 shrinks = 1 - visible_chars(context) / shown
-                told = f"{len(mark.trimmed) + len(mark.aged)} old tool results trimmed, {len(mark.cleared)} cleared"
-                self.emit(Notice(f"✂️ {told}", verbose=True))
+                summary = f"{len(mark.trimmed) + len(mark.aged)} old tool results trimmed, {len(mark.cleared)} cleared"
+                self.emit(Notice(f"✂️ {summary}", verbose=True))
         if silent >= ttl:
             context.judge_rhythm(shrinks)
 

@@ -205,7 +205,7 @@ def _lookups(said: Sequence[Message]) -> list[LookedUp]:
 
 def _hits(text: str) -> tuple[tuple[str, float | None], ...]:
     try:
-        told = json.loads(text)["results"]
-        return tuple((f"{hit['path']}:{hit['startLine']}-{hit['endLine']}", hit.get("score")) for hit in told)
+        results = json.loads(text)["results"]
+        return tuple((f"{hit['path']}:{hit['startLine']}-{hit['endLine']}", hit.get("score")) for hit in results)
     except (ValueError, KeyError, TypeError):
         return ()

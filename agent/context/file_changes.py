@@ -23,9 +23,9 @@ def changes(before: Sequence[WorkspaceFile], after: Sequence[WorkspaceFile]) -> 
     if [(one.name, one.text is None) for one in before] != [(one.name, one.text is None) for one in after]:
         return None
     parts = [
-        f"{new.name}:\n{told}"
+        f"{new.name}:\n{changes}"
         for old, new in zip(before, after, strict=True)
-        if (told := "".join(f"{line}\n" for line in _lines(old.text or "", new.text or "")))
+        if (changes := "".join(f"{line}\n" for line in _lines(old.text or "", new.text or "")))
     ]
     if not parts:
         return ""

@@ -157,7 +157,7 @@ def kept_lines(dropped: Sequence[Message], former: str, known: str, most_chars: 
     """
     summary, _, before = former.partition(HEAD)
     of_people, _, of_agent = before.partition(_OF_THE_AGENT)
-    told = _Told(known)
+    known_words = _Told(known)
     left = most_chars
 
     def taken(sentences: Iterable[str], most: int) -> list[str]:
@@ -165,8 +165,8 @@ def kept_lines(dropped: Sequence[Message], former: str, known: str, most_chars: 
         lines: list[str] = []
         for sentence in sentences:
             line = f"- {shortened(sentence)}"
-            if len(lines) < most and len(line) < left and is_telling(sentence) and not told.tells(sentence):
-                told.add(sentence)
+            if len(lines) < most and len(line) < left and is_telling(sentence) and not known_words.tells(sentence):
+                known_words.add(sentence)
                 lines.append(line)
                 left -= len(line) + 1
         return lines

@@ -133,15 +133,15 @@ def _mark(entry: Entry, session: str) -> Mark | None:
         case Opened():
             return Mark(entry=entry.id, session=session, at=entry.at, kind="reset", told="")
         case FlushReceipt(written=written, outcome=outcome):
-            told = ", ".join(note.path for note in written) or outcome
-            return Mark(entry=entry.id, session=session, at=entry.at, kind="flush", told=told)
+            detail = ", ".join(note.path for note in written) or outcome
+            return Mark(entry=entry.id, session=session, at=entry.at, kind="flush", told=detail)
         case Compacted(reason=reason, tokens_before=before, tokens_after=after):
             return Mark(
                 entry=entry.id, session=session, at=entry.at, kind="compaction", told=reason, before=before, after=after
             )
         case Pruned(trimmed=trimmed, aged=aged, cleared=cleared):
-            told = f"{len(trimmed) + len(aged)} trimmed, {len(cleared)} cleared"
-            return Mark(entry=entry.id, session=session, at=entry.at, kind="pruning", told=told)
+            detail = f"{len(trimmed) + len(aged)} trimmed, {len(cleared)} cleared"
+            return Mark(entry=entry.id, session=session, at=entry.at, kind="pruning", told=detail)
         case ResultsCleared():
             return Mark(entry=entry.id, session=session, at=entry.at, kind="pruning", told="old tool results cleared")
     return None

@@ -105,8 +105,8 @@ def _recorded(entries: Sequence[Entry], turn: str) -> dict[str, str] | None:
     """Return the hashes of instructions and tools that a turn recorded at its end; None where it has not ended."""
     for entry in reversed(entries):
         if isinstance(entry.body, TurnEnded) and entry.body.turn == turn:
-            told = str(entry.body.facts.get("prompt") or "")
-            return dict(one.rpartition(":")[::2] for one in told.split()) or None
+            digest = str(entry.body.facts.get("prompt") or "")
+            return dict(one.rpartition(":")[::2] for one in digest.split()) or None
     return None
 
 

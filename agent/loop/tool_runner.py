@@ -214,8 +214,8 @@ class ToolRunner:
             await self._record(one, verdict, result)
 
     async def _record(self, asked: AskedCall, verdict: Verdict, result: ToolMessage | None) -> None:
-        told = outcome(asked, verdict.reason, result, self.context.now())
-        await self.context.transcript.append(outcome_name(self.turn, asked.approval), Said(message=told), n=0)
+        message = outcome(asked, verdict.reason, result, self.context.now())
+        await self.context.transcript.append(outcome_name(self.turn, asked.approval), Said(message=message), n=0)
         if result is not None:
             await self.journal.end(asked.key)
             self.calls.append(result)
@@ -235,9 +235,9 @@ class ToolRunner:
 
     def _unknown(self, call: ToolCall, context: ToolContext) -> ToolMessage:
         """Return the result of a call that a restart interrupted, with what its tool knows of it."""
-        told = unknown(call)
+        result = unknown(call)
         known = self.context.toolbox.known_of(call, context)
-        return replace(told, text=f"{told.text} {known}") if known else told
+        return replace(result, text=f"{result.text} {known}") if known else result
 
     async def _judged(self, key: str, call: ToolCall, context: ToolContext, *, must_be_judged: bool = False) -> Verdict:
         """Ask the gate about a call, unless it would carry a secret outside.

@@ -79,7 +79,7 @@ class Overflow(Struct, frozen=True):
     prompt: int | None = None
 
 
-def overflow(told: str, body: Any, fields: tuple[str, ...], *, worded: bool = True) -> Overflow | None:
+def overflow(message: str, body: Any, fields: tuple[str, ...], *, worded: bool = True) -> Overflow | None:
     """Return what is known when the prompt was too long; None when it was something else.
 
     ``fields`` are the provider's types and codes, in small letters, and ``body`` its whole answer. ``worded`` says that the
@@ -88,21 +88,21 @@ def overflow(told: str, body: Any, fields: tuple[str, ...], *, worded: bool = Tr
     inner = body.get("error", body) if isinstance(body, dict) else None
     figures = inner if isinstance(inner, dict) else {}
     shaped = bool(_FIELDS.intersection(fields)) or {"n_ctx", "n_prompt_tokens"} <= figures.keys()
-    if not shaped and not (worded and _WORDS.search(told)):
+    if not shaped and not (worded and _WORDS.search(message)):
         return None
-    window = _plausible(figures.get("n_ctx")) or _first(_WINDOWS, told)
-    prompt = _plausible(figures.get("n_prompt_tokens")) or _first(_PROMPTS, told)
+    window = _plausible(figures.get("n_ctx")) or _first(_WINDOWS, message)
+    prompt = _plausible(figures.get("n_prompt_tokens")) or _first(_PROMPTS, message)
     return Overflow(window, prompt)
 
 
-def is_too_large_for_a_minute(told: str, status: int | None) -> bool:
+def is_too_large_for_a_minute(message: str, status: int | None) -> bool:
     """Whether one request alone is more than a provider takes in a minute (Groq's 413): a shorter one would pass."""
-    return status == 413 and bool(re.search(r"request too large", told, re.IGNORECASE))  # noqa: PLR2004  (HTTP: content too large)
+    return status == 413 and bool(re.search(r"request too large", message, re.IGNORECASE))  # noqa: PLR2004  (HTTP: content too large)
 
 
-def _first(patterns: tuple[re.Pattern[str], ...], told: str) -> int | None:
+def _first(patterns: tuple[re.Pattern[str], ...], message: str) -> int | None:
     for pattern in patterns:
-        if (found := pattern.search(told)) and (figure := _plausible(int(re.sub(r"\D", "", found[1])))):
+        if (found := pattern.search(message)) and (figure := _plausible(int(re.sub(r"\D", "", found[1])))):
             return figure
     return None
 

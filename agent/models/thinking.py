@@ -74,14 +74,14 @@ class ThinkingSupport:
 
     def after(self, error: Exception, wanted: Level | None, asked: Level | None) -> tuple[Level | None] | None:
         """Take a refusal in, and return the level to ask for instead, in a tuple; None where it is not about thinking at all."""
-        told = f"{getattr(error, 'message', '')} {getattr(error, 'body', '')}"
-        if asked is None or getattr(error, "status_code", None) not in _REFUSALS or not _ABOUT.search(told):
+        message = f"{getattr(error, 'message', '')} {getattr(error, 'body', '')}"
+        if asked is None or getattr(error, "status_code", None) not in _REFUSALS or not _ABOUT.search(message):
             return None
-        if _MISPLACED.search(told):
+        if _MISPLACED.search(message):
             return (None,)  # this one conversation stands in the middle of a loop that was begun without
-        if self.style in {"adaptive", "budget"} and (other := _other_style(self.style, told)):
+        if self.style in {"adaptive", "budget"} and (other := _other_style(self.style, message)):
             self.style = other
-        elif asked != "off" and not _ONE_VALUE.search(told):
+        elif asked != "off" and not _ONE_VALUE.search(message):
             self._refused |= set(LEVELS)
         else:
             self._refused.add(asked)
@@ -107,18 +107,20 @@ class ThinkingSupport:
         return f"🧠 {model} does not take the thinking level “{wanted}”: it thinks {'in' if got is None else 'at'} {instead}."
 
 
-def _other_style(style: Style, told: str) -> Style | None:
+def _other_style(style: Style, message: str) -> Style | None:
     """Anthropic's newer models want ``adaptive`` and its older ones a budget; which one a refusal says."""
-    if style == "adaptive" and re.search(r"adaptive[^.]{0,60}not support|not support[^.]{0,60}adaptive", told, re.IGNORECASE):
+    if style == "adaptive" and re.search(
+        r"adaptive[^.]{0,60}not support|not support[^.]{0,60}adaptive", message, re.IGNORECASE
+    ):
         return "budget"
-    if style == "budget" and re.search(r"enabled[^.]{0,60}not support|use [^.]{0,40}adaptive", told, re.IGNORECASE):
+    if style == "budget" and re.search(r"enabled[^.]{0,60}not support|use [^.]{0,40}adaptive", message, re.IGNORECASE):
         return "adaptive"
     return None
 
 
-def of_capabilities(told: Any) -> Style | None:
+def of_capabilities(capabilities: Any) -> Style | None:
     """Read Anthropic's own word on a model (``ModelInfo.capabilities``); None where it says nothing."""
-    thinking = getattr(told, "thinking", None)
+    thinking = getattr(capabilities, "thinking", None)
     if thinking is None:
         return None
     kinds = getattr(thinking, "types", None)

@@ -167,8 +167,8 @@ class Exec(CheckedTool[ExecArguments]):
         text = job.unread(max(0, context.max_chars - _LESS_THAN_ALL))
         await self._runner.refresh_sources(job)
         state = job.state
-        told = f"[runs in the background as {state.id}, {duration(state.seconds)} so far; `process` polls, reads, writes to and kills it]"
-        return Outcome(text="\n".join(filter(None, [text.rstrip("\n"), told])), details=facts(state), sources=job.state.sources)
+        line = f"[runs in the background as {state.id}, {duration(state.seconds)} so far; `process` polls, reads, writes to and kills it]"
+        return Outcome(text="\n".join(filter(None, [text.rstrip("\n"), line])), details=facts(state), sources=job.state.sources)
 
     def known_of(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         """Return what is known of this same call of an earlier process, which nobody saw end; "" for nothing."""

@@ -86,8 +86,8 @@ class GrepFiles(CheckedTool[GrepArguments]):
         found = [json.loads(line) for line in printed.splitlines()]
         if found and "error" in found[0]:
             return failed(f"pattern: {found[0]['error']}")
-        told = _match_outcome(found, haystack, context.max_chars)
-        return replace(told, sources=await asyncio.to_thread(self._sources, found[:MAX_MATCHES]))
+        outcome = _match_outcome(found, haystack, context.max_chars)
+        return replace(outcome, sources=await asyncio.to_thread(self._sources, found[:MAX_MATCHES]))
 
     def _sources(self, found: list[dict[str, Any]]) -> tuple[str, ...]:
         """Return the sources of the untrusted lines among those found; of a line that was cut its whole file counts."""

@@ -135,23 +135,23 @@ def _fitted(excerpt: Excerpt, max_chars: int) -> str:
 
 
 def _answer_json(answer: SearchAnswer, max_chars: int) -> str:
-    told: dict[str, Any] = {"results": [], "provider": answer.provider, "model": answer.model}
-    told |= {"fallback": answer.fallback} if answer.fallback else {}
-    told |= {"stale": True} if answer.stale else {}
+    facts: dict[str, Any] = {"results": [], "provider": answer.provider, "model": answer.model}
+    facts |= {"fallback": answer.fallback} if answer.fallback else {}
+    facts |= {"stale": True} if answer.stale else {}
     room = max_chars - _ENVELOPE
     for hit in answer.hits:
         one = _told_hit(hit)
         room -= len(_json(one)) + 1
-        if room < 0 and told["results"]:
+        if room < 0 and facts["results"]:
             break
         if room < 0:
             one["snippet"] = _shortened(hit.snippet, max_chars // 2) + " [cut; memory_get reads the rest]"
-        told["results"].append(one)
-    left = len(answer.hits) - len(told["results"])
+        facts["results"].append(one)
+    left = len(answer.hits) - len(facts["results"])
     notes = [answer.note or "", f"{left} more hits did not fit; ask for fewer or search more narrowly" if left else ""]
     if any(notes):
-        told["note"] = "; ".join(note for note in notes if note)
-    return _json(told)
+        facts["note"] = "; ".join(note for note in notes if note)
+    return _json(facts)
 
 
 def _told_hit(hit: Hit) -> dict[str, Any]:

@@ -205,6 +205,6 @@ def _listed(state: JobState, *, shown: bool) -> str:
 
 def _job_outcome(text: str, job: Job) -> Outcome:
     state = job.state
-    told = f"[{state.id}: {_standing(state)}{'' if state.status == 'running' else where_all_is(state)}]"
+    line = f"[{state.id}: {_standing(state)}{'' if state.status == 'running' else where_all_is(state)}]"
     sources = merged(state.sources if text else (), state.command_sources if state.failure else ())
-    return Outcome(text="\n".join(filter(None, [text.rstrip("\n"), told])), details=facts(state), sources=sources)
+    return Outcome(text="\n".join(filter(None, [text.rstrip("\n"), line])), details=facts(state), sources=sources)

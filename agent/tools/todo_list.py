@@ -118,8 +118,8 @@ class TodoList(Struct, frozen=True):
         if not found:
             raise WorkspaceFileError(f"there is no item {which[:60]!r} in the list (any more)", hint="list shows what there is")
         if len(found) > 1:
-            told = "; ".join(f"{item.id} {item.text[:60]}" for item in found[:5])
-            raise WorkspaceFileError(f"{which[:60]!r} may be any of {len(found)} items: {told}", hint="name one by its id")
+            items = "; ".join(f"{item.id} {item.text[:60]}" for item in found[:5])
+            raise WorkspaceFileError(f"{which[:60]!r} may be any of {len(found)} items: {items}", hint="name one by its id")
         return found[0]
 
     def with_mark(self, item: Item, *, done: bool) -> str:

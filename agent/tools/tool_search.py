@@ -77,12 +77,12 @@ class ToolSearch(CheckedTool[SearchArguments]):
         lines: list[str] = []
         for tool in found[:_MOST]:
             spec = tool.spec
-            told = json.dumps(
+            line = json.dumps(
                 {"name": spec.name, "description": spec.description, "arguments": spec.parameters}, ensure_ascii=False
             )
-            if lines and sum(map(len, lines)) + len(told) > context.max_chars:
+            if lines and sum(map(len, lines)) + len(line) > context.max_chars:
                 break
-            lines.append(told)
+            lines.append(line)
         left = len(found) - len(lines)
         return Outcome(text="\n".join([*lines, *([f"[{left} more match less well]"] if left > 0 else [])]))
 

@@ -153,8 +153,8 @@ class Vectorizer:
                 vectors |= {text: None if isinstance(vector, EmbeddingFailed) else vector for text, vector in portion}
             if identity_of(self.embedder) != who:
                 return False
-            told = [(one, [vectors.get(text) for text in one.texts]) for one in missing]
-            await self._thread.run(partial(index.put_lines, generation, told), urgent=False)
+            rows = [(one, [vectors.get(text) for text in one.texts]) for one in missing]
+            await self._thread.run(partial(index.put_lines, generation, rows), urgent=False)
             done += len(texts)
             if progress is not None:
                 progress("lines", done, done)

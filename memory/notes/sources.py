@@ -254,8 +254,8 @@ def _take(entry: os.DirEntry[str], path: str, found: list[SourceFile]) -> None:
                 found.append(SourceFile(printable_name(path), _NO_STAMP, NOT_UTF8))
         elif entry.is_symlink():
             if is_note(name) or entry.is_dir():
-                told = "a symbolic link is not followed; name its target in memorySearch.extraPaths"
-                found.append(SourceFile(path, _NO_STAMP, told))
+                reason = "a symbolic link is not followed; name its target in memorySearch.extraPaths"
+                found.append(SourceFile(path, _NO_STAMP, reason))
         elif entry.is_dir(follow_symlinks=False):
             _walk(entry.path, path, found)
         elif is_note(name) and entry.is_file(follow_symlinks=False):

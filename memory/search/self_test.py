@@ -97,8 +97,10 @@ def _of_line(line: str, common: Mapping[str, int]) -> Question | None:
     if line.startswith("#") or len(words) < _FEWEST_WORDS:
         return None
     timed = {word for word in words if tells_time([folded(word)])}
-    told = sorted((word for word in words if word not in timed), key=lambda word: -common[word.lower()])[: len(words) // 2]
-    asked = " ".join([word for word in words if word in told][:_MOST_WORDS])
+    distinctive = sorted((word for word in words if word not in timed), key=lambda word: -common[word.lower()])[
+        : len(words) // 2
+    ]
+    asked = " ".join([word for word in words if word in distinctive][:_MOST_WORDS])
     if not asked:
         return None
     return Question("when", f"When {asked}?", (line,)) if timed else Question("words", asked, (line,))

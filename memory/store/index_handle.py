@@ -70,10 +70,10 @@ class IndexHandle:
         async with self._opening:
             if self._opened is not None:
                 return self._opened
-            index, told = await self.thread.run(lambda: self._engine.open(self._clock.now()))
+            index, notice = await self.thread.run(lambda: self._engine.open(self._clock.now()))
             self._opened = index
-        if told:
-            self._tell(told)
+        if notice:
+            self._tell(notice)
         return index
 
     async def run(self, work: Callable[[Index], T], *, limited: bool = True) -> T:
@@ -131,7 +131,7 @@ class IndexHandle:
             broken, self._opened = self._opened, None
             if broken is None:
                 return
-            told = await self.thread.run(lambda: self._engine.put_away(broken, error, self._clock.now()))
-        if told:
-            self._tell(told)
+            notice = await self.thread.run(lambda: self._engine.put_away(broken, error, self._clock.now()))
+        if notice:
+            self._tell(notice)
         self._on_reopened()

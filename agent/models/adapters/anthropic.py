@@ -48,9 +48,9 @@ class CacheDiagnosis:
             self._latest.popitem(last=False)
         reason = field_of(field_of(message, "diagnostics"), "cache_miss_reason")
         if reason is not None:
-            told = {name: value for name, value in reason.items() if value is not None}
-            kind = str(told.pop("type", "unknown")).replace("_", " ")
-            details = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in told.items())
+            facts = {name: value for name, value in reason.items() if value is not None}
+            kind = str(facts.pop("type", "unknown")).replace("_", " ")
+            details = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in facts.items())
             log.info("the provider's prompt cache was missed: %s%s", kind, f" ({details})" if details else "")
 
 
@@ -126,8 +126,8 @@ class AnthropicModel:
                         yield delta
         except _expected() as error:
             failed = failures.failed(error, model=self.name, label=self._label, begun=answer.begun)
-            told = failed.failure.window if failed.failure else None
-            self.window = min(self.window, told or self.window)
+            window = failed.failure.window if failed.failure else None
+            self.window = min(self.window, window or self.window)
             yield failed
             return
         try:
@@ -200,15 +200,15 @@ class AnthropicModel:
         import anthropic
 
         try:
-            told = await self._client.models.retrieve(self._model, timeout=_LOOK_UP_SECONDS)
+            facts = await self._client.models.retrieve(self._model, timeout=_LOOK_UP_SECONDS)
         except anthropic.APIStatusError:
-            told = None
+            facts = None
         except _expected():
             return
-        window, longest = getattr(told, "max_input_tokens", None), getattr(told, "max_tokens", None)
+        window, longest = getattr(facts, "max_input_tokens", None), getattr(facts, "max_tokens", None)
         self.window = window if isinstance(window, int) and window > 0 else self.window
         self.max_output = longest if isinstance(longest, int) and longest > 0 else self.max_output
-        can = getattr(told, "capabilities", None)
+        can = getattr(facts, "capabilities", None)
         style = of_capabilities(can)
         self._depth.style = self._depth.style if style is None else style
         sees = getattr(getattr(can, "image_input", None), "supported", self._facts.images)
@@ -353,9 +353,9 @@ class _Answer:
         return replace(usage, cost=self._price.of_usage(usage, written_for_an_hour=min(hour, usage.cache_write)))
 
 
-def _number(told: Mapping[str, Any], name: str) -> int:
+def _number(fields: Mapping[str, Any], name: str) -> int:
     """A count of tokens; nothing where a server that speaks this API gives something else."""
-    value = told.get(name)
+    value = fields.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 

@@ -72,10 +72,10 @@ def _thinking(
         return {"thinking": {"type": "enabled", "budget_tokens": budget}} if fits else {}
     if level == "off":
         return {"thinking": {"type": "disabled"}}
-    told: dict[str, Any] = {"thinking": {"type": "adaptive"} | ({"display": "summarized"} if thoughts else {})}
+    fields: dict[str, Any] = {"thinking": {"type": "adaptive"} | ({"display": "summarized"} if thoughts else {})}
     if level != "adaptive":
-        told["output_config"] = {"effort": "low" if level == "minimal" else level}
-    return told
+        fields["output_config"] = {"effort": "low" if level == "minimal" else level}
+    return fields
 
 
 def _loop_begins_with_thinking(messages: Sequence[Block]) -> bool:

@@ -64,8 +64,8 @@ class OpenAIChatModel(OpenAIModel):
         """Stop asking for usage where the server refuses to be asked."""
         if super().gives_up_option(error, wanted):
             return True
-        told = f"{error.message} {error.body}"
-        refused = error.status_code in {400, 422} and (_USAGE_OPTION in told or "include_usage" in told)
+        message = f"{error.message} {error.body}"
+        refused = error.status_code in {400, 422} and (_USAGE_OPTION in message or "include_usage" in message)
         if not refused or _USAGE_OPTION not in wanted:
             return False
         self._takes_usage_option = False

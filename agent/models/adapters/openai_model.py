@@ -244,9 +244,9 @@ class Connection:
 
     def keep(self, answer: AssistantMessage) -> AssistantMessage:
         """Return the answer. A window that its failure names is kept, if it is smaller than what was known."""
-        told = answer.failure.window if answer.failure else None
-        if told is not None and told < self.facts.window:
-            self.facts = structs.replace(self.facts, window=told, max_output=min(self.facts.max_output, told))
+        window = answer.failure.window if answer.failure else None
+        if window is not None and window < self.facts.window:
+            self.facts = structs.replace(self.facts, window=window, max_output=min(self.facts.max_output, window))
         return answer
 
     async def begin(self, path: str, wanted: Mapping[str, Any]) -> Any:

@@ -119,9 +119,9 @@ class _Answer:
             return failures.answer_with(self._failure, model=self._model)
         if self._final is None:
             return failures.cut(model=self._model, label=self._label, begun=self.begun)
-        told = field_of(self._final, "error")
-        if field_of(self._final, "status") == "failed" or told is not None:
-            code, words = field_of(told, "code") or "", field_of(told, "message") or "it gave no reason"
+        error = field_of(self._final, "error")
+        if field_of(self._final, "status") == "failed" or error is not None:
+            code, words = field_of(error, "code") or "", field_of(error, "message") or "it gave no reason"
             failure = failures.of_words(code, words, model=self._model, label=self._label)
             return failures.answer_with(failure, model=self._model)
         items = list(field_of(self._final, "output") or (self._items[index] for index in sorted(self._items)))

@@ -249,14 +249,14 @@ def read_prices(path: Path) -> PriceList:
         if path.stat().st_size > _LONGEST:
             raise InvalidPriceFile(f"{path} is larger than {_LONGEST:,} bytes.", hint=_HINT)
         text, changed = path.read_text(encoding="utf-8"), datetime.fromtimestamp(path.stat().st_mtime, UTC)
-        told = _parsed(text)
+        data = _parsed(text)
     except OSError as error:
         raise InvalidPriceFile(f"{path} cannot be read: {error.strerror or error}.", hint=_HINT) from error
     except (ValueError, RecursionError) as error:
         raise InvalidPriceFile(f"{path} is neither JSON nor YAML: {' '.join(str(error).split())[:200]}", hint=_HINT) from error
-    listed = told.get("models") if isinstance(told.get("models"), dict) else None
-    as_of = str(told.get("asOf") or f"{changed:%Y-%m-%d}")
-    found = _read(told, _LITELLM, MILLION, as_of) if listed is None else _read(listed, _OURS, 1.0, as_of)
+    listed = data.get("models") if isinstance(data.get("models"), dict) else None
+    as_of = str(data.get("asOf") or f"{changed:%Y-%m-%d}")
+    found = _read(data, _LITELLM, MILLION, as_of) if listed is None else _read(listed, _OURS, 1.0, as_of)
     if not found:
         raise InvalidPriceFile(f"{path} holds no price.", hint=_HINT)
     return PriceList(found, as_of)
@@ -268,17 +268,17 @@ _HINT = "Its form is in docs/cost.md; without it: homebody config unset models.p
 def _parsed(text: str) -> dict[str, Any]:
     """Read JSON, or YAML where it is none."""
     try:
-        told = json.loads(text)
+        data = json.loads(text)
     except ValueError:
         import yaml
 
         try:
-            told = yaml.safe_load(text)
+            data = yaml.safe_load(text)
         except yaml.YAMLError as error:
             raise ValueError(str(error)) from error
-    if not isinstance(told, dict):
+    if not isinstance(data, dict):
         raise ValueError("a mapping is expected")  # noqa: TRY004  (told like every other wrong form)
-    return told
+    return data
 
 
 def _read(listed: dict[Any, Any], names: dict[str, str], times: float, as_of: str) -> dict[str, Price]:

@@ -60,12 +60,12 @@ def _ended(name: str, text: str, *, looped: bool, most: int) -> AssistantMessage
     kept = shortened(text) if looped else text
     if not is_blank(kept):
         return AssistantMessage(content=(Text(text=kept),), model=name, stop="repeated" if looped else "length")
-    told = (
+    reason = (
         "began to repeat itself while it was thinking" if looped else f"wrote more than {most:,} characters without an answer"
     )
     failure = Failure(
         kind="bad_request",
-        message=f"{name} {told}, so it was stopped.",
+        message=f"{name} {reason}, so it was stopped.",
         hint="Say it differently, or choose another model with /model.",
     )
     return AssistantMessage(content=(), model=name, stop="error", failure=failure)

@@ -46,7 +46,7 @@ class FailoverMiddleware(ModelMiddleware):
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Stream the answer of the first model that gives one; of failures, the first choice's own is told."""
-        told: AssistantMessage | None = None
+        first: AssistantMessage | None = None
         for index in self._order():
             model = self._models[index]
             if index:
@@ -61,11 +61,11 @@ class FailoverMiddleware(ModelMiddleware):
                 yield answer
                 return
             self._lay_to_rest(index, answer.failure)
-            told = told or answer
+            first = first or answer
             if call.shown:
                 yield Restarted(answer.failure.message)
-        assert told is not None
-        yield told
+        assert first is not None
+        yield first
 
     async def close(self) -> None:
         """Close them all."""

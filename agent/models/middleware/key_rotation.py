@@ -47,7 +47,7 @@ class KeyRotationMiddleware(ModelMiddleware):
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Stream the answer of the first key that is accepted; of refusals, the last one is told."""
-        told: AssistantMessage | None = None
+        refusal: AssistantMessage | None = None
         for key in self._health.order(self._keys(), self.name, request.cache_key, fixed=self._fixed()):
             model = self._of(key)
             self._health.begun(key, self.name, request.cache_key)
@@ -56,7 +56,7 @@ class KeyRotationMiddleware(ModelMiddleware):
                 async for part in parts:
                     yield part
             answer = without_key(call.answer, key)
-            self._model, told = model, answer
+            self._model, refusal = model, answer
             if answer.failure is None:
                 await self._health.worked(key, self.name)
                 if self._answered is not None:
@@ -68,8 +68,8 @@ class KeyRotationMiddleware(ModelMiddleware):
             await self._health.failed(key, self.name, answer.failure)
             if call.shown:
                 yield Restarted(answer.failure.message)
-        assert told is not None, "there is a key, or the model could not have been made"
-        yield told
+        assert refusal is not None, "there is a key, or the model could not have been made"
+        yield refusal
 
     async def close(self) -> None:
         """Close the connections of every key."""

@@ -104,16 +104,16 @@ def answer(request: Request, *, notice: bool = True) -> AssistantMessage:
     if missing := [call for key, call in wanted.items() if key not in done]:
         return _message(request, "", missing)
     replies = [reply_to(turn.asked, [done[_key(call)] for call in turn.all_calls(done)]) for turn in turns]
-    told = any(isinstance(message, AssistantMessage) and NO_MODEL in message.text for message in request.messages)
-    if notice and not told and not any(NO_MODEL in reply for reply in replies):
+    introduced = any(isinstance(message, AssistantMessage) and NO_MODEL in message.text for message in request.messages)
+    if notice and not introduced and not any(NO_MODEL in reply for reply in replies):
         replies.append(NOTICE)
     return _message(request, "\n\n".join(dict.fromkeys(replies)))
 
 
 def _folder(request: Request) -> str:
     """Where this conversation's notes are: the owner's memory, unless the system text says that others read along."""
-    told = (_FOLDER.search(segment.text) for segment in request.system)
-    return next((found[1] for found in told if found), "memory")
+    folders = (_FOLDER.search(segment.text) for segment in request.system)
+    return next((found[1] for found in folders if found), "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +138,9 @@ def _headings(messages: Sequence[Message]) -> dict[str, str]:
     headings: dict[str, str] = {}
     for message in messages[:end]:
         for call in message.calls if isinstance(message, AssistantMessage) else ():
-            told = call.arguments or {}
-            if call.name == "write" and (found := _HEADING.search(str(told.get("content", "")))):
-                headings[str(told.get("path"))] = found[0]
+            arguments = call.arguments or {}
+            if call.name == "write" and (found := _HEADING.search(str(arguments.get("content", "")))):
+                headings[str(arguments.get("path"))] = found[0]
     return headings
 
 

@@ -105,8 +105,8 @@ def told_reminders(intent: Due | Reminders, results: Sequence[ToolMessage]) -> s
 def _told_due(due: Due, results: Sequence[ToolMessage]) -> str:
     if not results:
         return "It was not set; please ask again."
-    told = results[0].text.strip().replace("the owner's latest", "your latest")
-    return " ".join([f"⏰ {told}", *due.when.notes])
+    text = results[0].text.strip().replace("the owner's latest", "your latest")
+    return " ".join([f"⏰ {text}", *due.when.notes])
 
 
 def _told_list(intent: Reminders, results: Sequence[ToolMessage]) -> str:

@@ -167,8 +167,8 @@ def _told_found(found: Recall, today: date) -> str:
 
 def _listed(lines: Sequence[Line], today: date) -> str:
     """Quote lines with their day and place: one as a sentence, several as a list."""
-    told = [f"{_when(line, today)}: \u201c{line.text}\u201d ({_where(line)})" for line in lines]
-    return f"{told[0]}." if len(told) == 1 else "\n".join(f"- {one}" for one in told)
+    quotes = [f"{_when(line, today)}: \u201c{line.text}\u201d ({_where(line)})" for line in lines]
+    return f"{quotes[0]}." if len(quotes) == 1 else "\n".join(f"- {one}" for one in quotes)
 
 
 def _nothing(intent: Ask | Forget, note: str) -> str:

@@ -61,10 +61,10 @@ class PageReader:
                 raise FetchFailed(f"no process can be started to read it ({error.strerror})") from error
         if code != 0:
             raise FetchFailed("it is made so that it takes too long or too much memory to read")
-        told = json.loads(printed)
-        if "error" in told:
-            raise FetchFailed(f"it is {told['error']}")
-        return PageText(title=told["title"], text=told["text"], notes=(*told["notes"], *([page.cut] if page.cut else [])))
+        answer = json.loads(printed)
+        if "error" in answer:
+            raise FetchFailed(f"it is {answer['error']}")
+        return PageText(title=answer["title"], text=answer["text"], notes=(*answer["notes"], *([page.cut] if page.cut else [])))
 
     async def _run(self, order: bytes) -> tuple[bytes, int | None]:
         pipe = asyncio.subprocess.PIPE

@@ -156,14 +156,14 @@ def main(source: IO[bytes], answers: IO[str]) -> None:
         importlib.import_module(name)
     _limit_resources()
     try:
-        told = read(wish, body)
+        answer = read(wish, body)
     except OutOfTime:
-        told = {"error": "made so that it takes too long to read"}
+        answer = {"error": "made so that it takes too long to read"}
     except MemoryError:
-        told = {"error": "made so that it takes too much memory to read"}
+        answer = {"error": "made so that it takes too much memory to read"}
     except Exception:  # noqa: BLE001 - parsers fail over foreign bytes in whatever way they like
-        told = {"error": "damaged"}
-    json.dump(told, answers)
+        answer = {"error": "damaged"}
+    json.dump(answer, answers)
 
 
 if __name__ == "__main__":

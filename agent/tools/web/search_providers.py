@@ -85,8 +85,8 @@ class Brave(Struct, frozen=True):
         wish = {"q": query, "count": count, **({"freshness": f"p{freshness[0]}"} if freshness else {})}
         headers = {"X-Subscription-Token": self.access.key}
         hints = {401: _KEY_HINT, 403: _KEY_HINT, 422: _KEY_HINT, 429: _QUOTA_HINT}
-        told = await self.access.ask(self.name, f"/res/v1/web/search?{urlencode(wish)}", headers=headers, hints=hints)
-        return _hits(_listed(_mapping(told).get("web")), count, snippet="description", dates=("page_age", "age"))
+        answer = await self.access.ask(self.name, f"/res/v1/web/search?{urlencode(wish)}", headers=headers, hints=hints)
+        return _hits(_listed(_mapping(answer).get("web")), count, snippet="description", dates=("page_age", "age"))
 
 
 class Tavily(Struct, frozen=True):
@@ -100,8 +100,8 @@ class Tavily(Struct, frozen=True):
         wish = {"query": query, "max_results": count, **({"time_range": freshness} if freshness else {})}
         hints = {401: _KEY_HINT, 403: _KEY_HINT, 429: _QUOTA_HINT, 432: _QUOTA_HINT, 433: _QUOTA_HINT}
         headers = {"Authorization": f"Bearer {self.access.key}"}
-        told = await self.access.ask(self.name, "/search", headers=headers, body=wish, hints=hints)
-        return _hits(_listed(told), count, snippet="content", dates=("published_date",))
+        answer = await self.access.ask(self.name, "/search", headers=headers, body=wish, hints=hints)
+        return _hits(_listed(answer), count, snippet="content", dates=("published_date",))
 
 
 class SearXng(Struct, frozen=True):
@@ -114,8 +114,8 @@ class SearXng(Struct, frozen=True):
         """Search."""
         wish = {"q": query, "format": "json", **({"time_range": freshness} if freshness else {})}
         hints = {403: "its settings.yml must list json under search.formats", 429: "its limiter must let this machine pass"}
-        told = await self.access.ask(self.name, f"/search?{urlencode(wish)}", hints=hints)
-        return _hits(_listed(told), count, snippet="content", dates=("publishedDate",))
+        answer = await self.access.ask(self.name, f"/search?{urlencode(wish)}", hints=hints)
+        return _hits(_listed(answer), count, snippet="content", dates=("publishedDate",))
 
 
 _KEY_HINT: Final = "check tools.web.search.apiKey"

@@ -96,8 +96,8 @@ class WebFetch(CheckedTool[FetchArguments]):
             try:
                 found = await self._read(arguments)
             except FetchFailed as error:
-                told = failed(f"{arguments.url[:200]} cannot be read: {error}", error.hint)
-                return replace(told, sources=(f"web:{error.source}",)) if error.source else told
+                outcome = failed(f"{arguments.url[:200]} cannot be read: {error}", error.hint)
+                return replace(outcome, sources=(f"web:{error.source}",)) if error.source else outcome
             self._cache.put(key, found, len(found.page.text), context.now)
         length = min(arguments.max_chars or self._limits.max_chars, max(100, context.max_chars - _HEAD_CHARS))
         if arguments.offset and arguments.offset >= len(found.page.text):

@@ -49,8 +49,8 @@ class WebSearch(CheckedTool[SearchArguments]):
             try:
                 hits = await self._provider.search(key[0], count, arguments.freshness)
             except FetchFailed as error:
-                told = failed(f"the search failed: {error}", error.hint)
-                return replace(told, sources=(f"web:{error.source}",)) if error.source else told
+                outcome = failed(f"the search failed: {error}", error.hint)
+                return replace(outcome, sources=(f"web:{error.source}",)) if error.source else outcome
             self._cache.put(key, hits, sum(len(hit.snippet) + len(hit.title) for hit in hits), context.now)
         return Outcome(
             text=_hit_list(hits, key[0], self._provider.name, context.max_chars),

@@ -158,8 +158,8 @@ def _state(operation: dict[str, Any]) -> BatchStatus:
     batch = operation.get("metadata") or {}
     output = operation.get("response") or batch.get("output") or {}
     output = output.get("output") or output
-    told = str(batch.get("state", "")).removeprefix("BATCH_STATE_")
-    status: Any = _STATUS.get(told, "running")
+    state = str(batch.get("state", "")).removeprefix("BATCH_STATE_")
+    status: Any = _STATUS.get(state, "running")
     error = operation.get("error") or {}
     if status == "running" and operation.get("done"):
         status = "failed" if error else "completed"
@@ -174,12 +174,12 @@ def _read(lines: Sequence[str]) -> list[tuple[str, list[float] | None]]:
     found: list[tuple[str, list[float] | None]] = []
     for line in lines:
         try:
-            told = json.loads(line)
-            key = str(told["key"])
+            fields = json.loads(line)
+            key = str(fields["key"])
         except (ValueError, KeyError, TypeError):
             continue
         try:
-            found.append((key, told["response"]["embedding"]["values"]))
+            found.append((key, fields["response"]["embedding"]["values"]))
         except (KeyError, TypeError):
             found.append((key, None))
     return found

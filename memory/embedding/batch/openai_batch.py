@@ -67,10 +67,12 @@ class OpenAIBatches:
     async def state(self, job: str) -> BatchStatus:
         """Return the state of the job."""
         batch = await self._try(lambda client, left: client.batches.retrieve(job, timeout=left))
-        told = [error.message for error in (batch.errors.data if batch.errors and batch.errors.data else []) if error.message]
+        messages = [
+            error.message for error in (batch.errors.data if batch.errors and batch.errors.data else []) if error.message
+        ]
         files = tuple(file for file in (batch.output_file_id, batch.error_file_id) if file)
         status: Any = batch.status if batch.status in _FINAL else "running"
-        return BatchStatus(status=status, reason="; ".join(told)[:300], files=files, litter=(batch.input_file_id, *files))
+        return BatchStatus(status=status, reason="; ".join(messages)[:300], files=files, litter=(batch.input_file_id, *files))
 
     async def results(self, state: BatchStatus) -> AsyncIterator[list[tuple[str, list[float] | None]]]:
         """Stream the answer file and the error file, a few hundred lines at a time: together they may be large."""
@@ -143,22 +145,22 @@ def _read(lines: Sequence[str]) -> list[tuple[str, list[float] | None]]:
     found: list[tuple[str, list[float] | None]] = []
     for line in lines:
         try:
-            told = json.loads(line)
-            key = str(told["custom_id"])
+            fields = json.loads(line)
+            key = str(fields["custom_id"])
         except (ValueError, KeyError, TypeError):
             continue
         try:
-            answer = told["response"]
+            answer = fields["response"]
             found.append((key, _vector(answer["body"]["data"][0]["embedding"]) if answer["status_code"] == _OK else None))
         except (KeyError, TypeError, IndexError, ValueError):
             found.append((key, None))
     return found
 
 
-def _vector(told: str | list[float]) -> list[float]:
+def _vector(embedding: str | list[float]) -> list[float]:
     import numpy as np
 
-    if isinstance(told, str):
-        numbers: list[float] = np.frombuffer(base64.b64decode(told), dtype="<f4").tolist()
+    if isinstance(embedding, str):
+        numbers: list[float] = np.frombuffer(base64.b64decode(embedding), dtype="<f4").tolist()
         return numbers
-    return told
+    return embedding

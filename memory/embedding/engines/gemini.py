@@ -112,8 +112,8 @@ class GeminiEmbedder:
     def failure(self, status: int, body: bytes, headers: Mapping[str, str]) -> EmbeddingFailed:
         """Return the failure for an error response. Google's own shape is ``{"error": {code, message, status, details}}``."""
         try:
-            told = json.loads(body)
-            error = told["error"] if isinstance(told, dict) and isinstance(told.get("error"), dict) else {}
+            fields = json.loads(body)
+            error = fields["error"] if isinstance(fields, dict) and isinstance(fields.get("error"), dict) else {}
         except ValueError:
             error = {}
         return failure_from_status(
@@ -132,8 +132,8 @@ class GeminiEmbedder:
         body = requests[0] if single else {"requests": requests}
         answer = await self.send("POST", f"models/{self.model}:{action}", timeout=left, json=body)
         try:
-            told = answer.json()
-            raw = [item["values"] for item in ([told["embedding"]] if single else told["embeddings"])]
+            fields = answer.json()
+            raw = [item["values"] for item in ([fields["embedding"]] if single else fields["embeddings"])]
         except (ValueError, KeyError, TypeError) as error:
             raise EmbeddingFailed(
                 f"{self.model} at {self.endpoint.host} returned no usable answer.",

@@ -100,10 +100,10 @@ def _reads_first_token(folder: Path) -> bool:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        told = json.loads(path.read_text("utf-8"))
+        fields = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def _described(package: Any, name: str) -> dict[str, Any]:

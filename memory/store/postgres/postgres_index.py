@@ -54,8 +54,8 @@ class PostgresIndex(EmbeddedRows):
         self._followed: dict[int, tuple[int, dict[str, str]]] = {}
         self._followed_at = -1
         rows.ensure_live(*self._chunking)
-        if told := rows.now().answers:
-            known = json.loads(told)
+        if answers := rows.now().answers:
+            known = json.loads(answers)
             self.answers.recall(tuple(known["embedder"]), known["cosines"])
 
     @property
@@ -294,9 +294,9 @@ class PostgresIndex(EmbeddedRows):
         return building.is_cut(*self._chunking) and (not building.dims or building.embedder == embedder)
 
     def _write_answers(self, embedder: Identity) -> None:
-        told = json.dumps({"embedder": embedder, "cosines": [round(one, 4) for one in self.answers.known()]})
+        value = json.dumps({"embedder": embedder, "cosines": [round(one, 4) for one in self.answers.known()]})
         with self._connections.writing() as connection:
-            connection.execute("UPDATE agent SET answers = %s WHERE id = %s", (told, self._rows.agent))
+            connection.execute("UPDATE agent SET answers = %s WHERE id = %s", (value, self._rows.agent))
 
     def _fetch(self, connection: Connection, ids: Sequence[int]) -> list[Candidate]:
         return _candidates(connection.execute(f"{_CHUNK} c.id = ANY (%s) ORDER BY c.id".encode(), (list(ids),)))

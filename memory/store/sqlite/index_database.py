@@ -136,14 +136,14 @@ CREATE VIRTUAL TABLE IF NOT EXISTS chunks_trigram USING fts5(
 class Database:
     """An open index file, for use on the thread that opened it.
 
-    ``told`` is a message for the owner if a damaged file was renamed on opening, or "".
+    ``notice`` is a message for the owner if a damaged file was renamed on opening, or "".
     """
 
-    def __init__(self, path: Path, connection: apsw.Connection, drivers: Features, told: str = "") -> None:
+    def __init__(self, path: Path, connection: apsw.Connection, drivers: Features, notice: str = "") -> None:
         self.path = path
         self.connection = connection
         self.drivers = drivers
-        self.told = told
+        self.notice = notice
 
     @classmethod
     def open(
@@ -156,22 +156,23 @@ class Database:
         """
         import apsw
 
-        told = ""
+        notice = ""
         for attempt in (1, 2):
             try:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                return cls._open(path, settings, parts or AllowedFeatures(), told)
+                return cls._open(path, settings, parts or AllowedFeatures(), notice)
             except (apsw.NotADBError, apsw.CorruptError, OtherFormat) as error:
                 if attempt == 2:  # noqa: PLR2004 - a new file failed too
                     raise IndexBroken(f"the memory index {path} cannot be created: {error}", hint="homebody doctor") from error
                 reason = f"of another version ({error})" if isinstance(error, OtherFormat) else f"damaged (SQLite: {error})"
-                told = f"The memory index was {reason}; it was renamed to {set_aside(path, now).name} and is being rebuilt from the notes."
+                aside = set_aside(path, now).name
+                notice = f"The memory index was {reason}; it was renamed to {aside} and is being rebuilt from the notes."
             except (OSError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError) as error:
                 raise IndexBroken(f"the memory index {path} cannot be opened: {error}", hint=f"ls -ld {path.parent}") from error
         raise AssertionError("unreachable")
 
     @classmethod
-    def _open(cls, path: Path, settings: VectorStoreSettings, parts: AllowedFeatures, told: str) -> Database:
+    def _open(cls, path: Path, settings: VectorStoreSettings, parts: AllowedFeatures, notice: str) -> Database:
         import apsw
 
         connection = apsw.Connection(str(path))
@@ -180,7 +181,7 @@ class Database:
             connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216")
             _check(connection)
             drivers = detect_features(connection, settings, parts)
-            database = cls(path, connection, drivers, told)
+            database = cls(path, connection, drivers, notice)
             with database.writing():
                 connection.execute(_TABLES)
                 if drivers.keywords:

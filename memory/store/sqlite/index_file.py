@@ -29,7 +29,7 @@ class IndexFile:
         from memory.store.sqlite.sqlite_index import SqliteIndex
 
         index = SqliteIndex.open(self._path, self._settings, now=now, parts=self._parts)
-        return index, index.database.told
+        return index, index.database.notice
 
     def put_away(self, index: Index, error: Exception, now: datetime) -> str:
         """See the protocol. The file is renamed."""

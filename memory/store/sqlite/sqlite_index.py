@@ -164,8 +164,8 @@ class SqliteIndex(EmbeddedChunks):
 
     def _write_answers(self) -> None:
         with self.database.writing():
-            told = json.dumps({"embedder": self.live.embedder, "cosines": [round(one, 4) for one in self.answers.known()]})
-            self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_ANSWERS, told))
+            value = json.dumps({"embedder": self.live.embedder, "cosines": [round(one, 4) for one in self.answers.known()]})
+            self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_ANSWERS, value))
 
     def texts(self, count: int) -> list[str]:
         """See the protocol."""
@@ -188,8 +188,8 @@ class SqliteIndex(EmbeddedChunks):
     def _recall_answers(self) -> None:
         value = self.database.one("SELECT value FROM meta WHERE key = ?", (_ANSWERS,))
         if value:
-            told = json.loads(value)
-            self.answers.recall(tuple(told["embedder"]), told["cosines"])
+            fields = json.loads(value)
+            self.answers.recall(tuple(fields["embedder"]), fields["cosines"])
 
     def fetch(self, ids: Sequence[int]) -> list[Candidate]:
         """Return chunks by id, with their texts."""
