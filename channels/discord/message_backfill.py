@@ -201,9 +201,9 @@ class Backfill:
             self._reactions.note(page, place)
             about = {"kind": "message", "channel": channel}
             changes = [self._guard.read(about, self.edited, one, place) for one in page]
-            told = [one for one in changes if one is not None and one.at >= since]
-            if told:
-                await self._store(told)
+            changes_since = [one for one in changes if one is not None and one.at >= since]
+            if changes_since:
+                await self._store(changes_since)
 
         return look
 

@@ -87,10 +87,10 @@ class MissedReactions:
         written = f"{emoji['name']}:{emoji['id']}" if emoji.get("id") else str(emoji["name"])
         people: list[Any] = list(await self._link.http.get_reaction_users(int(place.id), int(message["id"]), written, PEOPLE))
         mine = message["author"]["id"] == self._link.me
-        told = []
+        reactions = []
         for user in people:
             if user["id"] == self._link.me or (user.get("bot") and not self._settings.allow_bots):
                 continue
             event = {"user_id": user["id"], "member": {"user": user}, "message_id": message["id"], "emoji": emoji}
-            told.append(reaction(event, place, self._account, self._clock.now(), None, mine=mine))
-        return told
+            reactions.append(reaction(event, place, self._account, self._clock.now(), None, mine=mine))
+        return reactions

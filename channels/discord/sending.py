@@ -279,10 +279,10 @@ def multipart(message: dict[str, Any], enclosure: OutboundFile | None, spoken: V
     name = file_name(enclosure)
     file = discord.File(enclosure.path, filename=name, spoiler=False)
     more = {} if spoken is None else {"duration_secs": spoken.seconds, "waveform": spoken.waveform}
-    told = {**message, "attachments": [{"id": 0, "filename": name, **more}]}
+    payload = {**message, "attachments": [{"id": 0, "filename": name, **more}]}
     kind = "application/octet-stream" if spoken is None else "audio/ogg"
     parts: list[dict[str, Any]] = [
-        {"name": "payload_json", "value": json.dumps(told)},
+        {"name": "payload_json", "value": json.dumps(payload)},
         {"name": "files[0]", "value": file.fp, "filename": name, "content_type": kind},
     ]
     return MultipartParameters(None, parts, [file])

@@ -109,11 +109,11 @@ class Receiver:
 
     def remarks(self) -> list[str]:
         """Return what the owner should know."""
-        told = [one for one in (self._bounced, self._doubted, self._twin) if one]
+        concerns = [one for one in (self._bounced, self._doubted, self._twin) if one]
         if self._left:
             counts = "; ".join(f"{count} as {why}" for why, count in self._left.most_common())
-            told.append(f"{self._left.total()} mails were not answered since the start: {counts}.")
-        return told
+            concerns.append(f"{self._left.total()} mails were not answered since the start: {counts}.")
+        return concerns
 
     async def listen(self, sink: InboundSink, backoff: Backoff) -> None:
         """Read and wait until the connection ends.
@@ -301,10 +301,10 @@ def _behind(position: Position, last_uid: int, mails: Sequence[StoredMail]) -> P
 
 def _idle(connection: ImapConnection, seconds: float) -> None:
     connection.begin()
-    told = connection.start_idle()
-    while not told:
+    woken = connection.start_idle()
+    while not woken:
         line = connection.client.wait_for_line(seconds)
-        told = line is None or b"EXISTS" in line.upper() or line.upper().startswith(b"* BYE")
+        woken = line is None or b"EXISTS" in line.upper() or line.upper().startswith(b"* BYE")
     connection.stop_idle()
 
 

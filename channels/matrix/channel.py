@@ -81,13 +81,13 @@ class MatrixChannel(ChatChannel):
 
     def remarks(self) -> Sequence[str]:
         """Return what the owner should know of the device; see ``channels.protocol.Remarks``."""
-        told = []
+        concerns = []
         if self._device is not None and self._device.former:
-            told.append(
+            concerns.append(
                 f"It is signed in as a new device ({self._device.device}, before {self._device.former}): "
                 "verify it again, and messages that were encrypted for the former one alone stay closed."
             )
-        return [*told, *(self._encryption.remarks() if self._encryption else ())]
+        return [*concerns, *(self._encryption.remarks() if self._encryption else ())]
 
     async def run(self, sink: InboundSink) -> None:
         """Listen until cancelled, with longer and longer pauses between connections that fail."""

@@ -41,14 +41,14 @@ class CrossSigning:
             ChannelError: the key is wrong, there is no identity, or the homeserver is not reached or refuses it.
         """
         try:
-            told = await self._published()
-            master, signing = (_public(told.get(f"{part}_keys"), self._user) for part in PARTS[:2])
+            published = await self._published()
+            master, signing = (_public(published.get(f"{part}_keys"), self._user) for part in PARTS[:2])
             if master is None or signing is None:
                 raise ChannelError(
                     f"{self._user} has no cross-signing identity yet",
                     hint="make one: homebody matrix verify --new-recovery-key",
                 )
-            if not _signed(told["self_signing_keys"][self._user], self._user, master):
+            if not _signed(published["self_signing_keys"][self._user], self._user, master):
                 raise ChannelError(
                     "the account's identity is not signed by its master key; nothing was confirmed",
                     hint="reset the identity in Element: Settings, Encryption",
@@ -59,7 +59,7 @@ class CrossSigning:
                     "what the recovery key opens is not the account's identity of today; nothing was confirmed",
                     hint="sign in as the account in Element and make a new recovery key: Settings, Encryption",
                 )
-            await self._sign(told, seed)
+            await self._sign(published, seed)
         except WrongKey as error:
             raise ChannelError(
                 f"the recovery key is not accepted: {error}", hint="try again: homebody matrix verify --recovery-key"
@@ -77,8 +77,8 @@ class CrossSigning:
             ChannelError: the account has an identity, or the homeserver is not reached or refuses it.
         """
         try:
-            told = await self._published()
-            if _public(told.get("master_keys"), self._user) is not None:
+            published = await self._published()
+            if _public(published.get("master_keys"), self._user) is not None:
                 raise ChannelError(
                     f"{self._user} has a cross-signing identity",
                     hint="use its recovery key: homebody matrix verify --recovery-key",
@@ -88,7 +88,7 @@ class CrossSigning:
             show(written(key))
             await self._publish(self._identity(seeds), password)
             await self._keep(seeds, key)
-            await self._sign(told, seeds["self_signing"])
+            await self._sign(published, seeds["self_signing"])
         except TROUBLE as error:
             raise self._unreached(error) from error
 
@@ -149,9 +149,9 @@ class CrossSigning:
     async def _put(self, kind: str, content: Mapping[str, Any]) -> None:
         await self._http.ask("PUT", path("user", self._user, "account_data", kind), content)
 
-    async def _sign(self, told: Mapping[str, Any], seed: bytes) -> None:
+    async def _sign(self, published: Mapping[str, Any], seed: bytes) -> None:
         """Sign the device's keys. What the homeserver tells of them counts only if it is what this device has."""
-        keys = told.get("device_keys", {}).get(self._user, {}).get(self._device)
+        keys = published.get("device_keys", {}).get(self._user, {}).get(self._device)
         if not isinstance(keys, dict) or keys.get("keys", {}).get(f"ed25519:{self._device}") != self._fingerprint:
             raise ChannelError(
                 f"the homeserver does not tell of this device with its own key ({self._fingerprint}); nothing was confirmed",

@@ -101,12 +101,12 @@ class DeviceFiles:
     def facts(self) -> dict[str, Any]:
         """See the protocol."""
         device = self._device()
-        told = {"server": device.server, "user": device.user, "device": device.device, "former": device.former or None}
+        fields = {"server": device.server, "user": device.user, "device": device.device, "former": device.former or None}
         identity = self._read(IDENTITY)
         last = self._read(VERIFICATION)
         own = identity if identity.get("device") == device.device else {}
         return {
-            **told,
+            **fields,
             "signedIn": bool(device.token),
             "fingerprint": own.get("fingerprint"),
             "crossSigned": self._read(CONFIRMED).get("device") == device.device,

@@ -112,22 +112,22 @@ class Encryption:
             return []
         senders = sorted({str(event.get("sender")) for _, event in self._waiting.values()})
         who = ", ".join(senders[:SHOWN]) + (" ..." if len(senders) > SHOWN else "")
-        told = (
+        text = (
             f"{len(self._waiting)} encrypted messages cannot be read yet, because their senders' devices gave this one no key ({who}). "
             "They are read when the key comes."
         )
-        return [told]
+        return [text]
 
-    async def received(self, told: Mapping[str, Any], *, rooms: Mapping[str, Any], news: bool = True) -> None:
+    async def received(self, answer: Mapping[str, Any], *, rooms: Mapping[str, Any], news: bool = True) -> None:
         """Take in the keys and members of a sync, and give the homeserver the keys that it needs. Not ``news``: how things are."""
         reduced: dict[str, Any] = {
-            "next_batch": str(told.get("next_batch")) if news else SURVEY,
+            "next_batch": str(answer.get("next_batch")) if news else SURVEY,
             "rooms": {"join": {identity: one for identity, room in rooms.items() if (one := self._encrypted(identity, room))}},
         }
         if news:
-            reduced["to_device"] = {"events": list(_to_device(told.get("to_device")))}
-            reduced["device_lists"] = _objects(told.get("device_lists"))
-            reduced["device_one_time_keys_count"] = _objects(told.get("device_one_time_keys_count"))
+            reduced["to_device"] = {"events": list(_to_device(answer.get("to_device")))}
+            reduced["device_lists"] = _objects(answer.get("device_lists"))
+            reduced["device_one_time_keys_count"] = _objects(answer.get("device_one_time_keys_count"))
             self._retry = self._retry or bool(reduced["to_device"]["events"])
         try:
             response = nio.SyncResponse.from_dict(reduced)

@@ -121,11 +121,11 @@ async def _read(response: aiohttp.ClientResponse) -> dict[str, Any]:
 
 def refusal(status: int, found: object, retry_after: str | None = None) -> Refused:
     """Return the error that a response holds."""
-    told = found if isinstance(found, dict) else {}
+    fields = found if isinstance(found, dict) else {}
     wait: float | None = None
-    milliseconds = told.get("retry_after_ms")
+    milliseconds = fields.get("retry_after_ms")
     if isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool):
         wait = milliseconds / 1000
     elif retry_after is not None and retry_after.isdecimal():
         wait = float(retry_after)
-    return Refused(status, str(told.get("errcode") or ""), str(told.get("error") or "")[:300], wait, told)
+    return Refused(status, str(fields.get("errcode") or ""), str(fields.get("error") or "")[:300], wait, fields)

@@ -114,32 +114,32 @@ class Receiver:
 
     async def _survey(self) -> str:
         """Learn the rooms and invitations as they are now, and return where to read on: at the cursor, or from now on."""
-        told = await self._http.ask("GET", path("sync"), query={"filter": survey_filter(), "timeout": "0"})
+        answer = await self._http.ask("GET", path("sync"), query={"filter": survey_filter(), "timeout": "0"})
         self._heard()
-        parts = _parts(told)
+        parts = _parts(answer)
         for identity, one in parts["join"].items():
             with self._guard.reading({"kind": "room", "room": identity}):
                 self._note(self._rooms.joined(identity, one), one)
         self._invitations.hear(parts["invite"])
         if self._encryption is not None:
-            await self._encryption.received(told, rooms=parts["join"], news=False)
+            await self._encryption.received(answer, rooms=parts["join"], news=False)
         self._rooms.known = True
         stored = await self._sink.cursor(CURSOR)
         if stored is not None:
             return stored
-        since = str(told["next_batch"])
+        since = str(answer["next_batch"])
         await self._store([], since)
         return since
 
     async def _read(self, since: str, *, seconds: float) -> str:
         query = {"filter": FILTER, "since": since, "timeout": str(int(seconds * 1000))}
-        told = await self._http.ask("GET", path("sync"), query=query, seconds=seconds + self._settings.timeout_seconds)
+        answer = await self._http.ask("GET", path("sync"), query=query, seconds=seconds + self._settings.timeout_seconds)
         self._heard()
-        fresh = str(told["next_batch"])
-        parts = _parts(told)
+        fresh = str(answer["next_batch"])
+        parts = _parts(answer)
         if self._encryption is not None:
-            await self._encryption.received(told, rooms=parts["join"])
-        await self._verify(told.get("to_device"))
+            await self._encryption.received(answer, rooms=parts["join"])
+        await self._verify(answer.get("to_device"))
         messages: list[Inbound] = []
         latest: dict[str, str] = {}
         for identity, one in parts["join"].items():
@@ -166,12 +166,12 @@ class Receiver:
             if self._verifications is not None and isinstance(event, dict) and str(event.get("type")).startswith(VERIFICATION):
                 await self._verifications.hear(event)
 
-    async def _room(self, identity: str, told: Mapping[str, Any], since: str, latest: dict[str, str]) -> list[Inbound]:
-        timeline = told.get("timeline") if isinstance(told.get("timeline"), dict) else {}
+    async def _room(self, identity: str, changes: Mapping[str, Any], since: str, latest: dict[str, str]) -> list[Inbound]:
+        timeline = changes.get("timeline") if isinstance(changes.get("timeline"), dict) else {}
         assert isinstance(timeline, dict)
         events = [one for one in timeline.get("events") or () if isinstance(one, dict)]
-        room = self._rooms.joined(identity, told)
-        await self._upgrades.hear(room, told)
+        room = self._rooms.joined(identity, changes)
+        await self._upgrades.hear(room, changes)
         begun = invited_at(events, self._rooms.me)
         follows = self._rooms.lineage(room)[0] is not room
         if begun is not None and not follows:
@@ -264,8 +264,8 @@ class Receiver:
         found = relation(event["content"])
         known = await self._lookup.find(room, str(found["event_id"]))
         value = (known.buttons or {}).get(str(found["key"]))
-        told = self._settings.reactions_told(room.id)
-        if value is None and (told == "off" or (told == "own" and known.sender != room.me)):
+        wanted = self._settings.reactions_told(room.id)
+        if value is None and (wanted == "off" or (wanted == "own" and known.sender != room.me)):
             return None
         return reaction(event, room, self._account, value=value, thread=known.thread)
 
@@ -288,8 +288,8 @@ class Receiver:
                 messages += await self._messages(room, [dict(event)], {})
         return messages
 
-    def _note(self, room: Room, told: Mapping[str, Any]) -> None:
-        for event in (told.get("timeline") or {}).get("events") or ():
+    def _note(self, room: Room, changes: Mapping[str, Any]) -> None:
+        for event in (changes.get("timeline") or {}).get("events") or ():
             room.heard = max(room.heard, int(event.get("origin_server_ts") or 0))
 
     def _note_message(self, event: Mapping[str, Any], room: Room) -> None:
@@ -324,9 +324,9 @@ def _in_thread(edit: Inbound, thread: str | None) -> Inbound:
     return edit if thread is None else replace(edit, conversation=replace(edit.conversation, thread=thread))
 
 
-def _parts(told: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _parts(answer: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the rooms of a sync by what we are in them, without what is no object."""
-    rooms = told.get("rooms")
+    rooms = answer.get("rooms")
     found: dict[str, dict[str, Any]] = {}
     for part in ("join", "invite", "leave"):
         listed = rooms.get(part) if isinstance(rooms, dict) else None

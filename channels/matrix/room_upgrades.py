@@ -34,9 +34,9 @@ class RoomUpgrades:
         self._tried: set[str] = set()
         self.trouble = ""
 
-    async def hear(self, room: Room, told: Mapping[str, Any]) -> None:
+    async def hear(self, room: Room, changes: Mapping[str, Any]) -> None:
         """Take in what a sync tells of a room, before its messages: whether it takes another's place, or another its own."""
-        parts = [part for name in ("state", "timeline") if isinstance(part := told.get(name), dict)]
+        parts = [part for name in ("state", "timeline") if isinstance(part := changes.get(name), dict)]
         kinds = {one.get("type") for part in parts for one in part.get("events") or () if isinstance(one, dict)}
         if kinds & {"m.room.create", "m.room.tombstone"}:
             for former, fresh in pairwise(self._rooms.lineage(room)):

@@ -117,16 +117,16 @@ class RoomDirectory:
             found.append(fresh)
         return found
 
-    def joined(self, identity: str, told: Mapping[str, Any]) -> Room:
+    def joined(self, identity: str, changes: Mapping[str, Any]) -> Room:
         """Take in what a sync tells of a room: its state before the timeline, and how many are in it."""
         room = self._rooms.setdefault(identity, Room(identity, self.me))
         before = set(room.people)
-        for event in _events(told.get("state")):
+        for event in _events(changes.get("state")):
             room.state(event)
-        for event in _events(told.get("timeline")):
+        for event in _events(changes.get("timeline")):
             if "state_key" in event:
                 room.state(event)
-        self._count(room, told.get("summary"), before)
+        self._count(room, changes.get("summary"), before)
         self._news.set()
         return room
 
@@ -139,9 +139,9 @@ class RoomDirectory:
 
     def _count(self, room: Room, summary: object, before: set[str]) -> None:
         """Take over the homeserver's count; where it gives none, who came and went is counted on."""
-        told = summary if isinstance(summary, dict) else {}
-        joined, invited = told.get("m.joined_member_count"), told.get("m.invited_member_count")
-        heroes = told.get("m.heroes")
+        fields = summary if isinstance(summary, dict) else {}
+        joined, invited = fields.get("m.joined_member_count"), fields.get("m.invited_member_count")
+        heroes = fields.get("m.heroes")
         for hero in heroes if isinstance(heroes, list) else []:
             if isinstance(hero, str) and hero != self.me:
                 room.people.setdefault(hero, "")

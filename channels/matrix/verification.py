@@ -172,8 +172,8 @@ class Verifications:
             relation = {"rel_type": "m.reference", "event_id": running.id}
             await self._put(running.room, PREFIX + kind, {**content, "m.relates_to": relation}, f"hb.v.{uuid.uuid4().hex}")
             return
-        told = {**content, "transaction_id": running.id}
-        messages = {"messages": {running.them.user: {running.them.device: told}}}
+        fields = {**content, "transaction_id": running.id}
+        messages = {"messages": {running.them.user: {running.them.device: fields}}}
         await self._http.ask("PUT", path("sendToDevice", PREFIX + kind, uuid.uuid4().hex), messages)
 
     async def _note(self, state: str, running: _Open | None = None, **more: Any) -> None:

@@ -125,8 +125,8 @@ def _refused_send(error: SlackApiError) -> ChannelError:
         return NotSent(f"Slack: {code}, {_scope(error, 'botToken')}", hint=_SCOPE_HINT)
     if passing(error):
         return Uncertain(f"Slack: {code or _status(error)}")
-    told, hint = _HINTS.get(code, ("", ""))
-    return NotSent(f"Slack: {code}, {told}" if told else f"Slack: {code}", permanent=True, hint=hint)
+    text, hint = _HINTS.get(code, ("", ""))
+    return NotSent(f"Slack: {code}, {text}" if text else f"Slack: {code}", permanent=True, hint=hint)
 
 
 _SCOPE_HINT = f"add it ({APPS}, your app, OAuth & Permissions, Bot Token Scopes), and install the app again"

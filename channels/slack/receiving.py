@@ -101,8 +101,8 @@ class Receiver:
         self._marks = ReadMarks(order)
         self._gap = False
         reading = Backoff(clock, random, log, who.account)
-        told = settings.reaction_notifications
-        self._missed = CatchUp(who, web, self._guard, reading, self._take, reactions=told, clock=clock, log=log)
+        reactions = settings.reaction_notifications
+        self._missed = CatchUp(who, web, self._guard, reading, self._take, reactions=reactions, clock=clock, log=log)
         self.in_order = self._missed.in_order
         self._catching_up: asyncio.Task[None] | None = None
         self._aside = BackgroundTasks(log, who.account)

@@ -47,15 +47,15 @@ class SlackMessageSearch:
         if status == _TOO_MANY:
             raise SearchRefused("Slack: too many searches", hint="try again in a minute")
         try:
-            told = json.loads(body) if status == _OK else None
+            answer = json.loads(body) if status == _OK else None
         except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, Mapping):
+            answer = None
+        if not isinstance(answer, Mapping):
             raise SearchRefused(f"Slack answered with status {status}, and not as its API does")
-        if told.get("ok") is not True:
-            code = _line(told.get("error") or "unknown")
+        if answer.get("ok") is not True:
+            code = _line(answer.get("error") or "unknown")
             raise SearchRefused(f"Slack: {code}", hint=_HINTS.get(code, f"check {KEY}"))
-        messages = told.get("messages")
+        messages = answer.get("messages")
         listed = messages.get("matches") if isinstance(messages, Mapping) else None
         matches = listed if isinstance(listed, list) else []
         return [hit for one in matches if isinstance(one, Mapping) and (hit := _hit(one)) is not None]

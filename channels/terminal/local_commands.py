@@ -128,15 +128,15 @@ class LocalCommands:
         return True
 
     def _help(self) -> str:
-        return "\n".join(["Here in the terminal also:", *(f"  {name}  {told}" for name, told in HELP.items()), KEYS])
+        return "\n".join(["Here in the terminal also:", *(f"  {name}  {text}" for name, text in HELP.items()), KEYS])
 
     def _mistyped(self, name: str) -> bool:
         if not self._known or name in self._known:
             return False
         near = get_close_matches(name, [*self._known, *HELP], n=1, cutoff=_CLOSE)
-        told = f" Did you mean {near[0]}?" if near else ""
+        hint = f" Did you mean {near[0]}?" if near else ""
         self._conversation.note(
-            f"There is no command {name}.{told} /help lists them all. To send it as a message, begin with a blank."
+            f"There is no command {name}.{hint} /help lists them all. To send it as a message, begin with a blank."
         )
         return True
 
@@ -213,16 +213,16 @@ class LocalCommands:
             return
         if not argument:
             lines = await self._sessions.listed()
-            told = "\n".join([*lines, "", "/sessions NUMBER goes on in that one."])
-            self._conversation.note(told if lines else "There are no conversations yet.")
+            text = "\n".join([*lines, "", "/sessions NUMBER goes on in that one."])
+            self._conversation.note(text if lines else "There are no conversations yet.")
             return
         if not argument.isdecimal():
             self._conversation.note("Send /sessions for the list, and /sessions with one of its numbers.")
             return
         try:
-            session, told = await self._sessions.chosen(int(argument))
+            session, text = await self._sessions.chosen(int(argument))
         except ChannelError as error:
             self._conversation.trouble(str(error), error.hint)
             return
         self._conversation.switch(session)
-        self._conversation.note(told)
+        self._conversation.note(text)

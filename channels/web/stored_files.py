@@ -96,8 +96,10 @@ class StoredFiles:
         if _ID.fullmatch(wanted) is None:
             return None
         try:
-            told = json.loads((self._folder / f"{wanted}.json").read_text("utf-8"))
-            return StoredFile(id=wanted, name=str(told["name"]), type=str(told["type"]), size=self.path(wanted).stat().st_size)
+            facts = json.loads((self._folder / f"{wanted}.json").read_text("utf-8"))
+            return StoredFile(
+                id=wanted, name=str(facts["name"]), type=str(facts["type"]), size=self.path(wanted).stat().st_size
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

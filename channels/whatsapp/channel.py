@@ -213,12 +213,14 @@ class WhatsAppChannel:
 
     def remarks(self) -> Sequence[str]:
         """Return what the owner should know; see ``channels.protocol.Remarks``."""
-        told = list(self._concerns)
+        concerns = list(self._concerns)
         if self._receiver is not None and not self._called and not self._memory.windows.any:
-            told.append("Meta has never called here: `homebody setup whatsapp` shows the address and the token to enter there.")
+            concerns.append(
+                "Meta has never called here: `homebody setup whatsapp` shows the address and the token to enter there."
+            )
         if self._outgoing is not None and self._outgoing.template_error:
-            told.append(f"The template cannot be sent: {self._outgoing.template_error}")
-        return told
+            concerns.append(f"The template cannot be sent: {self._outgoing.template_error}")
+        return concerns
 
     def instructions(self) -> Sequence[str]:
         """Return what has to be entered at Meta; see ``channels.protocol.Instructs``."""

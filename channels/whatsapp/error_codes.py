@@ -75,8 +75,8 @@ def is_template(code: int) -> bool:
 
 def template_line(code: int, text: str) -> str:
     """Return what is wrong with the template, and where it is set."""
-    told, where = _TEMPLATES.get(code, (text or "Meta does not take it", "channels.whatsapp.template"))
-    return f"{told} ({code}; see {where})"
+    reason, where = _TEMPLATES.get(code, (text or "Meta does not take it", "channels.whatsapp.template"))
+    return f"{reason} ({code}; see {where})"
 
 
 def broken(error: Refused, account: str) -> ChannelBroken | None:
@@ -144,14 +144,14 @@ def meaning(code: int, text: str, attempt: int = 1) -> NotSent:
             "more than 24 hours have passed since they wrote, and WhatsApp takes no message until they write again", held=True
         )
     if code in _OWNERS:
-        told, hint = _OWNERS[code]
-        return NotSent(f"WhatsApp: {told} ({code})", hint=hint)
+        reason, hint = _OWNERS[code]
+        return NotSent(f"WhatsApp: {reason} ({code})", hint=hint)
     if code in TOKEN or code in PERMISSIONS:
         return NotSent(
             f"WhatsApp: {text or 'the access token is not accepted'} ({code})", hint="homebody channels status --probe"
         )
-    told, hint = _FOR_GOOD.get(code, (text or "the message is refused", ""))
-    return NotSent(f"WhatsApp: {told} ({code})", permanent=True, hint=hint)
+    reason, hint = _FOR_GOOD.get(code, (text or "the message is refused", ""))
+    return NotSent(f"WhatsApp: {reason} ({code})", permanent=True, hint=hint)
 
 
 def _too_often(code: int, text: str, attempt: int) -> NotSent:

@@ -126,8 +126,8 @@ async def _read(response: aiohttp.ClientResponse) -> dict[str, Any]:
 def refusal(status: int, found: object) -> Refused:
     """Return the error that an answer holds. The details say more than the title, where there are any."""
     error = found.get("error") if isinstance(found, dict) else None
-    told = error if isinstance(error, dict) else {}
-    data = told.get("error_data")
+    fields = error if isinstance(error, dict) else {}
+    data = fields.get("error_data")
     details = str(data.get("details") or "") if isinstance(data, dict) else ""
-    code, subcode = (one if isinstance(one := told.get(key), int) else 0 for key in ("code", "error_subcode"))
-    return Refused(status, code, (details or str(told.get("message") or ""))[:300], subcode)
+    code, subcode = (one if isinstance(one := fields.get(key), int) else 0 for key in ("code", "error_subcode"))
+    return Refused(status, code, (details or str(fields.get("message") or ""))[:300], subcode)

@@ -234,8 +234,8 @@ def _unknown(kind: str, raw: Mapping[str, Any], content: Mapping[str, Any]) -> s
     data = error.get("error_data")
     details = _line(data.get("details") if isinstance(data, dict) else "") or _line(error.get("title"))
     which = _line(content.get("type")) or ("" if kind == "unsupported" else _line(kind))
-    told = ": ".join(filter(None, (which, details)))
-    return f"something that WhatsApp does not show to programs{f' ({told})' if told else ''}"
+    text = ": ".join(filter(None, (which, details)))
+    return f"something that WhatsApp does not show to programs{f' ({text})' if text else ''}"
 
 
 def _pressed(raw: Mapping[str, Any]) -> Mapping[str, Any] | None:

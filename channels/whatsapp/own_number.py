@@ -33,23 +33,23 @@ async def look(api: GraphApi, settings: WhatsAppAccount, account: str, *, mend: 
         One of ``graph_api.TROUBLE``.
     """
     try:
-        told = await api.get(api.number, fields=_FIELDS)
+        facts = await api.get(api.number, fields=_FIELDS)
     except Refused as error:
         raise broken(error, account) or unknown_number(error, account) or error from error
-    shown = str(told.get("display_phone_number") or api.number)
-    found = OwnNumber(re.sub(r"\D", "", shown), " ".join(filter(None, (shown, str(told.get("verified_name") or "")))))
-    if str(told.get("quality_rating") or "").upper() == "RED":
+    shown = str(facts.get("display_phone_number") or api.number)
+    found = OwnNumber(re.sub(r"\D", "", shown), " ".join(filter(None, (shown, str(facts.get("verified_name") or "")))))
+    if str(facts.get("quality_rating") or "").upper() == "RED":
         found.concerns.append("Meta rates the number as red: people block it or complain, and it may be restricted")
     found.concerns += [
-        one for one in (await _webhook(api, settings, account, told, mend), await _subscription(api, settings, mend)) if one
+        one for one in (await _webhook(api, settings, account, facts, mend), await _subscription(api, settings, mend)) if one
     ]
     return found
 
 
-async def _webhook(api: GraphApi, settings: WhatsAppAccount, account: str, told: dict[str, Any], mend: bool) -> str:
+async def _webhook(api: GraphApi, settings: WhatsAppAccount, account: str, facts: dict[str, Any], mend: bool) -> str:
     """Have Meta call the address of the settings; return what is wrong with that."""
     address = settings.address(account)
-    configuration = told.get("webhook_configuration")
+    configuration = facts.get("webhook_configuration")
     places = configuration if isinstance(configuration, dict) else {}
     called = next(
         (str(places[key]) for key in ("phone_number", "whatsapp_business_account", "application") if places.get(key)), ""

@@ -119,9 +119,9 @@ class Receiver:
             if report is not None:
                 call.reports.append(report)
         for error in _listed(value.get("errors")):
-            told = str(error.get("message") or error.get("title") or "")[:200]
-            self._log.warning("whatsapp reports an error", code=error.get("code"), error=told, account=self._account)
-            self.trouble = f"WhatsApp reports: {told} ({error.get('code')})"
+            reason = str(error.get("message") or error.get("title") or "")[:200]
+            self._log.warning("whatsapp reports an error", code=error.get("code"), error=reason, account=self._account)
+            self.trouble = f"WhatsApp reports: {reason} ({error.get('code')})"
 
     def _message(self, raw: dict[str, Any], contacts: Mapping[str, Mapping[str, Any]], call: _Call) -> Inbound | None:
         number, user_id = str(raw.get("from") or ""), str(raw.get("from_user_id") or "")

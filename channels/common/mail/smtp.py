@@ -160,13 +160,13 @@ async def _transaction(
     except SMTPResponseException as error:
         if ending and not _TEMPORARY <= error.code < _NO_CODE:
             raise InDoubt(_line(error.message)) from error
-        told = MailProblem(f"{server.host} did not take the mail: {error.code} {_line(error.message)}")
-        raise NotTaken(told, again=error.code < _PERMANENT and not ending, code=error.code, early=not ending) from error
+        problem = MailProblem(f"{server.host} did not take the mail: {error.code} {_line(error.message)}")
+        raise NotTaken(problem, again=error.code < _PERMANENT and not ending, code=error.code, early=not ending) from error
     except (SMTPException, OSError, ValueError) as error:
         if ending:
             raise InDoubt(_line(str(error))) from error
-        told = explained(_plain(error), submission.names, server, "smtp")
-        raise NotTaken(told, again=not isinstance(error, ValueError), early=not isinstance(error, ValueError)) from error
+        problem = explained(_plain(error), submission.names, server, "smtp")
+        raise NotTaken(problem, again=not isinstance(error, ValueError), early=not isinstance(error, ValueError)) from error
 
 
 def _expect(code: int, response: SMTPResponse) -> None:
