@@ -44,11 +44,11 @@ class Refusal(HTTPException):
 
     def response(self, path: str = "") -> Response:
         """The same as JSON, in the form that is usual at a path."""
-        told: dict[str, Any] = {"error": self.detail, "reason": self.reason, "mend": self.hint}
+        body: dict[str, Any] = {"error": self.detail, "reason": self.reason, "mend": self.hint}
         if path.startswith(OPENAI):
             kind = "server_error" if self.status_code >= _SERVERS else "invalid_request_error"
-            told = {"error": {"message": f"{self.detail}. {self.hint}", "type": kind, "param": None, "code": self.reason}}
-        return json_answer(told, self.status_code, self.headers)
+            body = {"error": {"message": f"{self.detail}. {self.hint}", "type": kind, "param": None, "code": self.reason}}
+        return json_answer(body, self.status_code, self.headers)
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:

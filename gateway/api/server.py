@@ -256,11 +256,11 @@ class LocalWire(Wire):
     def data_received(self, data: bytes) -> None:
         """Answer commands from before this API, which send lines of JSON, in their own form."""
         if self._new and data.startswith(b"{") and not self.transport.is_closing():
-            told = {
+            facts = {
                 "error": "the gateway that runs is newer than this command",
                 "mend": "Use the gateway's version of homebody.",
             }
-            self.transport.write(json.dumps(told).encode() + b"\n")
+            self.transport.write(json.dumps(facts).encode() + b"\n")
             self.transport.close()
         elif self._lingering.lingers or not self.transport.is_closing():
             self._new = False

@@ -159,7 +159,7 @@ def restored_notice(about: dict[str, Any]) -> str:
 def _reason(printed: bytes) -> str:
     lines = printed.decode("utf-8", "replace").strip().splitlines()
     try:
-        told = json.loads(lines[-1])
-        return ". ".join(str(part).rstrip(".") for part in (told["error"], told["mend"]) if part) + "."
+        facts = json.loads(lines[-1])
+        return ". ".join(str(part).rstrip(".") for part in (facts["error"], facts["mend"]) if part) + "."
     except (ValueError, KeyError, TypeError, IndexError):
         return f"{lines[-1] if lines else 'it ended without a word'}."

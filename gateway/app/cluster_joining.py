@@ -29,8 +29,8 @@ STANDSTILL_SHARE: Final = 6
 
 def digest_of(settings: Settings) -> str:
     """Return what tells whether two gateways have the same settings, but for those that may differ."""
-    told = settings.model_dump_json(exclude=MAY_DIFFER)
-    return hashlib.sha256(told.encode()).hexdigest()[:12]
+    text = settings.model_dump_json(exclude=MAY_DIFFER)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)

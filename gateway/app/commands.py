@@ -132,10 +132,10 @@ class CommandParts:
         if place is None:
             log.warning("no chat is known for the end of the command %s of %s: %s", state.id, key, ending(state))
             return
-        what, told = map(self._deps.outgoing.text, announcement(state))
+        what, text = map(self._deps.outgoing.text, announcement(state))
         message = NewOutbound(conversation=place, text=f"⚙️ {what}.", key=f"job-{state.id}-{int(state.started.timestamp()):x}")
         try:
-            await self._ledger.context_events.announce(message, f"[{told}.]")
+            await self._ledger.context_events.announce(message, f"[{text}.]")
         except StorageFailed as error:
             log.warning("the end of the command %s could not be announced: %s", state.id, error)
 

@@ -126,12 +126,12 @@ class ForwardingParts:
         try:
             async with asyncio.timeout(EACH_SECONDS):
                 token = await self._calls.token_of("approvals.decide", given)
-                told = await self._calls.at(token, "approvals.decide", given, here, "call") if token else None
+                answer = await self._calls.at(token, "approvals.decide", given, here, "call") if token else None
         except TimeoutError:
             return f"The gateway that asked #{name} did not answer within {EACH_SECONDS:g} seconds. Answer again in a moment."
         except HomebodyError as error:
             return f"#{name} could not be decided: {error}. Answer again in a moment."
-        return None if told is None else str(told["told"])
+        return None if answer is None else str(answer["told"])
 
     async def open_questions(self) -> tuple[list[tuple[str, str]], list[str]]:
         """Return name and summary of the open questions of agents that other gateways hold, and which gateways did not say theirs."""

@@ -58,8 +58,8 @@ class HealthHandlers:
         def read() -> dict[str, Any]:
             found = since(path, place, wanted, most) if place else latest(path, wanted, most)
             redactor = Redactor(known_secrets(settings, self._deps.paths, self._deps.env))
-            told = [_line(line, redactor) for line in found.lines]
-            return {"lines": told, "place": found.place, "gap": found.gap, "file": str(path)}
+            lines = [_line(line, redactor) for line in found.lines]
+            return {"lines": lines, "place": found.place, "gap": found.gap, "file": str(path)}
 
         try:
             return await asyncio.to_thread(read)

@@ -139,15 +139,15 @@ async def watch(
     """Watch the event loop and the disk. With ``restart``, or under a service manager, a blocked event loop ends the process."""
     loop = asyncio.get_running_loop()
 
-    def changed(level: str, told: str) -> None:
+    def changed(level: str, text: str) -> None:
         if level == "out":
-            pause.begin("disk", told)
+            pause.begin("disk", text)
         else:
             pause.end("disk")
-            owner.say(f"💾 {told}", waits=True)
+            owner.say(f"💾 {text}", waits=True)
 
-    def heard(level: str, told: str) -> None:
-        loop.call_soon_threadsafe(changed, level, told)
+    def heard(level: str, text: str) -> None:
+        loop.call_soon_threadsafe(changed, level, text)
 
     with Watchdog(end=end_at_once if restart or supervised(env) else None):
         await DiskGuard(state, clock, heard).run()

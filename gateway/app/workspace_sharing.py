@@ -73,17 +73,17 @@ class WorkspaceSharing:
 
     def tell_missing(self, agent: str, former: Standing, *, behind: bool) -> None:
         """Tell the owner what of the workspace is not here, if something is."""
-        told = []
+        notices = []
         if behind:
-            told.append(
+            notices.append(
                 f"{self.gateway} has taken {agent} over from {former.gateway} with older notes, as the repository of its workspace does "
                 "not answer. The newer ones come in by themselves: homebody workspace status"
             )
         if former.unsent:
-            told.append(
+            notices.append(
                 f"{former.gateway} ended before its last changes to the workspace of {agent} had arrived. They are missing on "
                 f"{self.gateway} until {former.gateway} runs again, and are joined then."
             )
-        for text in told:
+        for text in notices:
             log.warning("%s", text)
             self._tell(f"⚠️ {text}")

@@ -156,14 +156,14 @@ def _facts(path: str, *, times_of_folders: bool = False) -> str:
         found = os.lstat(path)
     except OSError as error:
         return f"unreadable: {error.errno}"
-    told = f"{found.st_mode} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+    facts = f"{found.st_mode} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
     if times_of_folders or not stat.S_ISLNK(found.st_mode):
-        return told
+        return facts
     try:
-        told += f" {Path(path).readlink()}"
+        facts += f" {Path(path).readlink()}"
         target = Path(path).stat()
     except OSError as error:
-        return f"{told} unreadable: {error.errno}"
+        return f"{facts} unreadable: {error.errno}"
     if stat.S_ISDIR(target.st_mode):
-        return f"{told} folder"
-    return f"{told} {target.st_size} {target.st_mtime_ns} {target.st_ctime_ns}"
+        return f"{facts} folder"
+    return f"{facts} {target.st_size} {target.st_mtime_ns} {target.st_ctime_ns}"

@@ -98,12 +98,12 @@ class NamedPaths(Struct):
             except (OSError, ValueError):  # nothing is there, or no file can have this name
                 yield f"{word}\0{real}\0{'a link' if _is_link(path) else 'nothing'}"
                 continue
-            told = f"{word}\0{real}\0{'a link' if _is_link(path) else ''} {stat.S_IFMT(found.st_mode)}"
+            facts = f"{word}\0{real}\0{'a link' if _is_link(path) else ''} {stat.S_IFMT(found.st_mode)}"
             if stat.S_ISREG(found.st_mode):
-                told += f"\0{content(real, _MOST_OF_ONE)}"
+                facts += f"\0{content(real, _MOST_OF_ONE)}"
             elif stat.S_ISDIR(found.st_mode) and (takes_folders or is_pattern):
-                told += f"\0{self._tree(real)}"
-            yield told
+                facts += f"\0{self._tree(real)}"
+            yield facts
 
     def _tree(self, top: str) -> str:
         """Return the digest of all that is in a folder: of few files by their content, of many by inode, size and times."""

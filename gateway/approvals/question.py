@@ -126,12 +126,12 @@ def _circumstances(act: Act, home: str) -> list[str]:
         facts.append("in a terminal")
     if act.into:
         facts += [_CONFINED[act.confinement]] if act.confinement in _CONFINED else []
-        told = f"It would be typed into {_code(_one_line(act.into))}, which was started {', '.join(facts)}."
+        line = f"It would be typed into {_code(_one_line(act.into))}, which was started {', '.join(facts)}."
     else:
-        told = f"It would {'run' if act.summary.startswith('run ') else 'happen'} {', '.join(facts)}."
+        line = f"It would {'run' if act.summary.startswith('run ') else 'happen'} {', '.join(facts)}."
     unclear = act.argv is not None and shlex.join(act.argv) != " ".join(act.command.split(" "))
     words = " ".join(_code(one) if one else "(empty)" for one in act.argv or ()) if unclear else ""
-    return [told, *([f"Word by word: {_shortened(words, 4 * _PART)}"] if words else [])]
+    return [line, *([f"Word by word: {_shortened(words, 4 * _PART)}"] if words else [])]
 
 
 def _parts(act: Act) -> list[str]:

@@ -121,8 +121,8 @@ class ClientTokens:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 known = self._read(strict=True)
                 yield known
-                told = {"version": 1, "tokens": [asdict(one) for one in known.values()]}
-                write_atomically(self.path, json.dumps(told, indent=2), durable=True)
+                stored = {"version": 1, "tokens": [asdict(one) for one in known.values()]}
+                write_atomically(self.path, json.dumps(stored, indent=2), durable=True)
         except OSError as error:
             raise StorageFailed.from_os(error, "write the tokens of the API", self.path) from error
 

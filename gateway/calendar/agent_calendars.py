@@ -67,9 +67,9 @@ class AgentCalendars:
         }.get(wish.action)
         if do is not None:
             return await do(wish, context)
-        told, used = await self._edits.perform(wish, context)
+        text, used = await self._edits.perform(wish, context)
         self._changed()
-        return Outcome(text=told, sources=_named(used))
+        return Outcome(text=text, sources=_named(used))
 
     def preview(self, wish: CalendarArguments, context: ToolContext) -> Act | None:
         """See ``agent.tools.calendar_tool.Calendars``."""

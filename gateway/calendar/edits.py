@@ -63,8 +63,8 @@ class CalendarEdits:
                 return self._already(found, context), [found.account.name]
             raise nothing
         self._refuse_read_only(found)
-        told = await (self._change(found, wish, context) if wish.action == "change" else self._cancel(found, wish, context))
-        return told, [found.account.name]
+        text = await (self._change(found, wish, context) if wish.action == "change" else self._cancel(found, wish, context))
+        return text, [found.account.name]
 
     async def preview(self, wish: CalendarArguments, context: ToolContext) -> Act | None:
         """Return what a call would do; None where it would do nothing, so that nobody is asked: ``perform`` then says why.
@@ -195,13 +195,13 @@ class CalendarEdits:
     async def _changed_meanwhile(self, found: Event, context: ToolContext) -> CalendarFailed:
         """Read anew what was changed by somebody else, and say so."""
         now = await self._at(found.reference(self._zone).begins, found.key, None)
-        told = (
+        text = (
             f"it is now “{now.instance['title']}”, {span_in_words(now.instance, self._zone, context.now)}"
             if now
             else "it is gone"
         )
         return CalendarFailed(
-            f"“{found.instance['title']}” was changed by another program just now, so nothing was done: {told}",
+            f"“{found.instance['title']}” was changed by another program just now, so nothing was done: {text}",
             hint="Ask whether the change is still wanted, then call again.",
             status=412,
         )
@@ -321,8 +321,8 @@ def _key_of_uid(sources: Sequence[CalendarSource], uid: str) -> set[str]:
 
 
 def _wish(wish: CalendarArguments) -> Mapping[str, Any]:
-    told = {name: getattr(wish, name) for name in WISHED if getattr(wish, name) is not None}
-    return told if wish.minutes is None else {**told, "alarm": wish.minutes}
+    fields = {name: getattr(wish, name) for name in WISHED if getattr(wish, name) is not None}
+    return fields if wish.minutes is None else {**fields, "alarm": wish.minutes}
 
 
 def _begins(wish: CalendarArguments) -> date | datetime | None:
@@ -337,17 +337,17 @@ def _wished_time(wish: CalendarArguments, now: datetime, was: Reference | None =
     begins = _begins(wish) or (was.begins if was is not None else None)
     if was is not None and isinstance(was.begins, datetime) and begins is not None and not isinstance(begins, datetime):
         begins = datetime.combine(begins, was.begins.time())
-    told = begin_in_words(begins, now) if begins is not None else ""
+    when = begin_in_words(begins, now) if begins is not None else ""
     if wish.end is None:
-        return told
+        return when
     end = datetime.fromisoformat(wish.end) if "T" in wish.end else date.fromisoformat(wish.end)
     same = isinstance(end, datetime) and isinstance(begins, datetime) and end.date() == begins.date()
-    return f"{told} to {f'{end:%H:%M}' if same else begin_in_words(end, now)}"
+    return f"{when} to {f'{end:%H:%M}' if same else begin_in_words(end, now)}"
 
 
 def _details(wish: CalendarArguments, facts: Sequence[str]) -> str:
     """Return all that a call says, a line each."""
     names = {"start": "from", "end": "to", "title": "title", "place": "place", "notes": "notes", "repeat": "repeat"}
-    told = [f"{name}: {getattr(wish, field)}" for field, name in names.items() if getattr(wish, field) is not None]
+    lines = [f"{name}: {getattr(wish, field)}" for field, name in names.items() if getattr(wish, field) is not None]
     alarm = [f"alarm: {wish.minutes} minutes before"] if wish.minutes is not None and wish.action != "cancel" else []
-    return "\n".join([*(told if wish.action != "cancel" else []), *alarm, *facts])
+    return "\n".join([*(lines if wish.action != "cancel" else []), *alarm, *facts])

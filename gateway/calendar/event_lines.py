@@ -31,32 +31,32 @@ def listed(events: Sequence[Event], period: Period, zone: ZoneInfo, now: datetim
 
 def line_of(one: Event, zone: ZoneInfo) -> str:
     """Return an event in one line, without its time."""
-    told = one.instance
-    facts = [told["title"] or "(no title)", told["place"], one.calendar.name]
-    facts += [told["status"].lower()] if told["status"] in {"CANCELLED", "TENTATIVE"} else []
-    facts += ["not busy"] if not told["busy"] else []
-    facts += ["repeated"] if told["rid"] else []
+    instance = one.instance
+    facts = [instance["title"] or "(no title)", instance["place"], one.calendar.name]
+    facts += [instance["status"].lower()] if instance["status"] in {"CANCELLED", "TENTATIVE"} else []
+    facts += ["not busy"] if not instance["busy"] else []
+    facts += ["repeated"] if instance["rid"] else []
     facts += ["with others"] if one.concerns_others else []
     return " | ".join([*filter(None, facts), str(one.reference(zone))])
 
 
 def shown(one: Event, zone: ZoneInfo, now: datetime) -> str:
     """Return all that is known of an event."""
-    told = one.instance
+    instance = one.instance
     facts = {
-        "when": span_in_words(told, zone, now) + (f" ({zone.key})" if "T" in told["start"] else ""),
+        "when": span_in_words(instance, zone, now) + (f" ({zone.key})" if "T" in instance["start"] else ""),
         "calendar": one.calendar.name,
-        "place": told["place"],
-        "repeats": told["rule"],
-        "written in the zone": told["zone"] if told["zone"] not in {"", zone.key} else "",
-        "status": told["status"].lower(),
-        "organizer": told["organizer"],
-        "people": ", ".join(told["people"]),
-        "alarms": ", ".join(f"{datetime.fromisoformat(at).astimezone(zone):%a %d %b %H:%M}" for at in told["alarms"]),
+        "place": instance["place"],
+        "repeats": instance["rule"],
+        "written in the zone": instance["zone"] if instance["zone"] not in {"", zone.key} else "",
+        "status": instance["status"].lower(),
+        "organizer": instance["organizer"],
+        "people": ", ".join(instance["people"]),
+        "alarms": ", ".join(f"{datetime.fromisoformat(at).astimezone(zone):%a %d %b %H:%M}" for at in instance["alarms"]),
         "id": str(one.reference(zone)),
-        "notes": told["notes"][:MOST_NOTES],
+        "notes": instance["notes"][:MOST_NOTES],
     }
-    return "\n".join([told["title"] or "(no title)", *(f"{name}: {value}" for name, value in facts.items() if value)])
+    return "\n".join([instance["title"] or "(no title)", *(f"{name}: {value}" for name, value in facts.items() if value)])
 
 
 def span_lines(spans: Sequence[Span], zone: ZoneInfo, now: datetime) -> list[str]:
@@ -64,16 +64,16 @@ def span_lines(spans: Sequence[Span], zone: ZoneInfo, now: datetime) -> list[str
     days: dict[date, list[str]] = {}
     for start, end in spans:
         begins, ends = start.astimezone(zone), end.astimezone(zone)
-        told = f"{begins:%H:%M}–{ends:%H:%M}" if ends.date() == begins.date() else f"{begins:%H:%M}–24:00"
-        days.setdefault(begins.date(), []).append(told)
-    return [f"- {day_in_words(day, now)}: {', '.join(told)}" for day, told in days.items()]
+        hours = f"{begins:%H:%M}–{ends:%H:%M}" if ends.date() == begins.date() else f"{begins:%H:%M}–24:00"
+        days.setdefault(begins.date(), []).append(hours)
+    return [f"- {day_in_words(day, now)}: {', '.join(hours)}" for day, hours in days.items()]
 
 
 def _time_of(one: Event, zone: ZoneInfo, day: date) -> str:
-    told = one.instance
-    if "T" not in told["start"]:
+    instance = one.instance
+    if "T" not in instance["start"]:
         return "all day"
-    start, end = (instant_of(told[name], zone).astimezone(zone) for name in ("start", "end"))
+    start, end = (instant_of(instance[name], zone).astimezone(zone) for name in ("start", "end"))
     if start.date() == end.date() == day:
         return f"{start:%H:%M}" + (f"–{end:%H:%M}" if end > start else "")
     return f"{start:%d %b %H:%M}–{end:%d %b %H:%M}"

@@ -253,9 +253,9 @@ def _shift_rules(main: Any, by: timedelta, days: int) -> None:
         names = {name.upper() for name in rule}
         weekly = str(listed(rule.get("FREQ"))[0]).upper() == "WEEKLY"
         if names & _TIMES or (days and (names & _DAYS or ("BYDAY" in names and not weekly))):
-            told = rule.to_ical().decode()
+            text = rule.to_ical().decode()
             raise Unchangeable(
-                f"this series is bound to its days or times by its rule ({told}); cancel it and create a new one"
+                f"this series is bound to its days or times by its rule ({text}); cancel it and create a new one"
             )
         if days and "BYDAY" in rule:
             rule["BYDAY"] = [_WEEK[(_WEEK.index(str(one).upper()[-2:]) + days) % 7] for one in listed(rule["BYDAY"])]

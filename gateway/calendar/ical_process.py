@@ -82,8 +82,8 @@ class CalendarProcess:
 
     async def cancel(self, text: str, instance: Mapping[str, Any], scope: str, zone: ZoneInfo, now: datetime) -> str | None:
         """Return the text without the instances; None where the object is to be deleted."""
-        told = await self._answer_to({"do": "cancel", "text": text, "instance": instance, "scope": scope, **_at(zone, now)})
-        return told["text"] if told["text"] is None else str(told["text"])
+        answer = await self._answer_to({"do": "cancel", "text": text, "instance": instance, "scope": scope, **_at(zone, now)})
+        return answer["text"] if answer["text"] is None else str(answer["text"])
 
     async def _answer_to(self, order: Mapping[str, Any]) -> Mapping[str, Any]:
         if missing := missing_libraries():
@@ -102,10 +102,10 @@ class CalendarProcess:
             raise CalendarFailed(
                 "the calendar is made so that it takes too long or too much memory to read", hint="Ask for less time."
             )
-        told: Mapping[str, Any] = json.loads(printed)
-        if "refused" in told:
-            raise CalendarFailed(str(told["refused"]))
-        return told
+        answer: Mapping[str, Any] = json.loads(printed)
+        if "refused" in answer:
+            raise CalendarFailed(str(answer["refused"]))
+        return answer
 
     async def _run(self, order: bytes) -> tuple[bytes, int | None]:
         pipe = asyncio.subprocess.PIPE

@@ -33,8 +33,8 @@ class Contact:
     def matches(self, wanted: str) -> bool:
         """Whether all words of a text are in the name, the organisation or a mail address, or its digits in a phone number."""
         words = wanted.casefold().split()
-        told = " ".join((self.name, self.nickname, self.organisation, *self.mails)).casefold()
-        if words and all(word in told for word in words):
+        text = " ".join((self.name, self.nickname, self.organisation, *self.mails)).casefold()
+        if words and all(word in text for word in words):
             return True
         digits = _digits(wanted)[-_COMPARED_DIGITS:]
         return len(digits) >= _LEAST_DIGITS and any(digits in _digits(phone) for phone in self.phones)

@@ -153,7 +153,7 @@ def _stored(invocation: Invocation) -> StoredRules:
 
 def _shown(facts: dict[str, Any], invocation: Invocation) -> str:
     parts = [f"  {number}. {visible(part)}" for number, part in enumerate(facts["parts"] or (), 1)]
-    told = {
+    words = {
         "State": facts["state"]
         + (f", until {invocation.local_time(facts['expiresAt'])}" if facts["state"] == "pending" else ""),
         "Agent": facts["agent"],
@@ -169,7 +169,7 @@ def _shown(facts: dict[str, Any], invocation: Invocation) -> str:
         "Words": " ".join(f"[{word}]" for word in facts["argv"] or ()),
     }
     relevant = {"Folder", "Network", "Words"} if facts["kind"] != "exec" else set()
-    lines = [f"{name}: {visible(value)}" for name, value in told.items() if value and name not in relevant]
+    lines = [f"{name}: {visible(value)}" for name, value in words.items() if value and name not in relevant]
     whole = facts["command"] or facts["details"]
     command = [visible(line) for line in whole.split("\n")] if whole else []
     return "\n".join(

@@ -66,8 +66,8 @@ def drill_text(report: Report) -> str:
     """Return the outcome of a drill."""
     counts = report.counts
     transcripts = f"{counted(counts['transcripts'], 'transcript')} with {counted(counts['entries'], 'entry', 'entries')}"
-    told = ", ".join((transcripts, *(counted(counts[f"{name}s"], name) for name in ("note", "session", "job", "file"))))
-    lines = [f"Restored {report.file} (of {_when(report.made)}) into a scratch folder, and opened it: {told}."]
+    text = ", ".join((transcripts, *(counted(counts[f"{name}s"], name) for name in ("note", "session", "job", "file"))))
+    lines = [f"Restored {report.file} (of {_when(report.made)}) into a scratch folder, and opened it: {text}."]
     if not report.compared_with_home:
         lines.append("It was compared with itself alone: the home that it is from is not here.")
     if report.differences:

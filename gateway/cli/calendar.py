@@ -111,8 +111,8 @@ def _day(given: str | None) -> str | None:
     try:
         return None if given is None else str(TypeAdapter(When).validate_python(given))
     except ValidationError as error:
-        told = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise UsageError(told, hint="homebody calendar list --from 2026-11-24 --to 2026-11-30") from error
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(reason, hint="homebody calendar list --from 2026-11-24 --to 2026-11-30") from error
 
 
 async def _tested(sources: Sequence[CalendarSource], zone: ZoneInfo) -> list[dict[str, Any]]:

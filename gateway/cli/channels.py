@@ -55,8 +55,8 @@ def restart(invocation: Invocation, name: str) -> int:
         raise errors.UsageError("no gateway is running", hint="Start it with: homebody start")
     from gateway.api import api_client
 
-    told = asyncio.run(api_client.ask(invocation.paths.local, "channels.restart", name=name))
-    click.echo("\n".join(f"{one} is reconnecting. See its state with: homebody channels status" for one in told["restarted"]))
+    answer = asyncio.run(api_client.ask(invocation.paths.local, "channels.restart", name=name))
+    click.echo("\n".join(f"{one} is reconnecting. See its state with: homebody channels status" for one in answer["restarted"]))
     return errors.OK
 
 
@@ -107,18 +107,18 @@ async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
 
     running = await _running(invocation)
     found = list(platforms(invocation.loaded.settings, SystemClock(), os.environ, invocation.paths.state))
-    told: dict[str, Any] = {}
+    accounts: dict[str, Any] = {}
     for channel, policy in found:
         name = f"{channel.name}:{channel.account}"
-        told[name] = {**_policy(name, policy), **((running or {}).get(name) or {"state": "not running", "heard": None})}
-    told |= {name: facts for name in WITHOUT_SETTINGS if (facts := (running or {}).get(name)) is not None}
-    for name in (running or {}).keys() - told.keys() - {LOCAL}:
-        told[name] = {**(running or {})[name], "trouble": "no longer in the settings; restart the gateway to remove it"}
+        accounts[name] = {**_policy(name, policy), **((running or {}).get(name) or {"state": "not running", "heard": None})}
+    accounts |= {name: facts for name in WITHOUT_SETTINGS if (facts := (running or {}).get(name)) is not None}
+    for name in (running or {}).keys() - accounts.keys() - {LOCAL}:
+        accounts[name] = {**(running or {})[name], "trouble": "no longer in the settings; restart the gateway to remove it"}
     if probe:
         answers = await asyncio.gather(*(probe_channel(channel) for channel, _ in found))
         for (channel, _), answer in zip(found, answers, strict=True):
-            told[f"{channel.name}:{channel.account}"]["probe"] = answer
-    return {"running": running is not None, "channels": told}
+            accounts[f"{channel.name}:{channel.account}"]["probe"] = answer
+    return {"running": running is not None, "channels": accounts}
 
 
 async def _running(invocation: Invocation) -> dict[str, Any] | None:
@@ -148,7 +148,7 @@ def _policy(name: str, policy: Policy) -> dict[str, Any]:
 
 def _group_settings(policy: Policy) -> dict[str, str]:
     """Return what the settings choose for groups, in words, by the group's id (and its server's)."""
-    told = {}
+    facts = {}
     for space, groups in policy.rules.items():
         for group, rule in groups.items():
             chosen = rule.choices
@@ -157,8 +157,8 @@ def _group_settings(policy: Policy) -> dict[str, str]:
             words += ["fewer tools"] if rule.tools else []
             words += ["no welcome" if chosen.welcome is False else "a welcome of its own"] if chosen.welcome is not True else []
             if words:
-                told[group if space == "*" else f"{space}/{group}"] = ", ".join(words)
-    return told
+                facts[group if space == "*" else f"{space}/{group}"] = ", ".join(words)
+    return facts
 
 
 def _channels_text(facts: dict[str, Any], local: Callable[[str], str], *, probed: bool) -> str:

@@ -37,8 +37,8 @@ def chat(
     interactive = not plain and sys.stdin.isatty() and sys.stdout.isatty()
     greeting = GREETING
     if resume is not None:
-        session, told = _resumed(invocation, resume, agent_id, ask=interactive)
-        greeting = f"{told}\n{GREETING}"
+        session, text = _resumed(invocation, resume, agent_id, ask=interactive)
+        greeting = f"{text}\n{GREETING}"
     hints = {name: value for name, value in (("agent", agent_id), ("session", session), ("model", model)) if value}
     return run_until_ended(_interactive(invocation, hints, greeting) if interactive else _piped(invocation, hints))
 

@@ -199,8 +199,8 @@ def _report(invocation: Invocation, changed: Changed, sentence: str, *, as_json:
 
 def _told_valid(summary: str, *, as_json: bool, problems: tuple[Problem, ...], warnings: tuple[Problem, ...]) -> None:
     if as_json:
-        told = {"errors": [found.as_json() for found in problems], "warnings": [found.as_json() for found in warnings]}
-        _print_json({"valid": not problems, **told})
+        facts = {"errors": [found.as_json() for found in problems], "warnings": [found.as_json() for found in warnings]}
+        _print_json({"valid": not problems, **facts})
         return
     for problem in problems:
         say(f"error: {problem.as_text()}")

@@ -222,7 +222,7 @@ def _rows(jobs: list[dict[str, Any]], invocation: Invocation) -> list[str]:
 
 def _shown(facts: dict[str, Any], invocation: Invocation) -> str:
     job = facts["job"]
-    told = {
+    words = {
         "State": " ".join(filter(None, [job["state"], f"({job['reason']})" if job["reason"] else ""])),
         "Agent": job["agent"],
         "Time zone": job["zone"],
@@ -238,7 +238,7 @@ def _shown(facts: dict[str, Any], invocation: Invocation) -> str:
         "Urgent": "yes" if job["urgent"] else "",
         "Untrusted text from": ", ".join(job["untrusted"]),
     }
-    lines = [f"{name}: {value}" for name, value in told.items() if value]
+    lines = [f"{name}: {value}" for name, value in words.items() if value]
     return "\n".join(
         [facts["told"], *lines, "Text:" if job["kind"] == "reminder" else "Prompt:", textwrap.indent(job["text"], "  ")]
     )

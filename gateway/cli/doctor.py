@@ -213,8 +213,8 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _summary(findings: Sequence[Finding], counts: dict[Any, int], command: str) -> str:
-    told = [_many(counts[level], level) for level in ("error", "warning", "note") if counts[level]]
-    text = f"\n{', '.join(told)}." if told else "\nNothing is wrong."
+    counted = [_many(counts[level], level) for level in ("error", "warning", "note") if counts[level]]
+    text = f"\n{', '.join(counted)}." if counted else "\nNothing is wrong."
     mendable = [f"{_WORDS[finding.level]} {finding.check}" for finding in findings if finding.fix is not None]
     return f"{text} {command} --fix mends {', '.join(dict.fromkeys(mendable))}." if mendable else text
 

@@ -317,10 +317,10 @@ def _day(facts: dict[str, Any]) -> list[str]:
 
 def became(call: dict[str, Any]) -> str:
     """Tell what became of one call."""
-    told = _TOLD.get(call["state"], str(call["state"]))
+    text = _TOLD.get(call["state"], str(call["state"]))
     if call["reason"]:
-        told = f"{told} ({call['reason']})"
+        text = f"{text} ({call['reason']})"
     replies = [_REPLIES.get(one, "waits to be sent") for one in call["replies"]]
     if call["state"] == "answered":
-        told += f" Its reply: {', '.join(dict.fromkeys(replies))}." if replies else " It sent no reply."
-    return told
+        text += f" Its reply: {', '.join(dict.fromkeys(replies))}." if replies else " It sent no reply."
+    return text

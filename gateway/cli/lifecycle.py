@@ -39,8 +39,8 @@ def stop(invocation: Invocation, as_json: bool) -> None:
     """Stop the gateway. Running turns may finish for a few seconds; what is left resumes at the next start."""
     invocation.need_name()
     facts = stopped(invocation)
-    told = f"The gateway was stopped (process {facts['pid']})." if facts["pid"] else "No gateway is running."
-    tell(facts, told, as_json=as_json)
+    text = f"The gateway was stopped (process {facts['pid']})." if facts["pid"] else "No gateway is running."
+    tell(facts, text, as_json=as_json)
 
 
 @click.command()

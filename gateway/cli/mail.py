@@ -160,12 +160,12 @@ def _account_lines(one: dict[str, Any], invocation: Invocation) -> list[str]:
     lines = [
         f"{one['name']:12} {one['address']} ({one['imap']}, {sends}); agents: {', '.join(one['agents'])}; watch: {one['watch']}"
     ]
-    told = {
+    facts = {
         "doubt": "may have been sent when it was interrupted",
         "accepted": "was sent, but no copy is filed yet",
         "unknown": "may have been sent; a copy is among the drafts",
     }
     return [
         *lines,
-        *(f"  {invocation.local_time(mail['made'])} {told[mail['state']]}: {mail['mail']}" for mail in one["unsettled"]),
+        *(f"  {invocation.local_time(mail['made'])} {facts[mail['state']]}: {mail['mail']}" for mail in one["unsettled"]),
     ]

@@ -294,8 +294,8 @@ def _confinement(facts: dict[str, Any]) -> list[str]:
 
 def _waits(facts: dict[str, Any]) -> str:
     name, digest = facts["name"], facts["digest"]
-    told = f"  🔐 It offers something else than you approved: {facts['difference']}."
-    return f"{told} Look: homebody mcp show {name}. Approve: homebody mcp approve {name} --digest {digest}"
+    line = f"  🔐 It offers something else than you approved: {facts['difference']}."
+    return f"{line} Look: homebody mcp show {name}. Approve: homebody mcp approve {name} --digest {digest}"
 
 
 def _shown(facts: dict[str, Any]) -> str:
@@ -317,6 +317,6 @@ def _tool_line(facts: dict[str, Any]) -> str:
     hints += ["changed: cannot be used"] if facts.get("changed") else []
     hints += ["says that it only reads"] if facts["saysReadOnly"] else []
     about = " ".join(facts["description"].split())
-    told = f" ({', '.join(hints)})" if hints else ""
+    suffix = f" ({', '.join(hints)})" if hints else ""
     arguments = " | ".join(facts["argumentTexts"])
-    return f"{facts['tool']}: {about[:300]}{told}" + (f"\n      arguments: {arguments[:600]}" if arguments else "")
+    return f"{facts['tool']}: {about[:300]}{suffix}" + (f"\n      arguments: {arguments[:600]}" if arguments else "")

@@ -44,13 +44,13 @@ def add(  # noqa: PLR0917 -- what click hands in, by name
     name = profile_id or f"{known}:default"
     profile = Profile(name, known, "token" if token else "api_key", _secret(known))
     profiles.file(agent_id).put(profile)
-    told = {"id": name, "provider": known, "mode": profile.mode, "agent": agent_id, "file": str(profiles.file(agent_id).path)}
+    facts = {"id": name, "provider": known, "mode": profile.mode, "agent": agent_id, "file": str(profiles.file(agent_id).path)}
     came = taken_over(invocation)
     unused = _unused(profiles, name, known)
     if as_json:
-        click.echo(json.dumps(told | {"unused": unused or None, "gateway": came}, ensure_ascii=False))
+        click.echo(json.dumps(facts | {"unused": unused or None, "gateway": came}, ensure_ascii=False))
         return
-    say(f"The key {name} was saved in {told['file']}. Test it: homebody models probe {_model_of(known)}")
+    say(f"The key {name} was saved in {facts['file']}. Test it: homebody models probe {_model_of(known)}")
     if unused:
         say(f"homebody: warning: {unused}", err=True)
     _told_gateway(came)

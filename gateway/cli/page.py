@@ -93,8 +93,8 @@ def list_browsers(invocation: Invocation, as_json: bool) -> None:
 def revoke(invocation: Invocation, browser: str, as_json: bool) -> None:
     """Let the browser ID (see `homebody browsers list`) in no more, at once; `all`: none of them."""
     gone: list[dict[str, Any]] = _ask(invocation, "page.revoke", browser=browser)
-    told = "\n".join(f"{one['id']}  {one['name']}  is let in no more." for one in gone)
-    tell({"revoked": gone}, told or "No browser had been let in.", as_json=as_json)
+    text = "\n".join(f"{one['id']}  {one['name']}  is let in no more." for one in gone)
+    tell({"revoked": gone}, text or "No browser had been let in.", as_json=as_json)
 
 
 def _ask(invocation: Invocation, call: str, **arguments: Any) -> Any:

@@ -101,14 +101,14 @@ def _explained(facts: dict[str, Any]) -> Iterator[str]:
 
 def _alike(origins: dict[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Put origins with the same answer together."""
-    told: list[tuple[list[str], dict[str, Any]]] = []
+    results: list[tuple[list[str], dict[str, Any]]] = []
     for origin, said in origins.items():
-        same = next((names for names, known in told if known == said), None)
+        same = next((names for names, known in results if known == said), None)
         if same is None:
-            told.append(([origin], said))
+            results.append(([origin], said))
         else:
             same.append(origin)
-    for names, said in told:
+    for names, said in results:
         yield ", ".join(names), said
 
 

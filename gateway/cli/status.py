@@ -144,8 +144,8 @@ def backup_lines(facts: dict[str, Any], local: Callable[[str], str]) -> list[str
 def held_lines(counts: dict[str, int]) -> list[str]:
     """Say how many unasked messages were not sent, and where to read them."""
     states = {"held": "held until quiet hours end", "kept": "kept beyond the number of a day"}
-    told = [f"{counts[state]} {words}" for state, words in states.items() if counts[state]]
-    return [f"  unasked messages: {', '.join(told)} (homebody outbox held)"] if told else []
+    counted = [f"{counts[state]} {words}" for state, words in states.items() if counts[state]]
+    return [f"  unasked messages: {', '.join(counted)} (homebody outbox held)"] if counted else []
 
 
 def workspace_lines(facts: dict[str, Any], local: Callable[[str], str]) -> list[str]:

@@ -73,10 +73,10 @@ def _listed(facts: dict[str, Any]) -> str:
 
 
 def _conditions(facts: dict[str, Any]) -> str:
-    told = [f"needs {' and '.join(facts['needs'])}"] if facts["needs"] else []
-    told += ["only in your own conversations"] if facts["private"] else []
-    told += ["found with tool_search"] if facts["deferred"] else []
-    return "".join(f", {one}" for one in told)
+    remarks = [f"needs {' and '.join(facts['needs'])}"] if facts["needs"] else []
+    remarks += ["only in your own conversations"] if facts["private"] else []
+    remarks += ["found with tool_search"] if facts["deferred"] else []
+    return "".join(f", {one}" for one in remarks)
 
 
 def _shown(facts: dict[str, Any]) -> str:

@@ -88,9 +88,9 @@ async def claim(connection: Connection, home: Home, where: str) -> str | None:
 
 def other_home(other: Home, working: list[str], where: str) -> StorageFailed:
     """Return the error of gateways whose ledger is in use by those of another home."""
-    told = f" ({', '.join(working)})" if working else ""
+    names = f" ({', '.join(working)})" if working else ""
     return StorageFailed(
-        f"gateways of another home use this database{told}: {other.name}",
+        f"gateways of another home use this database{names}: {other.name}",
         where=where,
         hint="Gateways of one cluster share a home folder, or its file state/cluster-home (docs/cluster.md). For another cluster: "
         "homebody config set storage.schemaName NAME",

@@ -44,8 +44,8 @@ async def refuse_namesake(connection: Connection, label: str, local: Path) -> No
         for name, address, until in found:
             if until > seen.setdefault(name, until):
                 at = f" at {address}" if address else ""
-                told = f"another gateway of this cluster is called {label}, too{at}"
-                raise UsageError(told, where="HOMEBODY_GATEWAY", hint=NAME_ONE)
+                text = f"another gateway of this cluster is called {label}, too{at}"
+                raise UsageError(text, where="HOMEBODY_GATEWAY", hint=NAME_ONE)
         if not found:
             return
         await asyncio.sleep(LOOK_SECONDS)

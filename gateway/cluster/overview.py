@@ -129,8 +129,8 @@ def _connected(storage: StorageSettings, *, changes: bool = False) -> Any:
     except psycopg.Error as error:
         raise StorageFailed(f"the database does not answer: {str(error).strip()}", hint="Start PostgreSQL.") from error
     if there:
-        told = "the database takes no changes, so that no gateway works either: it is a replica, or set to read-only"
-        raise StorageFailed(told, where="storage.url", hint="Name the primary server, or have the database take changes again.")
+        text = "the database takes no changes, so that no gateway works either: it is a replica, or set to read-only"
+        raise StorageFailed(text, where="storage.url", hint="Name the primary server, or have the database take changes again.")
     raise UsageError(
         "no gateway of a cluster has used this database yet",
         hint="Start one: HOMEBODY_GATEWAY=NAME homebody gateway, with cluster.enabled true in its settings",

@@ -102,9 +102,9 @@ class Verifier:
         if len(parts) != _PARTS or parts[0] != _VERSION or not _is_number(parts[3]):
             raise Unproven("the proof is none")
         _, sender, to, number, body, signature = parts
-        told = (sender, to, number, body, method, target, asked)
+        fields = (sender, to, number, body, method, target, asked)
         for fresh in (False, True):  # the secret may have been exchanged
-            if _same(_signature(await self._secret(fresh=fresh), told), signature):
+            if _same(_signature(await self._secret(fresh=fresh), fields), signature):
                 break
         else:
             raise Unproven("the signature is not of this cluster")
@@ -130,8 +130,8 @@ class Verifier:
             raise Unproven("the request came before")
 
 
-def _signature(secret: bytes, told: tuple[str, ...]) -> str:
-    return hmac.new(secret, "\n".join(told).encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
+def _signature(secret: bytes, fields: tuple[str, ...]) -> str:
+    return hmac.new(secret, "\n".join(fields).encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
 
 
 def _same(one: str, other: str) -> bool:

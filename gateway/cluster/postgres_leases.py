@@ -206,7 +206,7 @@ class PostgresLeases:
         before = self._clock()
         async with connection.pipeline():
             await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._lock,))
-            told = await connection.execute(DATABASE_TIME)
+            cursor = await connection.execute(DATABASE_TIME)
             whose = await connection.execute(WHOSE)
             await self._seen(connection, asked)
             await self._free(connection, asked.release)
@@ -216,7 +216,7 @@ class PostgresLeases:
             counted = await connection.execute("SELECT count(*) FROM cluster_token")
             unheld = await connection.execute(_FREE)
             next_free = await connection.execute(_NEXT_FREE, (list(asked.renew),))
-        [(there,)] = await told.fetchall()
+        [(there,)] = await cursor.fetchall()
         self._compare_time(clock_trouble(before, there, self._clock()))
         for owner in await whose.fetchall():
             if self.member.home and owner[0] != self.member.home:
@@ -224,7 +224,7 @@ class PostgresLeases:
         kept = {str(token) for (token,) in await renewed.fetchall()}
         found = await alive_now.fetchall()
         self._look_for_namesakes({str(name): float(until) for name, label, _, until in found if label == self.member.label})
-        members = [Member(str(name), str(label), settings=str(told)) for name, label, told, _ in found]
+        members = [Member(str(name), str(label), settings=str(digest)) for name, label, digest, _ in found]
         self._compare_settings(members)
         alive = {one.name for one in members}
         wishes = {str(token): str(gateway) for token, gateway in await wished.fetchall()}

@@ -163,11 +163,11 @@ class MemoryCommand:
         """Remove, then tell and forget the request: after a crash in between, the owner is asked about it by ``/memory`` still."""
         try:
             removed = await self._carry_out(request)
-            told = (
+            text = (
                 f"🧽 {_who(request)}: removed {counted(removed.messages, 'message')} of yours from what I keep of this group, and "
                 f"{counted(removed.lines, 'line')} of notes. What you said remains on {_place(request).channel} itself."
             )
-            await self._send(_place(request), told, f"f.{request.id}.d")
+            await self._send(_place(request), text, f"f.{request.id}.d")
             await self._requests.remove(request.id)
             await self._no_trace()
         except (HomebodyError, OSError) as error:

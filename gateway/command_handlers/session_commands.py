@@ -171,10 +171,10 @@ class SessionCommands:
         days = 1 if argument.casefold() in _TABLE else int(argument) if argument.isdecimal() else 0
         if not 0 < days <= MOST_DAYS:
             return f"Send /usage for today, or /usage with a number of days up to {MOST_DAYS}."
-        told = usage_told(usage_facts(await self._agent.budget_guard.usage(days)))
+        text = usage_told(usage_facts(await self._agent.budget_guard.usage(days)))
         if self._agent.profile.settings.cache_retention == "1h":
-            return told
-        return told + hour_cache_line(await self._agent.budget_guard.hour_cache(WEEK), WEEK)
+            return text
+        return text + hour_cache_line(await self._agent.budget_guard.hour_cache(WEEK), WEEK)
 
     async def _budget(self, argument: str) -> str:
         if not self._arrived.actor.owner or self._agent.budget_guard is None:
@@ -198,9 +198,9 @@ def _tool_line(spec: ToolSpec, offered: OfferedTool | None) -> str:
     """Return the line of ``/tools`` about a tool: what it is for, where it comes from, and what it needs."""
     facts = [f"from {offered.provider}"] if offered is not None and offered.provider != OWN else []
     facts += [f"needs {' and '.join(needs)}"] if offered is not None and (needs := needs_of(offered.tool)) else []
-    told = f" ({', '.join(facts)})" if facts else ""
+    suffix = f" ({', '.join(facts)})" if facts else ""
     about = " ".join(spec.description.split()).split(". ")[0].rstrip(".")
-    return f"- `{spec.name}` — {about}{told}."
+    return f"- `{spec.name}` — {about}{suffix}."
 
 
 def flushed(obstacle: str, at: int) -> str:

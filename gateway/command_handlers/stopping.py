@@ -80,11 +80,11 @@ class Stopping:
         subagents = await self._stop_subagents(session)
         if subagents:
             also.append(counted(subagents, "sub-agent"))
-        told = _stop_text(found, also)
+        text = _stop_text(found, also)
         if not (withdrawn := await self._withdraw([session])):
-            return told
+            return text
         waited = f"⏹️ Stopped {counted(withdrawn, 'task')} that waited for an approval; nothing of it was run."
-        return waited if told == NOTHING else f"{told} {waited}"
+        return waited if text == NOTHING else f"{text} {waited}"
 
     async def turn(self, session: str) -> None:
         """Stop what runs in a session and its sub-agents; open questions stay."""
@@ -100,10 +100,10 @@ class Stopping:
         asked = {one.session for one in await self._ledger.approvals.latest(["pending"])}
         questions = await self._withdraw([one for one in asked if is_owners(one)])
         counts = ((turns, "turn"), (subagents, "sub-agent"), (commands, "background command"), (questions, "task"))
-        told = [counted(count, what) for count, what in counts if count]
+        parts = [counted(count, what) for count, what in counts if count]
         if questions:
-            told[-1] += " that waited for an approval"
-        return f"⏹️ Stopped everything: {_listed(told)}." if told else NOTHING
+            parts[-1] += " that waited for an approval"
+        return f"⏹️ Stopped everything: {_listed(parts)}." if parts else NOTHING
 
     def _cut_short(self, session: str) -> tuple[bool, list[str]]:
         coming, ended = self._queue.stop(session), self._end_commands(lambda key: key == session)

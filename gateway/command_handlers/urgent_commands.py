@@ -152,8 +152,8 @@ class UrgentCommands:
 
     async def _choose_mode(self, inbound: Inbound, route: Route, argument: str) -> str:
         store = self._agents[route.agent].store
-        told = await choose(store, route.session, argument)
-        return told or self._queue.describe(route.session, inbound.conversation.channel)
+        text = await choose(store, route.session, argument)
+        return text or self._queue.describe(route.session, inbound.conversation.channel)
 
     async def _reply(self, command: ParsedCommand, message: RoutedMessage) -> str:
         name, inbound, route, actor = command[0].name, message.inbound, message.route, message.actor
@@ -284,10 +284,10 @@ async def bring_missed(ledger: Ledger, conversation: str) -> str:
     A message with unknown state is only listed: answering it again could repeat its effects.
     """
     sent, unsure = await ledger.outbox.revive_expired(conversation), await ledger.inbox.in_doubt(conversation)
-    told = [f"📬 {counted(sent, 'message')} that had not reached you, or may not have."] if sent else []
+    lines = [f"📬 {counted(sent, 'message')} that had not reached you, or may not have."] if sent else []
     if unsure:
-        told.append("\n".join([_UNSURE.format(count=counted(len(unsure), "message")), *map(_named, unsure[-MOST_NAMED:])]))
-    return "\n\n".join(told) or "There are no missed replies here."
+        lines.append("\n".join([_UNSURE.format(count=counted(len(unsure), "message")), *map(_named, unsure[-MOST_NAMED:])]))
+    return "\n\n".join(lines) or "There are no missed replies here."
 
 
 def _named(row: InboxRow) -> str:

@@ -37,8 +37,8 @@ class Finding:
     @property
     def id(self) -> str:
         """What this finding is called: the same as long as the same is found."""
-        told = f"{self.check}\0{self.level}\0{self.where}\0{self.what}"
-        return f"{self.check}-{hashlib.sha256(told.encode('utf-8', 'replace')).hexdigest()[:8]}"
+        text = f"{self.check}\0{self.level}\0{self.where}\0{self.what}"
+        return f"{self.check}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the finding as JSON values."""

@@ -151,8 +151,8 @@ def _in_database(facts: LedgerFacts, *, running: bool) -> list[Finding]:
                 mend=facts.mend or "homebody storage status",
             )
         ]
-    told = "the ledger is in PostgreSQL, which makes no copies by itself (docs/postgresql.md); nothing was given up"
-    return [*_waiting(facts, running=running)] or [ok(told)]
+    text = "the ledger is in PostgreSQL, which makes no copies by itself (docs/postgresql.md); nothing was given up"
+    return [*_waiting(facts, running=running)] or [ok(text)]
 
 
 def _copies(path: Path) -> Iterator[Finding]:

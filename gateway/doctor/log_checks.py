@@ -22,12 +22,14 @@ def _examine(installation: Installation) -> Iterator[Finding]:
         yield ok("there is no log yet")
         return
     wanted = LogFilter(level="error", since=datetime.now(UTC) - timedelta(days=1))
-    told = Counter(str(line.facts.get("event", "")) for line in read_log(path, wanted))
-    if not told:
+    events = Counter(str(line.facts.get("event", "")) for line in read_log(path, wanted))
+    if not events:
         yield ok("no errors were logged in the last day")
         return
-    text, count = told.most_common(1)[0]
-    what = f"{sum(told.values())} errors were logged in the last day; most often ({count}): {' '.join(text.split())[:_LONGEST]}"
+    text, count = events.most_common(1)[0]
+    what = (
+        f"{sum(events.values())} errors were logged in the last day; most often ({count}): {' '.join(text.split())[:_LONGEST]}"
+    )
     yield Finding(level="note", what=what, where=str(path), mend="homebody logs --level error --since 1d")
 
 

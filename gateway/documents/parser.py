@@ -86,16 +86,16 @@ def main(source: IO[bytes], answers: IO[str]) -> None:
     _limit_resources()
     sealed = seal()
     try:
-        told = read(wish, data) | {"sealed": sealed}
+        answer = read(wish, data) | {"sealed": sealed}
     except Unreadable as refused:
-        told = {"error": str(refused)}
+        answer = {"error": str(refused)}
     except OutOfTime:
-        told = {"error": "made so that it takes too long to read", "slow": True}
+        answer = {"error": "made so that it takes too long to read", "slow": True}
     except (MemoryError, RecursionError):
-        told = {"error": "made so that it takes too much memory to read"}
+        answer = {"error": "made so that it takes too much memory to read"}
     except Exception:  # noqa: BLE001 - parsers fail over foreign bytes in whatever way they like
-        told = {"error": "damaged"}
-    json.dump(told, answers)
+        answer = {"error": "damaged"}
+    json.dump(answer, answers)
 
 
 if __name__ == "__main__":

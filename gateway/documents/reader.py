@@ -56,23 +56,23 @@ class DocumentParser:
                 raise DocumentRefused(f"not read: no process can be started for it ({error.strerror})") from error
         if code != 0:
             raise DocumentRefused("made so that it takes too long or too much memory to read")
-        told = json.loads(printed)
-        if "error" in told:
-            further = f"; pages behind it may be readable: page {wish.page + 1}" if told.get("slow") and kind == "pdf" else ""
-            raise DocumentRefused(f"{told['error']}{further}")
-        following = told["next"]
+        answer = json.loads(printed)
+        if "error" in answer:
+            further = f"; pages behind it may be readable: page {wish.page + 1}" if answer.get("slow") and kind == "pdf" else ""
+            raise DocumentRefused(f"{answer['error']}{further}")
+        following = answer["next"]
         return DocumentPart(
             kind=NAMES[kind],
-            text=told["text"],
-            contents=told["contents"],
-            unit=told["unit"],
-            count=told["count"],
-            first=tuple(told["first"]),
-            last=tuple(told["last"]),
-            lines=told["lines"],
+            text=answer["text"],
+            contents=answer["contents"],
+            unit=answer["unit"],
+            count=answer["count"],
+            first=tuple(answer["first"]),
+            last=tuple(answer["last"]),
+            lines=answer["lines"],
             following=None if following is None else tuple(following),
-            notes=tuple(told["notes"]),
-            confined_by=tuple(told["sealed"]),
+            notes=tuple(answer["notes"]),
+            confined_by=tuple(answer["sealed"]),
         )
 
     async def _run(self, order: bytes) -> tuple[bytes, int | None]:

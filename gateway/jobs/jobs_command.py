@@ -40,8 +40,8 @@ class JobsCommand:
         try:
             return await self._reply(argument.split(), message.route, message.inbound.key)
         except HomebodyError as error:
-            told = str(error)
-            return f"{told[:1].upper()}{told[1:]}. {error.hint}".strip(), ()
+            text = str(error)
+            return f"{text[:1].upper()}{text[1:]}. {error.hint}".strip(), ()
 
     async def _reply(self, words: Sequence[str], route: Route, request: str) -> Reply:
         visible = await self._service.list(route.agent)

@@ -66,8 +66,8 @@ class Recovered:
 
     def __str__(self) -> str:
         saved = [
-            told
-            for count, told in (
+            words
+            for count, words in (
                 (self.waiting, _many(self.waiting, "message that waits", "messages that wait")),
                 (self.to_send, _many(self.to_send, "reply to be sent", "replies to be sent")),
                 (self.let_in, _many(self.let_in, "person who was let in", "people who were let in")),

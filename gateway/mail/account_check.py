@@ -44,8 +44,8 @@ async def check_account(name: str, account: MailAccount, connections: AccountCon
 
 def _encryption(protocol: str, server: MailServer) -> Check:
     port = server.port or DEFAULT_PORTS[protocol, server.security]
-    told = {"tls": "encrypted", "starttls": "encrypted after the greeting", "none": "NOT encrypted"}[server.security]
-    return Check(f"{protocol} server", f"{server.host}:{port}, {told}")
+    security = {"tls": "encrypted", "starttls": "encrypted after the greeting", "none": "NOT encrypted"}[server.security]
+    return Check(f"{protocol} server", f"{server.host}:{port}, {security}")
 
 
 def _mailbox(name: str, account: MailAccount, connection: ImapConnection) -> list[Check]:
@@ -55,13 +55,13 @@ def _mailbox(name: str, account: MailAccount, connection: ImapConnection) -> lis
         folder = connection.folder_for(use)
         there = folder is not None and folder in {one.name for one in connection.folders()}
         hint = f"homebody config set mail.accounts.{name}.folders.{use} FOLDER; there is {_some(connection)}"
-        told = folder or "not found"
+        text = folder or "not found"
         if folder is not None and not there:
-            told = f"{folder} does not exist"
-        checks.append(Check(f"folder for {use}", told, "" if there else hint, ok=there, needed=use in {"sent", "drafts"}))
+            text = f"{folder} does not exist"
+        checks.append(Check(f"folder for {use}", text, "" if there else hint, ok=there, needed=use in {"sent", "drafts"}))
     waits = "IDLE" in connection.capabilities
-    told = "the server tells at once (IDLE)" if waits else f"the server is asked every {account.watch_every_seconds} seconds"
-    return [*checks, Check("new mail", told)]
+    text = "the server tells at once (IDLE)" if waits else f"the server is asked every {account.watch_every_seconds} seconds"
+    return [*checks, Check("new mail", text)]
 
 
 def _some(connection: ImapConnection) -> str:

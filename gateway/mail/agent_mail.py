@@ -142,8 +142,8 @@ class AgentMail:
                 )
             result = connection.search(selected, criteria, wish.offset + most + 1)
             uids = result.uids[wish.offset : wish.offset + most]
-            told = _searched(result.looked, result.count, len(result.uids) > wish.offset + most, wish.offset + most)
-            return folder, selected.validity, [summary_of(one, trusted) for one in connection.summaries(uids)], told
+            text = _searched(result.looked, result.count, len(result.uids) > wish.offset + most, wish.offset + most)
+            return folder, selected.validity, [summary_of(one, trusted) for one in connection.summaries(uids)], text
 
         folder, validity, found, told = await self._connections.run(account, work)
         lines = [mail_words.listed(one, self._written(account, folder, validity, one.uid), context.now.tzinfo) for one in found]

@@ -218,16 +218,16 @@ class MailSender:
 
         That is the copy of a mail that was sent, what became of one in doubt, and the draft of one of which nobody knows.
         """
-        told: list[str] = []
+        notices: list[str] = []
         for record in await self._open({"accepted", "doubt", "unknown"}):
             if record.state == "accepted":
                 await self._file_late(record)
                 continue
             try:
-                told += await self._settled(record)
+                notices += await self._settled(record)
             except MailRefused as error:
                 log.info("the mail %s is not settled yet: %s", record.message_id, error)
-        return told
+        return notices
 
     async def _open(self, states: Collection[str]) -> list[SendRecord]:
         """Return the records in these states of which nothing is under way and something is left to do."""

@@ -23,8 +23,8 @@ def listed(summary: Summary, name: str, zone: tzinfo | None) -> str:
     marks = [word for word, on in (("unread", summary.unread), ("flagged", "\\flagged" in summary.flags)) if on]
     marks += [f"{summary.attachments} attached"] if summary.attachments else []
     sender = summary.headers.sender[0].shown if summary.headers.sender else "(no sender)"
-    told = f" [{', '.join(marks)}]" if marks else ""
-    return f"{name} {when(summary.arrived or summary.headers.date, zone)} {sender}: {summary.headers.subject or '(no subject)'}{told}"
+    suffix = f" [{', '.join(marks)}]" if marks else ""
+    return f"{name} {when(summary.arrived or summary.headers.date, zone)} {sender}: {summary.headers.subject or '(no subject)'}{suffix}"
 
 
 def mail_text(mail: StoredMail, name: str, text: str, zone: tzinfo | None) -> str:

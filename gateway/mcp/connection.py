@@ -274,7 +274,7 @@ class Connection:
         found = _first(error)
         if isinstance(found, McpError):
             return found
-        told = ending.in_words if ending is not None else ""
+        reason = ending.in_words if ending is not None else ""
         if isinstance(found, TimeoutError):
             return CallTimedOut(f"the MCP server {self.name} did not answer within {seconds:g} seconds")
         if isinstance(found, ValidationError):
@@ -283,7 +283,7 @@ class Connection:
         sessions = importlib.import_module("gateway.mcp.mcp_session")
         if isinstance(found, sessions.MCPError):
             return self._answered(sessions, found, ending, seconds)
-        text = told or " ".join(str(found).split())[:300] or type(found).__name__
+        text = reason or " ".join(str(found).split())[:300] or type(found).__name__
         return ServerFailed(f"the MCP server {self.name} failed: {text}")
 
     def _answered(self, sessions: Any, error: Any, ending: Ending | None, seconds: float) -> McpError:

@@ -30,8 +30,8 @@ class McpCommand:
         try:
             return await self._reply(argument.split())
         except HomebodyError as error:
-            told = str(error)
-            return f"{told[:1].upper()}{told[1:]}. {error.hint}".strip(), ()
+            text = str(error)
+            return f"{text[:1].upper()}{text[1:]}. {error.hint}".strip(), ()
 
     async def _reply(self, words: Sequence[str]) -> Reply:
         match words:
@@ -41,8 +41,8 @@ class McpCommand:
                     ["MCP servers:", "", *lines] if lines else ["There are no MCP servers (homebody mcp add)."]
                 ), ()
             case ["approve", name, digest]:
-                server, told = await asyncio.to_thread(self._servers.approve, name, digest)
-                return f"✅ Approved what {server.name} offers now: {shortened(told)}.", ()
+                server, text = await asyncio.to_thread(self._servers.approve, name, digest)
+                return f"✅ Approved what {server.name} offers now: {shortened(text)}.", ()
             case [name]:
                 return _shown(self._servers.get(name))
             case _:

@@ -91,8 +91,8 @@ class Difference(Struct, frozen=True, kw_only=True):
     def in_words(self) -> str:
         """The difference in words."""
         parts = [("changed", self.changed), ("new", self.added), ("gone", self.removed)]
-        told = [f"{word}: {', '.join(names)}" for word, names in parts if names]
-        return "; ".join([*told, *(["new: resources or prompts"] if self.further else [])])
+        changes = [f"{word}: {', '.join(names)}" for word, names in parts if names]
+        return "; ".join([*changes, *(["new: resources or prompts"] if self.further else [])])
 
 
 def difference(approved: Offer, offered: Offer) -> Difference:

@@ -48,8 +48,8 @@ class Pin(Struct, frozen=True, kw_only=True):
 
 def identity_of(server: McpServer) -> str:
     """Return a digest of which server it is: the program with its arguments, or the address. Another one needs a new pin."""
-    told = json.dumps([server.command, list(server.args), server.cwd, server.url], ensure_ascii=False)
-    return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
+    text = json.dumps([server.command, list(server.args), server.cwd, server.url], ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 class PinStore:

@@ -50,8 +50,8 @@ class McpRequests:
 
     async def approve(self, name: str, digest: str = "") -> dict[str, Any]:
         """Approve what a server offered last. Raises UsageError."""
-        server, told = self._servers.approve(name, digest)
-        return {**self._whole(server), "approved": told}
+        server, text = self._servers.approve(name, digest)
+        return {**self._whole(server), "approved": text}
 
     async def forget(self, name: str) -> dict[str, Any]:
         """Delete the pin of a server that was removed."""

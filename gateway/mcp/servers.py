@@ -149,10 +149,10 @@ class McpServers:
             raise UsageError(
                 f"the MCP server {name} offers something else by now", hint=f"Look again: homebody mcp show {name}"
             )
-        told = pin.difference.in_words
+        difference = pin.difference.in_words
         server.pin = self._pins.approve(name, server.settings, pin.waiting, self._clock.now(), legacy=pin.legacy)
         self.version += 1
-        return server, told
+        return server, difference
 
     def forget(self, name: str) -> bool:
         """Delete the pin of a server that was removed, and say whether there was one."""

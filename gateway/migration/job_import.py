@@ -106,10 +106,10 @@ def _wish(name: str, job: Mapping[str, Any], settings: Settings) -> _Wish:
         arguments["zone"] = str(zone)
     if payload.get("model"):
         arguments["model"] = str(payload["model"])
-    to, told = _to(job, payload)
+    to, note = _to(job, payload)
     if to:
         arguments["to"] = to
-    return _Wish(name=name, arguments=arguments, paused=job.get("enabled") is False, told=told)
+    return _Wish(name=name, arguments=arguments, paused=job.get("enabled") is False, told=note)
 
 
 def _when(schedule: Mapping[str, Any]) -> str:
@@ -184,7 +184,7 @@ async def _add(paths: Paths, settings: Settings, wishes: list[_Wish], report: Re
             except HomebodyError as error:
                 report.add(KIND, wish.name, "problem", error.as_text())
             else:
-                told = "; ".join(filter(None, [added["job"]["words"], "paused" if wish.paused else "", wish.told]))
-                report.add(KIND, wish.name, "changed" if wish.told else "taken", told)
+                text = "; ".join(filter(None, [added["job"]["words"], "paused" if wish.paused else "", wish.told]))
+                report.add(KIND, wish.name, "changed" if wish.told else "taken", text)
     finally:
         await ledger.close()

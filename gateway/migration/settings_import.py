@@ -54,8 +54,8 @@ def import_settings(state: ForeignState, paths: Paths, report: Report, workspace
         values["channels"] = {name: found for name, found in values["channels"].items() if name in _PLATFORMS}
         _let_in(values["channels"], state, report)
     _take_out_unusable(values, paths, report, state.config_file)
-    for channel, told in (values.get("channels") or {}).items():
-        if "*" in (told.get("allowFrom") or ()) and told.get("dmPolicy") == "open":
+    for channel, platform in (values.get("channels") or {}).items():
+        if "*" in (platform.get("allowFrom") or ()) and platform.get("dmPolicy") == "open":
             report.add(
                 KIND,
                 f"channels.{channel}.dmPolicy",

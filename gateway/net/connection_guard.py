@@ -145,8 +145,8 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         try:
             answers = await self._network.resolve(self._target.host)
         except (OSError, UnicodeError) as error:
-            told = (error.strerror if isinstance(error, OSError) else None) or error
-            raise FetchFailed(f"there is no host {self._target.host}: {told}") from error
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            raise FetchFailed(f"there is no host {self._target.host}: {reason}") from error
         if not answers:
             raise FetchFailed(f"there is no host {self._target.host}")
         return [parsed(answer) for answer in answers]

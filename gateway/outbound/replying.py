@@ -186,9 +186,9 @@ async def offered(name: str, argument: str, models: Callable[[], Awaitable[Seque
     return after_command(name, argument, await models() if name in _ABOUT_MODELS and not argument else ())
 
 
-def after_turn(failure: FailureKind | None, told: str, actor: Actor) -> tuple[Button, ...]:
+def after_turn(failure: FailureKind | None, reason: str, actor: Actor) -> tuple[Button, ...]:
     """Return the buttons for an answer: if a budget blocked it, the owner can allow one message."""
-    return (_ONCE,) if failure == "billing" and "/budget once" in told and actor.owner else ()
+    return (_ONCE,) if failure == "billing" and "/budget once" in reason and actor.owner else ()
 
 
 def without_secrets(outbound: Outbound, redacted: Callable[[str], str]) -> Outbound:
@@ -225,8 +225,8 @@ def render(channel: Channel, row: OutboxRow, *, restarted: bool = False) -> Outb
         text, enclosure = _files_shown(text, enclosure, files="files" in shows, albums=hasattr(channel, "album_kind"))
     if buttons and "buttons" not in shows:
         values = [button.value for button in buttons]
-        told = [] if all(value in text for value in values) else values  # all of them: a part of the choices would mislead
-        text = "\n\n".join(filter(None, [text, " · ".join(f"`{value}`" for value in told)]))
+        shown = [] if all(value in text for value in values) else values  # all of them: a part of the choices would mislead
+        text = "\n\n".join(filter(None, [text, " · ".join(f"`{value}`" for value in shown)]))
         buttons = ()
     return Outbound(
         key=row.key,

@@ -172,8 +172,12 @@ class Browsers:
                 stored.codes = [one for one in stored.codes if now < _time(one.expires) <= now + CODE_LIFETIME]
                 stored.browsers = [one for one in stored.browsers if _time(one.expires) > now]
                 yield stored
-                told = {"version": 1, "codes": list(map(asdict, stored.codes)), "browsers": list(map(asdict, stored.browsers))}
-                write_atomically(self.path, json.dumps(told, indent=2), durable=True)
+                fields = {
+                    "version": 1,
+                    "codes": list(map(asdict, stored.codes)),
+                    "browsers": list(map(asdict, stored.browsers)),
+                }
+                write_atomically(self.path, json.dumps(fields, indent=2), durable=True)
         except OSError as error:
             raise StorageFailed.from_os(error, "write the list of browsers", self.path) from error
 

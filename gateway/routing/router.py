@@ -119,19 +119,19 @@ class Router:
         """Return the evaluation of each rule, in the order of the settings, to explain why an agent answers."""
         places = (conversation, *self._formers(conversation))
         winner = self._winner(places)
-        told = []
+        problems = []
         for place, binding in enumerate(self._bindings):
             known = binding.agent_id.lower() in self._agents
             tier, judged = self._tier(binding, places), judge(binding.match, conversation)
             why = f"it matches the {TIERS[tier]}" if tier is not None else judged.reason
             if tier is not None and place != winner:
                 why += "; another rule is more specific" if known else "; but there is no such agent"
-            told.append(
+            problems.append(
                 RuleVerdict(
                     place=place, agent=binding.agent_id, holds=tier is not None and known, wins=place == winner, why=why
                 )
             )
-        return told
+        return problems
 
     def route(self, agent: str, conversation: ChatAddress, actor: Actor) -> Route:
         """Return where a message of ``actor`` goes when that agent answers it."""

@@ -151,16 +151,16 @@ class Job:
     def read_reports(self) -> bool:
         """Read what the keeper reports; return False when the link has come to its end."""
         try:
-            told = self.link.recv(65_536)
+            data = self.link.recv(65_536)
         except BlockingIOError:
             return True
         except OSError:
-            told = b""
-        self._told += told
+            data = b""
+        self._told += data
         if self.report is None and b"\n" in self._told:
             self.report = json.loads(self._told.partition(b"\n")[0])
             self.ended = True
-        return bool(told)
+        return bool(data)
 
     def close(self) -> None:
         """Close every descriptor. A keeper that still runs ends the command then."""

@@ -242,12 +242,12 @@ def _execute(plan: Mapping[str, Any], streams: Sequence[int], note: mmap.mmap, k
         _be_first_to_go()
         restrict.become(plan)
     except OSError as error:
-        told = {
+        facts = {
             "errno": error.errno or 0,
             "text": (error.strerror or str(error))[:_NOTE_CHARS],
             "file": str(error.filename or "")[:_NOTE_CHARS],
         }
-        note.write(json.dumps(told).encode()[:_NOTE_BYTES])
+        note.write(json.dumps(facts).encode()[:_NOTE_BYTES])
     except BaseException as error:  # noqa: BLE001 -- a defect in the child must be told, and must never run the parent's code
         note.write(
             json.dumps({"errno": 0, "text": f"{type(error).__name__}: {error}"[:_NOTE_CHARS], "file": ""}).encode()[

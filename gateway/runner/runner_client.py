@@ -123,8 +123,8 @@ class Process(Struct, eq=False):
         elif frame.kind == frames.EXITED:
             self.over(Exit(**frame.json))
         elif frame.kind == frames.FAILED:
-            told = frame.json
-            self.over(NotStarted(told["text"], errno=told["errno"], file=told["file"]))
+            facts = frame.json
+            self.over(NotStarted(facts["text"], errno=facts["errno"], file=facts["file"]))
 
     def over(self, end: Exit | NotStarted) -> None:
         """Record the end, once."""

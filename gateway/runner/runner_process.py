@@ -129,8 +129,8 @@ class Runner:
             spare, self._spare = self._spare or SpareKeeper(), None
             job = Job(frame.job, frame.json, spare)
         except OSError as error:
-            told = {"errno": error.errno, "text": error.strerror, "file": ""}
-            self._send(frames.packed_json(frames.FAILED, frame.job, told))
+            facts = {"errno": error.errno, "text": error.strerror, "file": ""}
+            self._send(frames.packed_json(frames.FAILED, frame.job, facts))
             return
         self._jobs[frame.job] = job
         self._send(frames.packed_json(frames.STARTED, frame.job, {"pid": job.keeper}))

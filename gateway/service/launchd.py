@@ -63,13 +63,13 @@ class LaunchdService:
         """See ``ServiceManager.state``."""
         if not self.file.exists():
             return ServiceState(installed=False)
-        told = runner("launchctl", "print", self._target)
-        state = re.search(r"^\s*state = (.+)$", told.out, re.MULTILINE)
-        pid = re.search(r"^\s*pid = (\d+)$", told.out, re.MULTILINE)
+        printed = runner("launchctl", "print", self._target)
+        state = re.search(r"^\s*state = (.+)$", printed.out, re.MULTILINE)
+        pid = re.search(r"^\s*pid = (\d+)$", printed.out, re.MULTILINE)
         return ServiceState(
             installed=True,
             active=state[1].strip() if state else "not loaded",
-            enabled=told.code == 0,
+            enabled=printed.code == 0,
             pid=int(pid[1]) if pid else 0,
             outdated=self.file.read_text(encoding="utf-8", errors="replace") != self.text(),
         )

@@ -160,8 +160,8 @@ class SystemdService:
         """See ``ServiceManager.state``."""
         if not self.file.exists():
             return ServiceState(installed=False)
-        told = runner(*self._systemctl("show", self._unit, "--property=ActiveState,UnitFileState,MainPID"))
-        facts = dict(line.split("=", 1) for line in told.out.splitlines() if "=" in line)
+        printed = runner(*self._systemctl("show", self._unit, "--property=ActiveState,UnitFileState,MainPID"))
+        facts = dict(line.split("=", 1) for line in printed.out.splitlines() if "=" in line)
         pid = facts.get("MainPID", "0")
         return ServiceState(
             installed=True,

@@ -68,12 +68,12 @@ def _said(message: Message) -> dict[str, Any]:
                 "failure": failure.message if failure else "",
                 "cost": usage.cost if usage else None,
             }
-            told = {key: value for key, value in more.items() if value}
-            return {"kind": "assistant", "model": model, "stop": stop, **told, **_cut(message.text)}
+            facts = {key: value for key, value in more.items() if value}
+            return {"kind": "assistant", "model": model, "stop": stop, **facts, **_cut(message.text)}
         case ToolMessage(name=name, is_error=is_error, taint=taint, images=images, text=text):
             more = {"taint": list(taint), "pictures": len(images)}
-            told = {key: value for key, value in more.items() if value}
-            return {"kind": "tool", "name": name, "isError": is_error, **told, **_cut(text)}
+            facts = {key: value for key, value in more.items() if value}
+            return {"kind": "tool", "name": name, "isError": is_error, **facts, **_cut(text)}
     raise AssertionError(message)
 
 

@@ -330,8 +330,8 @@ def _apply(records: Records, line: bytes) -> bool:
 
     Lines of an earlier version have no checksum.
     """
-    payload, marked, told = line.rpartition(_CHECKSUM)
-    if marked and told != b"%d}" % zlib.crc32(payload):
+    payload, marked, digest = line.rpartition(_CHECKSUM)
+    if marked and digest != b"%d}" % zlib.crc32(payload):
         return False
     try:
         change = json.loads(line)

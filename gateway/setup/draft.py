@@ -79,10 +79,10 @@ class Draft:
 
     def lines(self) -> list[str]:
         """Return what will be written and where, without secrets."""
-        told = [f"write {self.file}"] if self._values else []
-        told += [f"  {dotted_key(path)}: {_HIDDEN if path in self._secret else value}" for path, value in self._values.items()]
-        told += [f"write {self.profiles.file().path}"] if self._keys else []
-        return told + [f"  the key of {provider} {_HIDDEN}" for provider in self._keys]
+        lines = [f"write {self.file}"] if self._values else []
+        lines += [f"  {dotted_key(path)}: {_HIDDEN if path in self._secret else value}" for path, value in self._values.items()]
+        lines += [f"write {self.profiles.file().path}"] if self._keys else []
+        return lines + [f"  the key of {provider} {_HIDDEN}" for provider in self._keys]
 
     def write(self, now: datetime) -> Sequence[Path]:
         """Write keys, then settings; each file is replaced as a whole. Returns the files. Raises HomebodyError."""

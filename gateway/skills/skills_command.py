@@ -39,8 +39,8 @@ class SkillsCommand:
         try:
             return await asyncio.to_thread(_reply, self._catalog(message.route.agent), argument.split())
         except HomebodyError as error:
-            told = str(error)
-            return f"{told[:1].upper()}{told[1:]}. {error.hint}".strip(), ()
+            text = str(error)
+            return f"{text[:1].upper()}{text[1:]}. {error.hint}".strip(), ()
 
 
 def _reply(catalog: SkillCatalog, said: Sequence[str]) -> Reply:

@@ -101,8 +101,8 @@ class OtherChats:
                 return whole
         if context.audience.kind != "owner":
             raise RequestRefused("only conversations of the owner can have messages sent elsewhere")
-        told = [account_of(place).removesuffix(":default") for place in owners] + self._groups(context)
-        raise RequestRefused(f"there is no chat {name[:80]!r} to write to; there is {', '.join(told) or 'none'}")
+        names = [account_of(place).removesuffix(":default") for place in owners] + self._groups(context)
+        raise RequestRefused(f"there is no chat {name[:80]!r} to write to; there is {', '.join(names) or 'none'}")
 
     def _group(self, name: str, context: ToolContext) -> ChatAddress | None:
         """Return the group whose session has this key, or that has this address, if its account is on."""

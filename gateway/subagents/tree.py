@@ -77,8 +77,8 @@ class WorkTree:
         waits = {one.session for one in await self._ledger.approvals.latest(["pending"])}
         spent = await self._ledger.spending.of_sessions([one.session for one in subagents])
         sessions = [self._session(key, began, waits, now) for key in self._sessions(subagents, waits)]
-        told = [self._subagent(one, spent.get(one.session, (0, 0.0)), waits, now) for one in subagents]
-        return {"agents": sorted(self._agents), "sessions": sessions, "subagents": told}
+        rows = [self._subagent(one, spent.get(one.session, (0, 0.0)), waits, now) for one in subagents]
+        return {"agents": sorted(self._agents), "sessions": sessions, "subagents": rows}
 
     def _midnight(self, now: datetime) -> datetime:
         """Return when today began for the owner."""

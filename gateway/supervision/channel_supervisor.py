@@ -194,8 +194,8 @@ class ChannelRunner:
         """The state as JSON values. It is "silent" if the platform sends regular heartbeats and they stopped."""
         remarks: Any = getattr(self.channel, "remarks", list)
         facts: dict[str, Any] = {"state": self._state, "heard": self._heard or None}
-        if told := list(remarks()):
-            facts["remarks"] = told
+        if lines := list(remarks()):
+            facts["remarks"] = lines
         silent = self._clock.monotonic() - self._since
         if self._state in {"starting", "connected"} and silent > getattr(self.channel, "silence", silent):
             trouble = f"The platform has been silent for {silent:.0f} seconds; outgoing messages wait."
@@ -280,11 +280,11 @@ class ChannelRunner:
         if getattr(self.channel, "absent", False):
             hint = broken.hint
         self._state, self._trouble, self._hint = "broken", str(broken), hint
-        told = f"{name} is off: {ChannelBroken(str(broken), hint=hint).in_full()}"
-        if told != self._told_owner:
-            self._told_owner = told
-            log.error("%s", told)
-            self._tell_owner(f"⚠️ {told}")
+        text = f"{name} is off: {ChannelBroken(str(broken), hint=hint).in_full()}"
+        if text != self._told_owner:
+            self._told_owner = text
+            log.error("%s", text)
+            self._tell_owner(f"⚠️ {text}")
 
     async def _prepare(self) -> None:
         if self._before is not None:

@@ -98,8 +98,8 @@ class Watchdog:
 
     def _give_up(self, end: Callable[[], None]) -> None:
         """Log the reason, unless the blocked thread holds the log's lock, and end the process."""
-        told = f"the event loop is blocked; the process ends and must be restarted. It was here:\n{self._where()}"
-        telling = threading.Thread(target=lambda: log.critical(told), daemon=True)
+        text = f"the event loop is blocked; the process ends and must be restarted. It was here:\n{self._where()}"
+        telling = threading.Thread(target=lambda: log.critical(text), daemon=True)
         telling.start()
         telling.join(2)
         end()

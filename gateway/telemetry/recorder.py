@@ -121,8 +121,8 @@ class Telemetry:
         self.sent.add(channel, outcome)
         self.send_seconds.add(channel, seconds)
         if self.spans is not None:
-            told = {"homebody.channel": channel, "homebody.chunk": chunk, "homebody.outcome": outcome}
-            self.spans.record("send", turn, seconds, told, failed=outcome != "sent")
+            attributes = {"homebody.channel": channel, "homebody.chunk": chunk, "homebody.outcome": outcome}
+            self.spans.record("send", turn, seconds, attributes, failed=outcome != "sent")
 
     @contextlib.contextmanager
     def turn(self, turn: str, origin: str, attributes: Attributes) -> Iterator[None]:
@@ -151,14 +151,14 @@ class Telemetry:
         if failure is not None:
             self.failed_calls.add(model, failure)
         if self.spans is not None:
-            told: dict[str, Any] = {
+            attributes: dict[str, Any] = {
                 "gen_ai.operation.name": "chat",
                 "gen_ai.request.model": model,
                 "gen_ai.usage.input_tokens": sum(count for kind, count in tokens.items() if kind != "output"),
                 "gen_ai.usage.output_tokens": tokens.get("output", 0),
             }
-            told |= {"error.type": failure} if failure is not None else {}
-            self.spans.record("model", _TURN.get(), seconds, told, failed=failure is not None)
+            attributes |= {"error.type": failure} if failure is not None else {}
+            self.spans.record("model", _TURN.get(), seconds, attributes, failed=failure is not None)
 
     def tool_ran(self, turn: str, ended: ToolFinished) -> None:
         """A tool call of a turn is over."""
@@ -167,5 +167,5 @@ class Telemetry:
         if failed:
             self.failed_tools.add(tool)
         if self.spans is not None:
-            told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.call.id": call}
-            self.spans.record("tool", turn, seconds, told, failed=failed)
+            attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.call.id": call}
+            self.spans.record("tool", turn, seconds, attributes, failed=failed)

@@ -59,12 +59,12 @@ class OtlpSpans:
     def record(self, name: str, turn: str, seconds: float, attributes: Attributes, *, failed: bool) -> None:
         """See ``Spans``."""
         now = time.time_ns()
-        told = {"homebody.turn": turn, **attributes} if turn else dict(attributes)
+        facts = {"homebody.turn": turn, **attributes} if turn else dict(attributes)
         span = self._tracer.start_span(
             name,
             context=self._turns.get(turn, Context()),
             kind=SpanKind.INTERNAL if name == "tool" else SpanKind.CLIENT,
-            attributes=told,
+            attributes=facts,
             start_time=now - round(seconds * 1e9),
         )
         if failed:

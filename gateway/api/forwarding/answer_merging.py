@@ -22,17 +22,17 @@ def merged(answers: Sequence[Any], order: Mapping[str, str]) -> Any:
 
 def merged_status(answers: Sequence[tuple[str, dict[str, Any]]], unreached: Sequence[str]) -> dict[str, Any]:
     """Return the status of a cluster, of which the first answer is this gateway's. Names of gateways stand before their notices."""
-    told: dict[str, Any] = merged([status for _, status in answers], {})
+    whole: dict[str, Any] = merged([status for _, status in answers], {})
     first = answers[0][1]
-    told |= {name: first[name] for name in ("pid", "version", "backup", "settings") if name in first}
+    whole |= {name: first[name] for name in ("pid", "version", "backup", "settings") if name in first}
     for name in ("notices", "paused"):
-        told[name] = [
+        whole[name] = [
             text if place == 0 else f"{label}: {text}"
             for place, (label, status) in enumerate(answers)
             for text in status.get(name, ())
         ]
-    told["notices"] += [f"{why}. What it holds is missing here." for why in unreached]
-    told["gateways"] = [
+    whole["notices"] += [f"{why}. What it holds is missing here." for why in unreached]
+    whole["gateways"] = [
         {
             "gateway": label,
             "pid": status.get("pid"),
@@ -41,7 +41,7 @@ def merged_status(answers: Sequence[tuple[str, dict[str, Any]]], unreached: Sequ
         }
         for label, status in answers
     ]
-    return told
+    return whole
 
 
 def _names(answers: Sequence[dict[str, Any]]) -> list[str]:

@@ -83,15 +83,15 @@ class Door:
             await Refusal(503, "not-now", error.message, error.hint).response()(scope, receive, send)
             return
         proving = SignedAnswer(send, self._secret, proof, bodiless=scope["method"] == "HEAD")
-        told = _facts(proven)
-        token = str(told.get("token", ""))
+        facts = _facts(proven)
+        token = str(facts.get("token", ""))
         if token and not self._member.holds(token):
             refusal = Refusal(NOT_HERE, "not-here", f"this gateway does not hold {token}", "Look up who does.")
             await refusal.response()(scope, receive, proving)
             return
-        await self._answer(scope, receive, proving, proven, told)
+        await self._answer(scope, receive, proving, proven, facts)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, proven: Proven, told: Mapping[str, Any]) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, proven: Proven, facts: Mapping[str, Any]) -> None:
         path: str = scope["path"]
         try:
             body = await Request(scope, receive).body()
@@ -118,7 +118,7 @@ class Door:
         except Refusal as refusal:
             await refusal.response()(scope, receive, send)
             return
-        await self._inner(_as_it_came(scope, told), _again(body, receive), send)
+        await self._inner(_as_it_came(scope, facts), _again(body, receive), send)
 
     async def _call(self, body: bytes, calls: Mapping[str, Call], name: str) -> Response:
         try:
@@ -160,8 +160,8 @@ def _failed(error: HomebodyError) -> Response:
 
 def _facts(proven: Proven) -> dict[str, Any]:
     """Return what the gateway that asks says of the request; it is proven."""
-    told = json.loads(proven.asked or "{}")
-    return told if isinstance(told, dict) else {}
+    asked = json.loads(proven.asked or "{}")
+    return asked if isinstance(asked, dict) else {}
 
 
 def _target(scope: Scope) -> str:
@@ -170,19 +170,19 @@ def _target(scope: Scope) -> str:
     return (path + (b"?" + query if query else b"")).decode("latin-1")
 
 
-def _as_it_came(scope: Scope, told: Mapping[str, Any]) -> Scope:
+def _as_it_came(scope: Scope, facts: Mapping[str, Any]) -> Scope:
     """Return the scope of a request as the first gateway received it: its path, host and client, and who asks."""
     path: str = scope["path"].removeprefix(PASSED_ON)
     raw: bytes = (scope.get("raw_path") or scope["path"].encode()).removeprefix(PASSED_ON.encode())
-    host = str(told.get("host", "")).encode("latin-1", "replace")
+    host = str(facts.get("host", "")).encode("latin-1", "replace")
     headers = [(name, value) for name, value in scope["headers"] if name not in (*_OURS, b"host")]
     return {
         **scope,
         "path": path,
         "raw_path": raw,
         "headers": [(b"host", host), *headers],
-        "client": (str(told.get("client", "")), 0),
+        "client": (str(facts.get("client", "")), 0),
         "owner": False,
-        "caller": told.get("caller"),
+        "caller": facts.get("caller"),
         "passed_on": True,
     }

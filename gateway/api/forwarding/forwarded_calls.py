@@ -146,13 +146,13 @@ class ForwardedCalls:
         if refused and not (isinstance(route, Each) and route.some and answers):
             raise refused[0]
         if name == "status":
-            return merged_status([(label, told) for label, _, told in answers], unreached)
-        told = merged([one for _, _, one in answers], order_of(name))
+            return merged_status([(label, answer) for label, _, answer in answers], unreached)
+        answer = merged([one for _, _, one in answers], order_of(name))
         if name == "sessions.search":
-            told["more"] = _further({process: one.get("more") for _, process, one in answers})
-        if isinstance(told, dict) and unreached:
-            told["unreached"] = unreached
-        return told
+            answer["more"] = _further({process: one.get("more") for _, process, one in answers})
+        if isinstance(answer, dict) and unreached:
+            answer["unreached"] = unreached
+        return answer
 
 
 def away(token: str, why: str) -> HolderAway:

@@ -144,7 +144,7 @@ class ForwardedTerminals:
 
 def _has_files(body: bytes) -> bool:
     try:
-        told = json.loads(body)
+        fields = json.loads(body)
     except ValueError:
         return False
-    return isinstance(told, dict) and bool(told.get("files"))
+    return isinstance(fields, dict) and bool(fields.get("files"))

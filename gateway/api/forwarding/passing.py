@@ -86,8 +86,8 @@ class PassedOn(Response):
                 break
             else:
                 return
-        told = away(self._token, why).message if self._token else why
-        await _not_now(told, HOLDER_AWAY if why else NO_HOLDER)(scope, receive, send)
+        message = away(self._token, why).message if self._token else why
+        await _not_now(message, HOLDER_AWAY if why else NO_HOLDER)(scope, receive, send)
 
     async def _pass(self, peer: Peer, scope: Scope, receive: Receive, send: Send, read: _Body) -> None:
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
@@ -100,8 +100,8 @@ class PassedOn(Response):
             self._reached(peer)
             chunks = self._peers.chunks(peer, answer)
             if scope["path"].startswith(OPENAI) and answer.status_code in _SETTLED_THERE:
-                told = refused_at(peer.label, b"".join([chunk async for chunk in chunks]))
-                await Response(told, answer.status_code, HEADERS, "application/json")(scope, receive, send)
+                message = refused_at(peer.label, b"".join([chunk async for chunk in chunks]))
+                await Response(message, answer.status_code, HEADERS, "application/json")(scope, receive, send)
                 return
             await _as_it_comes(answer, chunks, receive, send)
 
@@ -151,11 +151,11 @@ async def _as_it_comes(answer: httpx.Response, chunks: AsyncIterator[bytes], rec
 def refused_at(label: str, body: bytes) -> bytes:
     """Return OpenAI's form of an error with the gateway named whose settings or tokens it is about."""
     try:
-        told = json.loads(body)
-        told["error"]["message"] = f"at {label}: {told['error']['message']}"
+        fields = json.loads(body)
+        fields["error"]["message"] = f"at {label}: {fields['error']['message']}"
     except (ValueError, LookupError, TypeError):
         return body
-    return json.dumps(told).encode()
+    return json.dumps(fields).encode()
 
 
 def _told(scope: Scope, token: str) -> dict[str, Any]:

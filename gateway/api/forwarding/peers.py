@@ -75,14 +75,14 @@ class Peers:
         asked = json.dumps({"token": token})
 
         async with self.request(peer, "POST", target, body=body, asked=asked) as answer:
-            told = _answered(b"".join([chunk async for chunk in self.chunks(peer, answer)]))
-        if "result" in told:
-            return told["result"]
-        kind = _ERRORS.get(str(told.get("kind")), HomebodyError)
+            answered = _answered(b"".join([chunk async for chunk in self.chunks(peer, answer)]))
+        if "result" in answered:
+            return answered["result"]
+        kind = _ERRORS.get(str(answered.get("kind")), HomebodyError)
         raise kind(
-            str(told.get("error", f"{peer.label} gave no answer")),
-            where=str(told.get("where") or ""),
-            hint=str(told.get("mend") or ""),
+            str(answered.get("error", f"{peer.label} gave no answer")),
+            where=str(answered.get("where") or ""),
+            hint=str(answered.get("mend") or ""),
         )
 
     @asynccontextmanager
@@ -233,10 +233,10 @@ class Peers:
 
 def _answered(body: bytes) -> dict[str, Any]:
     try:
-        told = json.loads(body)
+        fields = json.loads(body)
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def _said(error: Exception) -> str:

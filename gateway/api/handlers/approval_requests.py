@@ -82,8 +82,8 @@ class ApprovalHandlers:
             raise UsageError(f"{choice!r} is no decision", hint=f"Choose one of {', '.join(get_args(Choice))}.")
         if source not in _SOURCES:
             raise UsageError(f"{source!r} is no place where questions are decided", hint=f"There are: {', '.join(_SOURCES)}.")
-        told = await self._decisions.decide(name, choice, f"{source}, {choice}")
-        return {"told": told, "approval": _approval_json(await self._found(name))}
+        text = await self._decisions.decide(name, choice, f"{source}, {choice}")
+        return {"told": text, "approval": _approval_json(await self._found(name))}
 
     async def _found(self, name: str) -> Approval:
         found = await self._ledger.approvals.get(parse_name(name)[0])

@@ -81,23 +81,23 @@ class ContextHandlers:
         fixed = token_estimate.weight_of_tools(conversation.toolbox.specs) + sum(
             (token_estimate.weigh(segment.text) for segment in conversation.system()), Weight()
         )
-        told: list[CallPoint | Mark] = []
+        points: list[CallPoint | Mark] = []
         async with self._reading:
             for one in filter(None, (record.session, record.former)):
-                left = wanted - sum(isinstance(point, CallPoint) for point in told)
+                left = wanted - sum(isinstance(point, CallPoint) for point in points)
                 stored = found.store.transcript(one)
                 if left <= 0 or not await asyncio.to_thread(stored.exists):
                     continue
                 memory = conversation.transcript.entries if one == record.session else ()
                 entries = await asyncio.to_thread(self._recent, stored, left, tuple(memory))
-                told = [*await asyncio.to_thread(self._points, conversation, entries, one, fixed, left), *told]
+                points = [*await asyncio.to_thread(self._points, conversation, entries, one, fixed, left), *points]
         window = conversation.window
         return {
             **_head(found, record),
             "window": window.size,
             "flushAt": window.flush_at,
             "compactAbove": window.compact_above,
-            "points": [_point(one) for one in told],
+            "points": [_point(one) for one in points],
         }
 
     async def prompt(

@@ -30,8 +30,8 @@ def on_demand_all(paths: Sequence[str], key: str, *, enabled: Callable[[], bool]
     async def answer(request: Request) -> Response:
         if not enabled():
             path = request.scope["path"]
-            told = next((one.partition("{")[0] for one in reversed(paths) if path.startswith(one.partition("{")[0])), path)
-            raise Refusal(404, "not-served", f"{told} is not served", f"homebody config set {key} true")
+            prefix = next((one.partition("{")[0] for one in reversed(paths) if path.startswith(one.partition("{")[0])), path)
+            raise Refusal(404, "not-served", f"{prefix} is not served", f"homebody config set {key} true")
         if not made:
             made.append(make())
         return await made[0](request)

@@ -278,8 +278,8 @@ def _same(row: InboxRow, question: Question) -> bool:
         before = decode_received(row).inbound
     except UnreadableMessage:
         return False
-    told = (before.text, before.context, len(before.attachments))
-    return told == (clean(question.text), clean(question.context), len(question.files))
+    shape = (before.text, before.context, len(before.attachments))
+    return shape == (clean(question.text), clean(question.context), len(question.files))
 
 
 def _idempotency_key(request: Request) -> str:

@@ -323,11 +323,11 @@ def _failed(error: HomebodyError, status: int = 0, *, said: Phrases | None = Non
     facts = error.as_json()
     if said is not None:
         facts |= {"error": said.sentence(facts["error"]), "mend": said.sentence(facts["mend"])}
-    told = {"message": facts.pop("error"), "hint": facts.pop("mend"), **facts}
+    body = {"message": facts.pop("error"), "hint": facts.pop("mend"), **facts}
     if isinstance(error, HolderAway):
-        return json_answer({"error": told}, 503, {**PAGE_HEADERS, "retry-after": "10"})
+        return json_answer({"error": body}, 503, {**PAGE_HEADERS, "retry-after": "10"})
     kind = 400 if isinstance(error, UsageError) else 409 if isinstance(error, Conflict) else 500
-    return json_answer({"error": told}, status or kind, PAGE_HEADERS)
+    return json_answer({"error": body}, status or kind, PAGE_HEADERS)
 
 
 def _not_there(path: str) -> Refusal:

@@ -245,12 +245,12 @@ def lock(
     query = _LOCK.replace("_lock(", "_lock_shared(") if shared else _LOCK
     while not (connection.execute(query.encode(), (schema,)).fetchone() or (False,))[0]:
         if time.monotonic() > until:
-            told = "another gateway uses this database"
+            reason = "another gateway uses this database"
             if shared:
-                told += ", and is not of a cluster"
+                reason += ", and is not of a cluster"
             elif connection.execute(_SHARERS.encode(), (schema,)).fetchone():
-                told, hint = "gateways of a cluster use this database, and none of them is asked here", _ASK_ONE
-            raise StorageFailed(told, where=where, hint=hint)
+                reason, hint = "gateways of a cluster use this database, and none of them is asked here", _ASK_ONE
+            raise StorageFailed(reason, where=where, hint=hint)
         time.sleep(_LOCK_PAUSE)
 
 
