@@ -7,33 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from agent.errors import CalendarFailed
-from agent.tools.child_process import Spawn, answer_of
+from agent.tools.child_process import Spawn, answer_of_module
 from gateway.base.installation import how_to_add
 
 SECONDS: Final = 90.0
 """How long one order may take by the clock; the process itself ends after less CPU time."""
 AT_ONCE: Final = 2
 LIBRARIES: Final = ("icalendar", "recurring_ical_events")
-_ROOT: Final = Path(__file__).parents[2]
-_PROGRAM: Final = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from gateway.calendar.ical_worker import main
-main(sys.stdin.buffer, sys.stdout)
-"""
-_KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""Variables without which some builds of Python do not start."""
+_MODULE: Final = "gateway.calendar.ical_worker"
 
 
 def missing_libraries() -> Sequence[str]:
@@ -93,7 +82,7 @@ class CalendarProcess:
         async with self._free:
             try:
                 async with asyncio.timeout(self._seconds):
-                    printed, code = await self._run(json.dumps(order).encode())
+                    printed, code = await answer_of_module(self._spawn, _MODULE, json.dumps(order).encode())
             except TimeoutError:
                 raise CalendarFailed(f"the calendar takes longer than {self._seconds:g} seconds to read") from None
             except OSError as error:
@@ -106,18 +95,6 @@ class CalendarProcess:
         if "refused" in answer:
             raise CalendarFailed(str(answer["refused"]))
         return answer
-
-    async def _run(self, order: bytes) -> tuple[bytes, int | None]:
-        pipe = asyncio.subprocess.PIPE
-        process = await self._spawn(
-            *(sys.executable, "-I", "-c", _PROGRAM, str(_ROOT)),
-            stdin=pipe,
-            stdout=pipe,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _KEPT if name in os.environ},
-            cwd="/",
-        )
-        return await answer_of(process, order)
 
 
 def _at(zone: ZoneInfo, now: datetime) -> Mapping[str, str]:

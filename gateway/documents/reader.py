@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
-from pathlib import Path
 from typing import Final
 
-from agent.tools.child_process import Spawn, answer_of
+from agent.tools.child_process import Spawn, answer_of_module
 from agent.tools.documents import DocumentPart, DocumentRefused, DocumentWish
-from agent.tools.web.page_reader import KEPT
 from gateway.documents.kinds import NAMES, kind_of, missing_for, refusal_of
 
 SECONDS: Final = 90.0
 """How long reading a part may take by the clock; the process itself ends after less CPU time."""
 AT_ONCE: Final = 2
-_ROOT: Final = Path(__file__).parents[2]
-_PROGRAM: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from gateway.documents.parser import main; main(sys.stdin.buffer, sys.stdout)"
-)
+_MODULE: Final = "gateway.documents.parser"
 
 
 class DocumentParser:
@@ -49,7 +42,7 @@ class DocumentParser:
         async with self._free:
             try:
                 async with asyncio.timeout(self._seconds):
-                    printed, code = await self._run(json.dumps(asked).encode() + b"\n" + data)
+                    printed, code = await answer_of_module(self._spawn, _MODULE, json.dumps(asked).encode() + b"\n" + data)
             except TimeoutError:
                 raise DocumentRefused(f"not read: that takes longer than {self._seconds:g} seconds") from None
             except OSError as error:
@@ -74,15 +67,3 @@ class DocumentParser:
             notes=tuple(answer["notes"]),
             confined_by=tuple(answer["sealed"]),
         )
-
-    async def _run(self, order: bytes) -> tuple[bytes, int | None]:
-        pipe = asyncio.subprocess.PIPE
-        process = await self._spawn(
-            *(sys.executable, "-I", "-c", _PROGRAM, str(_ROOT)),
-            stdin=pipe,
-            stdout=pipe,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={name: os.environ[name] for name in KEPT if name in os.environ},
-            cwd="/",
-        )
-        return await answer_of(process, order)

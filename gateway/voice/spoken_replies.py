@@ -13,12 +13,12 @@ from msgspec import Struct
 from agent.timing import Clock
 from agent.tools.web.fetch_protocol import Fetcher
 from gateway.budget.budget_guard import BudgetGuard
-from gateway.ledger.spending import Spent
 from gateway.media.file_types import media_type
 from gateway.media.outgoing import OutgoingFiles
 from gateway.net.targets import place_in
 from gateway.settings.media_settings import TtsSettings
 from gateway.voice.speakable import speakable
+from gateway.voice.speech_costs import booked
 from gateway.voice.speech_prices import per_thousand
 from gateway.voice.speech_server import SpeechFailed, SpeechServer
 from gateway.voice.speech_server_choice import OpenAiKey, server_of
@@ -112,15 +112,8 @@ class SpokenReplies:
         """Ask the server, and book what that costs. Raises SpeechFailed."""
         model = settings.model or _DEFAULT_MODEL[server.own]
         usd, estimated = per_thousand(model, server.base_url, settings.usd_per_thousand)
-        cost, guard, row = round(usd * len(text) / 1000, 6), self._guard(wish.agent), None
-        if guard is not None and cost:
-            booked_as = model if server.own else f"openai/{model}"
-            reserved = await guard.reserve(wish.session, booked_as, tokens=0, usd=cost, background=False)
-            if reserved.row is None:
-                raise SpeechFailed(f"today's budget is used up ({reserved.broken.name if reserved.broken else 'budgets'})")
-            row = reserved.row
-        spent = Spent(cost=cost, estimated=True)
-        try:
+        cost = round(usd * len(text) / 1000, 6)
+        async with booked(self._guard(wish.agent), wish.session, server, model, usd=cost, estimated=estimated):
             data = await server.speak(
                 self._fetcher,
                 self._clock,
@@ -132,13 +125,6 @@ class SpokenReplies:
                 seconds=settings.timeout_sec,
             )
             _check(data, server)
-            spent = Spent(cost=cost, estimated=estimated)
-        except SpeechFailed:
-            spent = Spent(cost=0.0)
-            raise
-        finally:
-            if guard is not None and row is not None:
-                guard.settle(row, spent)
         return data
 
 

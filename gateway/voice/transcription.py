@@ -11,11 +11,11 @@ from typing import Final
 from agent.timing import Clock
 from agent.tools.web.fetch_protocol import Fetcher
 from gateway.budget.budget_guard import BudgetGuard
-from gateway.ledger.spending import Spent
 from gateway.media.file_types import format_size
 from gateway.media.kept_results import KeptResults
 from gateway.media.recordings import Recording, Transcript, clock_time
 from gateway.settings.media_settings import AudioSettings
+from gateway.voice.speech_costs import booked
 from gateway.voice.speech_prices import per_minute
 from gateway.voice.speech_server import SpeechFailed, SpeechServer
 from gateway.voice.speech_server_choice import OpenAiKey, server_of
@@ -82,16 +82,9 @@ class Transcription:
         seconds = recording.seconds if recording.seconds is not None else len(recording.data) / BYTES_A_SECOND
         usd, estimated = per_minute(model, server.base_url, settings.usd_per_minute)
         cost = round(usd * seconds / 60, 6)
-        guard = self._guard(recording.agent)
-        row = None
-        if guard is not None and cost:
-            reserved = await guard.reserve(recording.session, _booked_as(server, model), tokens=0, usd=cost, background=False)
-            if reserved.row is None:
-                raise SpeechFailed(f"today's budget is used up ({reserved.broken.name if reserved.broken else 'budgets'})")
-            row = reserved.row
-        spent = Spent(cost=cost, estimated=True)  # unless the server says that it did nothing
-        try:
-            text = await server.transcribe(
+        estimated = estimated or recording.seconds is None
+        async with booked(self._guard(recording.agent), recording.session, server, model, usd=cost, estimated=estimated):
+            return await server.transcribe(
                 self._fetcher,
                 self._clock,
                 data=recording.data,
@@ -100,18 +93,6 @@ class Transcription:
                 language=settings.language,
                 seconds=settings.timeout_sec,
             )
-            spent = Spent(cost=cost, estimated=estimated or recording.seconds is None)
-        except SpeechFailed:
-            spent = Spent(cost=0.0)
-            raise
-        finally:
-            if guard is not None and row is not None:
-                guard.settle(row, spent)
-        return text
-
-
-def _booked_as(server: SpeechServer, model: str) -> str:
-    return model if server.own else f"openai/{model}"
 
 
 def _too_much(recording: Recording, settings: AudioSettings) -> str:

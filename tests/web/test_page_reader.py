@@ -12,7 +12,7 @@ import pypdf
 import pytest
 
 from agent.errors import FetchFailed
-from agent.tools.web import page_reader
+from agent.tools import child_process
 from agent.tools.web.fetch_protocol import Fetched
 from agent.tools.web.page_reader import PageReader, PageText
 from tests import programs
@@ -196,7 +196,7 @@ async def test_the_process_has_none_of_the_gateways_environment(monkeypatch: pyt
 
     await PageReader(spawn=spawn).read(Fetched(url="https://example.org/", status=200, media_type="text/html", body=b"<p>x"))
     assert isinstance(given["env"], dict)
-    assert set(given["env"]) <= set(page_reader.KEPT)
+    assert set(given["env"]) <= set(child_process.KEPT)
 
 
 def pdf(*texts: str, title: str = "", bomb: int = 0) -> bytes:

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from agent.errors import FetchFailed
-from agent.tools.child_process import Spawn, answer_of
+from agent.tools.child_process import Spawn, answer_of_module
 from agent.tools.web.fetch_protocol import Fetched
 
 SECONDS: Final = 60.0
 """How long reading one page may take by the clock; the process itself ends after less CPU time."""
 AT_ONCE: Final = 2
-_ROOT: Final = Path(__file__).parents[3]
-_PROGRAM: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from agent.tools.web.page_text import main; main(sys.stdin.buffer, sys.stdout)"
-)
-KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""Variables without which some builds of Python do not start."""
+_MODULE: Final = "agent.tools.web.page_text"
 
 
 class PageText(Struct, frozen=True, kw_only=True):
@@ -54,7 +45,7 @@ class PageReader:
         async with self._free:
             try:
                 async with asyncio.timeout(self._seconds):
-                    printed, code = await self._run(order)
+                    printed, code = await answer_of_module(self._spawn, _MODULE, order)
             except TimeoutError:
                 raise FetchFailed(f"it takes longer than {self._seconds:g} seconds to read") from None
             except OSError as error:
@@ -65,15 +56,3 @@ class PageReader:
         if "error" in answer:
             raise FetchFailed(f"it is {answer['error']}")
         return PageText(title=answer["title"], text=answer["text"], notes=(*answer["notes"], *([page.cut] if page.cut else [])))
-
-    async def _run(self, order: bytes) -> tuple[bytes, int | None]:
-        pipe = asyncio.subprocess.PIPE
-        process = await self._spawn(
-            *(sys.executable, "-I", "-c", _PROGRAM, str(_ROOT)),
-            stdin=pipe,
-            stdout=pipe,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={name: os.environ[name] for name in KEPT if name in os.environ},
-            cwd="/",
-        )
-        return await answer_of(process, order)
