@@ -44,12 +44,13 @@ class FileChange(Struct, frozen=True):
 
 
 class IndexCounts(Struct, frozen=True, kw_only=True):
-    """How much an index holds. ``cached_vectors`` are all that are stored, also those that no chunk needs."""
+    """How much an index holds. ``cached_vectors`` are all that are stored, also those that no chunk needs; so are ``line_vectors``."""
 
     chunks: int
     vectors: int
     refused: int
     cached_vectors: int
+    line_vectors: int
     pending_jobs: int
     building_chunks: int
 

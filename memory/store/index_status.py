@@ -39,6 +39,7 @@ class IndexStatus(Struct, kw_only=True):
     chunk_tokens: int = 0
     chunk_overlap: int = 0
     cached_vectors: int = 0
+    line_vectors: int = 0
     pending_jobs: int = 0
     driver: str = ""
     vector_path: str = "none"
@@ -73,6 +74,7 @@ def read_status(index: Index, embedder: Identity | None, found: Sequence[SourceF
         chunk_tokens=live.tokens,
         chunk_overlap=live.overlap,
         cached_vectors=counts.cached_vectors,
+        line_vectors=counts.line_vectors,
         pending_jobs=counts.pending_jobs,
         driver=features.driver,
         vector_path=features.vectors,

@@ -128,6 +128,7 @@ async def test_an_index_without_vectors_of_lines_gets_them_and_no_passage_is_emb
     seen: list[tuple[str, int, int]] = []
     await memory.sync(lambda *step: seen.append(step))
     await memory.sync()
+    assert (await memory.status()).line_vectors == 3
     await memory.close()
     assert again.calls["passage"] == kept(tmp_path) == 3
     assert ("lines", 3, 3) in seen

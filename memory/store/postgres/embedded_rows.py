@@ -175,6 +175,10 @@ class EmbeddedRows:
         sql = "SELECT count(*) FROM vector WHERE agent = %s"
         return _number(connection.execute(sql, (self._rows.agent,))) if self._usable else 0
 
+    def size_of_lines(self, connection: Connection, dims: int) -> int:
+        """Return how many vectors of lines are stored."""
+        return self._lines.size(connection, dims) if self._usable else 0
+
     def refuse(self, refused: Sequence[tuple[Missing, str]], embedder: Identity, *, now: int) -> None:
         """See ``Index``."""
         sql = """INSERT INTO refusal SELECT r.id, %s, %s, %s, %s, r.reason FROM unnest(%s::bigint[], %s::text[]) AS r (id, reason)

@@ -84,6 +84,12 @@ class LineRows:
         connection.execute(_PUT, (ids, data, self._agent, embedder))
         self.done(connection, ids)
 
+    def size(self, connection: Connection, dims: int) -> int:
+        """Return how many vectors of so many dimensions are stored."""
+        sql = "SELECT coalesce(sum(octet_length(vectors)), 0) FROM line_vectors WHERE agent = %s"
+        [(stored,)] = connection.execute(sql, (self._agent,)).fetchall()
+        return int(stored) // dims if dims else 0
+
     def cosines(
         self, connection: Connection, query: Sequence[float], embedder: int, ids: Sequence[int]
     ) -> dict[int, LineCosines]:

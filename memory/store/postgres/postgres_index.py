@@ -261,13 +261,14 @@ class PostgresIndex(EmbeddedRows):
             state = self._rows.state(connection)
             bounds, agent = (state.live.first_id, state.live.last_id), self._rows.agent
             row = connection.execute(sql, (*bounds, *bounds, agent, agent)).fetchone() or (0, 0, 0, 0)
-            stored = self.size(connection)
+            stored, of_lines = self.size(connection), self.size_of_lines(connection, state.live.dims)
         chunks, (waiting, refused, jobs, building) = state.totals.chunks, row
         return IndexCounts(
             chunks=chunks,
             vectors=chunks - waiting - refused,
             refused=refused,
             cached_vectors=stored,
+            line_vectors=of_lines,
             pending_jobs=jobs,
             building_chunks=building or 0,
         )

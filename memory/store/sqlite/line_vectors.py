@@ -69,6 +69,10 @@ class LineVectors:
         with self._db.writing():
             self._db.connection.executemany("INSERT OR REPLACE INTO line_vectors VALUES (?, ?)", rows)
 
+    def size(self) -> int:
+        """Return how many vectors are stored."""
+        return int(self._db.one("SELECT count(*) FROM line_vectors WHERE length(vector) > 0"))
+
     def cosines(self, query: Sequence[float], generation: Generation, ids: Sequence[int]) -> dict[int, LineCosines]:
         """Return how near the lines of these chunks are, of those that have vectors of lines."""
         sql = f"""SELECT c.id, l.vector FROM chunks c JOIN vectors v ON v.hash = c.hash AND v.embedder =

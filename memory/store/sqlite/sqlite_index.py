@@ -229,6 +229,7 @@ class SqliteIndex(EmbeddedChunks):
             vectors=one(f"{within} AND embedded = 1", bounds),
             refused=one(f"{within} AND embedded = 2", bounds),
             cached_vectors=self.vectors.size(),
+            line_vectors=self.lines.size(),
             pending_jobs=self._jobs.count(),
             building_chunks=one(within, (building.first_id, building.last_id)) if building else 0,
         )
