@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import agents as agents_command
 from gateway.cli import main
+from gateway.config import settings_file
 
 START = """\
 # my house
@@ -167,16 +167,16 @@ def test_conversations_of_a_removed_agent_are_deleted_when_they_are_to_be_forgot
 @pytest.fixture
 def meanwhile(run, monkeypatch):
     """Have other commands change the file after the next one has read it, and before it writes."""
-    change = agents_command._change
+    change = settings_file.change
 
     def plan(*others: tuple[str, ...]) -> None:
         def late(*given):
-            monkeypatch.setattr(agents_command, "_change", change)
+            monkeypatch.setattr(settings_file, "change", change)
             for other in others:
                 assert run(*other)[0] == 0
             return change(*given)
 
-        monkeypatch.setattr(agents_command, "_change", late)
+        monkeypatch.setattr(settings_file, "change", late)
 
     return plan
 

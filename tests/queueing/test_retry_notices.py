@@ -28,9 +28,10 @@ class Stage:
         async def work(_ticket: Ticket[str]) -> None: ...
 
         self.told: list[str] = []
-        self.pause = Pause(Lanes[str](work, limit=1, broken=lambda *_: None), self.told.append)
+        lanes = Lanes[str](work, limit=1, broken=lambda *_: None)
+        self.pause = Pause(lanes, self.told.append)
         self.retry = StorageRetry(
-            cast("Any", None), self.pause._lanes, self.pause, cast("Any", Hurry()), self._tell, store_stops=self._tell_nobody
+            cast("Any", None), lanes, self.pause, cast("Any", Hurry()), self._tell, store_stops=self._tell_nobody
         )
 
     async def _tell(self, text: str) -> None:
