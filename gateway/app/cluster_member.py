@@ -274,9 +274,7 @@ class ClusterMember:
             for cell in [cell for cell in self._active if self._leaving.intersection(cell)]:
                 try:
                     await self._give_up(cell)
-                except (
-                    Exception
-                ) as error:  # whatever it is: what this process has in memory is not known to be stored or to rest
+                except Exception as error:  # whatever it is: what is in memory is not known to be stored
                     if not isinstance(error, StorageFailed):
                         log.exception("%s could not be given up", ", ".join(cell))
                     self._lost_lease(f"{', '.join(cell)} could not be given up in order: {error}")
