@@ -5,8 +5,8 @@ HomebodyError               1   the command failed
 │   └── ScheduleError       2   a time, an interval or a cron expression that cannot be used
 ├── SettingsError           3   invalid settings; lists all errors
 ├── NoModel                 4   no language model is configured, or its key was rejected
-├── Conflict            1   something was done already, or what it is about was changed meanwhile
-├── InvalidTransition       1   a ledger row is not in the state that the operation needs (a bug, or the operation was repeated)
+├── Conflict                1   something was done already, or what it is about was changed meanwhile
+│   └── InvalidTransition   1   a ledger row is not in the state that the operation needs (a bug, or the operation was repeated)
 ├── RunnerGone              1   the process that runs commands is not there
 ├── NotStarted              1   a command could not be executed
 ├── GitFailed               1   the git program, or the repository of a workspace
@@ -125,8 +125,11 @@ class Conflict(HomebodyError):
     """Raised when something cannot be done as things are now: it was done already, or what it is about was changed meanwhile."""
 
 
-class InvalidTransition(HomebodyError):
+class InvalidTransition(Conflict):
     """Raised when a ledger row is not in the state that an operation needs, such as answering a message twice."""
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(message, where=where, hint=hint or "It was done already, or changed meanwhile: look at it again.")
 
 
 class GitFailed(HomebodyError):

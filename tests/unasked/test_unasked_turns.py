@@ -98,6 +98,18 @@ async def test_replies_of_jobs_wait_for_the_end_of_the_night_and_answers_do_not(
         assert await calls["outbox.send"]() == {"sent": []}
 
 
+async def test_all_held_messages_are_sent_though_somebody_sends_them_meanwhile(farm: Farm) -> None:
+    wire = farm.wire()
+    async with farm.house(wire) as house:
+        for number in range(4):
+            await fire(house, f"{number}", f"job:{number}")
+        rows = [row["id"] for row in await held(house)]
+        calls = QueueHandlers(house.ledger).calls()
+        answers = await asyncio.gather(*(calls["outbox.send"]() for _ in range(2)))
+        assert sorted(row for answer in answers for row in answer["sent"]) == rows
+        assert await held(house) == []
+
+
 async def wire_has_a_chat(house: Gateway) -> None:
     assert await house.owner.place() == CHAT, "the owner wrote there before the restart"
 

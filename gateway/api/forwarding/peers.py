@@ -40,7 +40,8 @@ _WHOLE: Final = "homebody_whole"
 _REFUSED: Final = 401
 _BUSY: Final = 503
 _ERRORS: Final = {
-    kind.__name__: kind for kind in (UsageError, Conflict, StorageFailed, NoModel, HolderAway, errors.AlreadyRunning)
+    kind.__name__: kind
+    for kind in (UsageError, Conflict, errors.InvalidTransition, StorageFailed, NoModel, HolderAway, errors.AlreadyRunning)
 }
 Space = Literal["call", "page"]
 Answer = TypeVar("Answer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -67,13 +68,17 @@ class QueueHandlers:
         return {"held": [_unsent(row) for row in await self._ledger.unasked.waiting()]}
 
     async def send(self, row: int | None = None) -> dict[str, Any]:
-        """Send one held or kept message now, or all. Raises UsageError when there is none."""
-        rows = [one.id for one in await self._ledger.unasked.waiting()] if row is None else [row]
-        for one in rows:
-            await self._step(
-                self._ledger.unasked.send, one, "is held or kept", "`homebody outbox held` shows them with their numbers."
-            )
-        return {"sent": rows}
+        """Send one held or kept message now, or all that are still there. Raises UsageError when there is not the one."""
+        if row is not None:
+            hint = "`homebody outbox held` shows them with their numbers."
+            await self._step(self._ledger.unasked.send, row, "is held or kept", hint)
+            return {"sent": [row]}
+        sent = []
+        for one in await self._ledger.unasked.waiting():
+            with contextlib.suppress(InvalidTransition):  # it was sent meanwhile
+                await self._ledger.unasked.send(one.id)
+                sent.append(one.id)
+        return {"sent": sent}
 
     async def inbox(self) -> dict[str, Any]:
         """Tell what waits for its turn, and what is being answered."""
