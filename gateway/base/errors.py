@@ -188,8 +188,12 @@ class StorageAway(StorageFailed):
 def as_homebody_error(error: Exception) -> HomebodyError | None:
     """Convert an error of any package into a HomebodyError; None for an unexpected one.
 
-    Errors of the other packages have a ``hint`` too. An OSError about the disk becomes StorageFailed.
+    Errors of the other packages have a ``hint`` too. An OSError about the disk becomes StorageFailed. Of a group of errors it is the
+    first that is known, if all are.
     """
+    if isinstance(error, ExceptionGroup):
+        known = [as_homebody_error(one) for one in error.exceptions]
+        return known[0] if all(known) else None
     if isinstance(error, HomebodyError):
         return error
     if isinstance(error, OSError) and error.errno in _STORAGE_ERRNOS:

@@ -133,6 +133,9 @@ def test_errors_of_other_rooms_are_told_in_the_same_form(error, code, hint):
 
 def test_a_defect_is_not_taken_for_an_error():
     assert as_homebody_error(KeyError("x")) is None
+    ended = ExceptionGroup("", [ExceptionGroup("", [OSError(errno.EROFS, "Read-only file system", "/home/x")])])
+    assert isinstance(as_homebody_error(ended), StorageFailed)
+    assert as_homebody_error(ExceptionGroup("", [OSError(errno.EROFS, "x"), KeyError("x")])) is None
 
 
 def test_an_error_is_one_line_and_its_mend_another():
