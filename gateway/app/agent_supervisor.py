@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 30.0
 """Time for an agent that is removed to flush its sessions."""
+ANSWER_SECONDS = 60.0
+"""Time for an agent of a cluster that is removed to answer what waits; other agents are not handed over meanwhile."""
 PAUSED_SECONDS = 1.0
 """How often a paused gateway is polled for messages of an agent that is to be removed."""
 
@@ -116,11 +119,16 @@ class AgentSupervisor:
     async def give_up(self, agent_id: str) -> None:
         """Let an agent answer what it has begun, and remove it, because another gateway goes on with it or the settings lack it.
 
-        When it returns the agent is gone, whoever removed it.
+        Where the settings lack it nobody else answers what waits: it is given time for that. When it returns the agent is gone, whoever
+        removed it.
         """
         self._given_up.add(agent_id)
-        await self._lanes.forget(lambda session: agent_of(session) == agent_id)
         goes_on = agent_id in self._settings.agent_ids
+        if not goes_on:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await self._answered(agent_id)
+        await self._lanes.forget(lambda session: agent_of(session) == agent_id)
         await self._leave(agent_id, flushing=self._serving and not goes_on)
 
     async def bring_left(self) -> None:

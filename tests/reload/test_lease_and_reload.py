@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent.events import TextDelta
+from agent.models.scripted import Stall
 from gateway.base.clock import SystemClock
 from tests.reload.place import Place, ask, until
 
@@ -40,6 +42,27 @@ async def test_an_agent_that_is_removed_and_whose_lease_is_given_up_leaves_once(
         await supervisor.give_up("work")
         assert await ask(house, "still there?") == "scripted/one"
     assert "did not change as the settings want" not in caplog.text
+
+
+async def test_what_waits_for_an_agent_that_is_removed_is_answered_before_its_lease_is_given_up(place: Place) -> None:
+    gate = asyncio.Event()
+    place.models["scripted/two"].reply_with(lambda _: [Stall(gate), TextDelta("in the end")])
+    place.base["messages"] = {"queue": {"mode": "followup"}}
+    agents(place, MAIN, WORK)
+    async with place.open() as house:
+        running = asyncio.ensure_future(ask(house, "first", agent="work"))
+        await until(lambda: bool(place.models["scripted/two"].requests))
+        waiting = asyncio.ensure_future(ask(house, "second", agent="work"))
+        await until(lambda: house.lanes.queued("agent:work:main") == 1)
+        agents(place, MAIN)
+        await house.reload.now()
+        leaving = asyncio.ensure_future(house.agent_supervisor.give_up("work"))
+        await asyncio.sleep(0)
+        gate.set()
+        assert await running == "in the end"
+        assert "in the end" in await waiting
+        await leaving
+        assert set(house.agents) == {"main"}
 
 
 async def test_an_agent_that_is_rebuilt_while_it_is_given_up_does_not_come_back_without_its_lease(place: Place) -> None:
