@@ -69,7 +69,9 @@ class Workspace:
         """Put in place what is missing, and return its paths. What stands there is never touched, whatever its case or content.
 
         The first-run ritual is only given to a workspace that has neither an IDENTITY.md nor a USER.md; it is written first, so
-        that a start that is interrupted does not lose it. Raises WorkspaceFileError when something is missing and cannot be written.
+        that a start that is interrupted does not lose it. Two may do it at once.
+
+        Raises WorkspaceFileError when something is missing and cannot be written.
         """
         new = not any(self._exists(PurePosixPath(name)) for name in _RITUAL_FILLS)
         made = []
@@ -78,8 +80,13 @@ class Workspace:
         ):
             if self._exists(path) or (path.name == RITUAL and not new):
                 continue
-            self.sandbox.create(path, template.read_bytes())
-            made.append(str(path))
+            try:
+                self.sandbox.create(path, template.read_bytes())
+            except WorkspaceFileError:
+                if not self._exists(path):
+                    raise
+            else:
+                made.append(str(path))
         return tuple(made)
 
     def bootstrap_files(self, audience: Audience = OWNER, *, heartbeat: bool = False) -> tuple[WorkspaceFile, ...]:

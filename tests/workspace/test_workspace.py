@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from pathlib import Path, PurePosixPath
 
@@ -39,6 +41,21 @@ def test_a_new_workspace_gets_every_template(root: Path) -> None:
         *("memory/TEMPLATE-daily.md", "memory/TEMPLATE-project-tracking.md", "memory/TEMPLATE-research-intel.md"),
     ]
     assert all((root / path).read_text() == (workspace_templates() / path).read_text() for path in made)
+    assert Workspace(root).seed(workspace_templates()) == ()
+
+
+def test_several_who_make_a_workspace_at_once_make_each_file_once(root: Path) -> None:
+    workspaces = [Workspace(root) for _ in range(8)]
+    begin = threading.Barrier(len(workspaces))
+
+    def made(workspace: Workspace) -> tuple[str, ...]:
+        begin.wait()
+        return workspace.seed(workspace_templates())
+
+    with ThreadPoolExecutor(len(workspaces)) as pool:
+        found = sorted(path for paths in pool.map(made, workspaces) for path in paths)
+    assert found == sorted(set(found))
+    assert all((root / path).read_text() == (workspace_templates() / path).read_text() for path in found)
     assert Workspace(root).seed(workspace_templates()) == ()
 
 
