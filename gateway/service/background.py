@@ -19,6 +19,7 @@ CONSOLE = "console.log"
 """In the folder of logs: what the process printed on its console; it is emptied at each start."""
 START_SECONDS = 120.0
 STOP_SECONDS = 90.0
+_ENDING_SECONDS = 2.0
 _EVERY = 0.1
 _TOLD_EVERY = 5.0
 _LAST_LINES = 12
@@ -85,7 +86,14 @@ def stop(paths: Paths, tell: Callable[[str], None], *, longest: float = STOP_SEC
     holder = running(paths)
     if holder is None:
         return None
-    _check_here(holder, paths)
+    if not _is_here(holder):
+        if not _outlasts(holder, paths):
+            return None
+        raise HomebodyError(
+            "the process that uses this folder is not visible from here, in a container perhaps",
+            where=str(paths.state),
+            hint="Stop it where it was started (docker compose -f docker/compose.yaml stop).",
+        )
     try:
         os.kill(holder.pid, signal.SIGTERM)
     except ProcessLookupError:
@@ -107,16 +115,20 @@ def stop(paths: Paths, tell: Callable[[str], None], *, longest: float = STOP_SEC
     return holder.pid
 
 
-def _check_here(holder: Holder, paths: Paths) -> None:
-    """Raise HomebodyError where the process is not one that this command can see: in a container, say."""
+def _is_here(holder: Holder) -> bool:
+    """Return whether this command can see the process: one in a container it cannot."""
     elsewhere = holder.boot and boot_id() and holder.boot != boot_id()
-    if holder.pid and not elsewhere and _is_gateway(holder.pid):
-        return
-    raise HomebodyError(
-        "the process that uses this folder is not visible from here, in a container perhaps",
-        where=str(paths.state),
-        hint="Stop it where it was started (docker compose -f docker/compose.yaml stop).",
-    )
+    return bool(holder.pid and not elsewhere and _is_gateway(holder.pid))
+
+
+def _outlasts(holder: Holder, paths: Paths) -> bool:
+    """Return whether a process goes on to hold its lock: one that ends loses its command line a moment before."""
+    until = time.monotonic() + _ENDING_SECONDS
+    while (now := describe(paths.lock)) is not None and now.pid == holder.pid:
+        if time.monotonic() > until:
+            return True
+        time.sleep(_EVERY)
+    return False
 
 
 def _is_gateway(pid: int) -> bool:

@@ -27,16 +27,14 @@ FORKS = {"fork", "forkpty", "posix_spawn", "posix_spawnp", "system", "popen"} | 
     f"exec{end}" for end in ("l", "le", "lp", "v", "ve", "vp", "vpe")
 }
 STARTERS = {
+    "agent/tools/child_process.py",
     "agent/tools/grep_files.py",
-    "agent/tools/web/page_reader.py",
     "channels/terminal/local_files.py",
-    "gateway/calendar/ical_process.py",
     "gateway/approvals/shell_parts.py",
     "gateway/app/cluster_member.py",
     "gateway/app/own_command.py",
     "gateway/cli/backup_work.py",
     "gateway/cli/update.py",
-    "gateway/documents/reader.py",
     "gateway/mcp/stdio.py",
     "gateway/runner/runner_client.py",
     "gateway/runner/job.py",
@@ -76,7 +74,8 @@ def calls(tree: ast.AST) -> list[tuple[str, str, ast.Call]]:
 
 def starts(tree: ast.AST) -> Iterator[ast.Call]:
     for holder, name, call in calls(tree):
-        if name in STARTS and (holder == "subprocess" or "subprocess" in name or name in {"Popen", "_spawn"}):
+        given = not holder and name == "spawn"  # handed over as an argument
+        if given or (name in STARTS and (holder == "subprocess" or "subprocess" in name or name in {"Popen", "_spawn"})):
             yield call
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,14 @@ def test_a_process_of_another_machine_or_container_is_not_killed(machine: Machin
             background.stop(machine.paths, ignored)
     finally:
         lock.release()
+
+
+def test_a_process_that_lets_go_of_its_lock_while_it_ends_has_nothing_to_be_stopped(machine: Machine) -> None:
+    lock = StateLock.acquire(machine.paths.state / "gateway.lock", Holder(pid=os.getpid(), boot="another", socket="x"))
+    ending = threading.Timer(0.3, lock.release)
+    ending.start()
+    assert background.stop(machine.paths, ignored) is None
+    ending.join()
 
 
 def test_a_conversation_in_a_terminal_is_not_stopped(machine: Machine) -> None:
