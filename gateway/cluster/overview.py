@@ -53,7 +53,7 @@ def overview(storage: StorageSettings) -> dict[str, Any]:
             }
             for token, label, name, since, held in connection.execute(_TOKENS)
         ]
-        marks = _marks(connection)
+        marks = _marks(connection).values()
     working = {one["settings"] for one in gateways if one["state"] == "working"}
     keys = differing(marks)
     names = Counter(one["gateway"] for one in gateways if one["state"] == "working")
@@ -72,12 +72,13 @@ def rotate(storage: StorageSettings) -> None:
         connection.execute("UPDATE cluster_secret SET secret = %s WHERE purpose = 'proof'", (new_secret(),))
 
 
-def _marks(connection: Any) -> list[dict[str, str]]:
-    """Return the marks of the settings of the gateways that work."""
+def _marks(connection: Any) -> dict[str, dict[str, str]]:
+    """Return the marks of the settings of the gateways that work, by the names of their processes."""
     if connection.execute("SELECT to_regclass('cluster_settings')").fetchone() == (None,):
-        return []
-    query = "SELECT keys FROM cluster_settings JOIN cluster_gateway ON name = gateway WHERE until > clock_timestamp() AND NOT leaving"
-    return [json.loads(keys) for (keys,) in connection.execute(query)]
+        return {}
+    query = """SELECT gateway, keys FROM cluster_settings JOIN cluster_gateway ON name = gateway
+               WHERE until > clock_timestamp() AND NOT leaving"""
+    return {gateway: json.loads(keys) for gateway, keys in connection.execute(query)}
 
 
 def move(storage: StorageSettings, agent: str, to: str) -> list[str]:
@@ -106,12 +107,10 @@ def move(storage: StorageSettings, agent: str, to: str) -> list[str]:
 
 
 def _knows(connection: Any, gateway: str, agent: str) -> bool:
-    """Return whether the settings of a gateway have an agent, as far as it told their marks."""
-    if connection.execute("SELECT to_regclass('cluster_settings')").fetchone() == (None,):
-        return True
-    marks = connection.execute("SELECT keys FROM cluster_settings WHERE gateway = %s", (gateway,)).fetchone()
+    """Return whether the settings of a gateway that works have an agent, as far as it told their marks."""
+    marks = _marks(connection).get(gateway)
     secret = connection.execute("SELECT secret FROM cluster_secret WHERE purpose = 'marks'").fetchone()
-    return marks is None or secret is None or lists_agent(json.loads(marks[0]), agent, str(secret[0]).encode())
+    return marks is None or secret is None or lists_agent(marks, agent, str(secret[0]).encode())
 
 
 def _connected(storage: StorageSettings, *, changes: bool = False) -> Any:
