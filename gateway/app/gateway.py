@@ -21,7 +21,7 @@ from gateway.app.backups import restored_notice
 from gateway.app.dependencies import Dependencies
 from gateway.app.parts import GatewayParts
 from gateway.backup.versions import refuse_later
-from gateway.base.errors import HomebodyError
+from gateway.base.errors import HomebodyError, first_of
 from gateway.base.state_lock import StateLock
 from gateway.ledger.open_ledger import ledger_gone
 from gateway.models.model_registry import ModelRegistry, open_registry
@@ -128,7 +128,7 @@ class Gateway(GatewayParts):
         try:
             await self._serve(started)
         except* HomebodyError as group:
-            raise group.exceptions[0] from None
+            raise first_of(group) from None
         if self.deps.serving:
             await asyncio.to_thread(starts.end)
 

@@ -185,6 +185,13 @@ class StorageAway(StorageFailed):
     """Raised when the server of the database does not answer, or is only starting: later it may."""
 
 
+def first_of(error: BaseException) -> BaseException:
+    """Return the first error of a group, also where groups are within groups; another error as it is."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def as_homebody_error(error: Exception) -> HomebodyError | None:
     """Convert an error of any package into a HomebodyError; None for an unexpected one.
 

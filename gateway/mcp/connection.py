@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic import ValidationError
 
 from agent.timing import Clock
+from gateway.base.errors import first_of
 from gateway.base.installation import how_to_add
 from gateway.mcp.errors import CallRefused, CallTimedOut, McpError, ServerFailed
 from gateway.mcp.offer import Offer
@@ -271,7 +272,7 @@ class Connection:
 
     def _translated(self, error: BaseException, ending: Ending | None, seconds: float) -> McpError:
         """Return an error of the libraries below as one of ours."""
-        found = _first(error)
+        found = first_of(error)
         if isinstance(found, McpError):
             return found
         reason = ending.in_words if ending is not None else ""
@@ -303,10 +304,3 @@ class Connection:
 
 class _SessionGoneError(ServerFailed):
     """The server does not know the session any more, so that the request was not done."""
-
-
-def _first(error: BaseException) -> BaseException:
-    """Return the first error of a group that is one."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
