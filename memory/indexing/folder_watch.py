@@ -77,3 +77,4 @@ async def changes(
         thread.shutdown(wait=False)
         await asyncio.wait([watching])
         watching.exception()  # it was raised above, or comes too late to matter
+        thread.shutdown()

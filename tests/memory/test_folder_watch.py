@@ -19,8 +19,12 @@ def wanted(_change: object, path: str) -> bool:
     return path.endswith(".md")
 
 
+def watch_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("watch")}
+
+
 async def test_a_wanted_change_is_told_and_the_thread_ends_with_the_generator(tmp_path: Path) -> None:
-    begun = asyncio.Event()
+    begun, before = asyncio.Event(), watch_threads()
     watch = changes([tmp_path], wanted, debounce=100, step=20, begun=begun.set)
     async with aclosing(watch):
         told = asyncio.ensure_future(anext(watch))
@@ -30,12 +34,12 @@ async def test_a_wanted_change_is_told_and_the_thread_ends_with_the_generator(tm
         assert not told.done()
         (tmp_path / "a.md").write_text("asked for")
         await told
-        assert any(thread.name.startswith("watch") for thread in threading.enumerate())
-    assert not any(thread.name.startswith("watch") for thread in threading.enumerate())
+        assert watch_threads() - before
+    assert not watch_threads() - before
 
 
 async def test_a_cancelled_caller_ends_the_thread(tmp_path: Path) -> None:
-    begun = asyncio.Event()
+    begun, before = asyncio.Event(), watch_threads()
 
     async def follow() -> None:
         watch = changes([tmp_path], wanted, step=20, begun=begun.set)
@@ -48,7 +52,7 @@ async def test_a_cancelled_caller_ends_the_thread(tmp_path: Path) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not any(thread.name.startswith("watch") for thread in threading.enumerate())
+    assert not watch_threads() - before
 
 
 async def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
