@@ -7,6 +7,7 @@ ChannelError
 │   └── AgentAway    the gateway runs, and the agent is with another one that it does not reach, or with none at the moment
 ├── NotFetched       a file that came with a message could not be downloaded
 ├── NotSent          a send certainly had no effect
+├── Refused          what a person typed or pressed cannot be taken: it is empty, too long, or about what is gone
 └── Uncertain        a send may or may not have arrived (time-out, reset, 5xx)
 """
 
@@ -52,6 +53,10 @@ class NotFetched(ChannelError):
     def __init__(self, message: str, *, permanent: bool = True, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.permanent = permanent
+
+
+class Refused(ChannelError):
+    """What a person gave cannot be taken as it is; the hint says what to do instead."""
 
 
 class NotSent(ChannelError):

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from channels.common.accepting import accept_or_tell
 from channels.common.chunking import as_written
-from channels.errors import ChannelError, Uncertain
+from channels.errors import ChannelError, Refused, Uncertain
 from channels.live import Activity, Done, LiveEvent, Note, Rejected
 from channels.messages import WEB, Attachment, ChatAddress, Inbound, Outbound, Sender, Sent
 from channels.protocol import Clock, InboundSink
@@ -106,14 +106,15 @@ class WebChannel:
         Its ``uid`` is its name in the ledger, its ``at`` when it came: what the agent does with it is later, however long storing takes.
 
         Raises:
-            ChannelError: it is empty, too long, has a file that is not there, or was not stored.
+            Refused: it is empty, too long, or has a file that is not there.
+            ChannelError: it was not stored.
         """
         clean = text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         if len(clean) > LONGEST:
-            raise ChannelError(f"a message may have {LONGEST:,} characters at most", hint="Send it as a file.")
+            raise Refused(f"a message may have {LONGEST:,} characters at most", hint="Send it as a file.")
         found = [self._upload(one) for one in files[:MOST_FILES]]
         if not clean.strip() and not found:
-            raise ChannelError("the message is empty", hint="Write something, or add a file.")
+            raise Refused("the message is empty", hint="Write something, or add a file.")
         inbound = self._inbound(session, clean, key, attachments=tuple(_attachment(one, recorded=recorded) for one in found))
         uid, open_ = self.uid_of(key), self._open.setdefault(session, set())
         line = {"who": "user", "text": clean, "key": f"in:{key}", "uid": uid, "files": [one.facts for one in found]}
@@ -131,12 +132,12 @@ class WebChannel:
         return frozenset(self._open.get(session, ()))
 
     async def press(self, session: str, target: str, value: str, *, key: str) -> None:
-        """Press a button of a message that was sent here. Raises ChannelError."""
+        """Press a button of a message that was sent here. Raises ChannelError; Refused where there is none such any more."""
         lines = await self.said(session)
         message = next((line for line in lines if line.get("key") == target), None)
         button = next((one for one in (message or {}).get("buttons", ()) if one["value"] == value), None)
         if button is None:
-            raise ChannelError("there is no such button any more", hint="Reload the page.")
+            raise Refused("there is no such button any more", hint="Reload the page.")
         await self._accept(self._inbound(session, value, key, event="button", target=target))
         await self._keep(session, {"who": "press", "key": f"in:{key}", "target": target, "label": button["label"]})
 
@@ -268,7 +269,7 @@ class WebChannel:
     def _upload(self, wanted: str) -> StoredFile:
         found = self.files.get(wanted)
         if found is None:
-            raise ChannelError("a file of this message is not there any more", hint="Add it again.")
+            raise Refused("a file of this message is not there any more", hint="Add it again.")
         return found
 
     def _inbound(self, session: str, text: str, key: str, **more: Any) -> Inbound:

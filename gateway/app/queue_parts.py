@@ -59,7 +59,7 @@ class QueueParts:
         self.queue = MessageQueue(self.lanes, settings, agents, deps.clock)
         self.lanes.hold = self.queue.hold
         self.acks = AckReactions(settings, channel)
-        self.pause = Pause(self.lanes, notices.report)
+        self.pause = Pause(self.lanes, notices.report, notices.withdraw)
         self.storage_retry = StorageRetry(ledger, self.lanes, self.pause, deps.clock, owner.tell, store_stops=store_stops)
         self.waiting_notices = WaitingNotices(ledger.outbox, deps.clock, self.pause)
 

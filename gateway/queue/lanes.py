@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
@@ -258,12 +258,16 @@ Cause = Literal["crashes", "disk", "storage"]
 
 
 class Pause:
-    """Pauses the lanes while there is a cause. ``report`` notifies the owner; ``resumed`` is called in a thread when the owner ends it."""
+    """Pauses the lanes while there is a cause. ``report`` notifies the owner, and ``withdraw`` is given the same notices at its end.
 
-    def __init__(self, lanes: Lanes[Any], report: Callable[[str], None]) -> None:
+    ``resumed`` is called in a thread when the owner ends it.
+    """
+
+    def __init__(self, lanes: Lanes[Any], report: Callable[[str], None], withdraw: Callable[[str], None]) -> None:
         self._lanes = lanes
-        self._report = report
+        self._report, self._withdraw = report, withdraw
         self._causes: dict[Cause, str] = {}
+        self._reported: dict[Cause, set[str]] = {}
         self._told: set[str] = set()
         self.resumed: Callable[[], None] = lambda: None
 
@@ -288,20 +292,27 @@ class Pause:
         self._causes[cause] = notice
         self._lanes.pause()
         if not known:
+            self._reported.setdefault(cause, set()).add(notice)
             self._report(notice)
 
     def end(self, cause: Cause) -> None:
         """Remove a cause. When none is left the lanes resume."""
-        if self._causes.pop(cause, None) is not None and not self._causes:
+        if self._causes.pop(cause, None) is not None:
+            self._end([cause])
+
+    def _end(self, causes: Iterable[Cause]) -> None:
+        for cause in causes:
+            for notice in self._reported.pop(cause, ()):
+                self._withdraw(notice)
+        if not self._causes:
             self._told.clear()
             self._lanes.resume()
 
     async def resume(self) -> dict[str, Any]:
         """Resume by the owner's command, whatever the causes; return them as JSON values."""
-        was = self.causes
+        was, over = self.causes, list(self._causes)
         self._causes.clear()
-        self._told.clear()
-        self._lanes.resume()
+        self._end(over)
         await asyncio.to_thread(self.resumed)
         return {"was": was}
 

@@ -76,9 +76,9 @@ class StorageRetry:
         away = isinstance(error, StorageAway)
         self._told = self._told or not away
         notice = f"{error}. I keep what is said to me, and go on by myself as soon as I can write. {error.hint}"
-        self._pause.begin("storage", notice, known=away)
+        first = self._clock.monotonic() - self._over > FORGOTTEN_AFTER
+        self._pause.begin("storage", notice, known=away or not first)
         if self._waiting is None:
-            first = self._clock.monotonic() - self._over > FORGOTTEN_AFTER
             self._wait = SHORTEST if first else self._wait
             self._waiting = asyncio.ensure_future(self._go_on(first=first))
 

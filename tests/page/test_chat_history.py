@@ -223,6 +223,16 @@ async def test_sessions_are_apart_and_those_of_no_agent_do_not_exist(village: Pa
         for key in ("", "short", "x" * 65, "../../etc/passwd", "a b c d e f"):
             answer = await tab.post("/page/call/chat.say", {"session": SESSION, "text": "x", "key": key})
             assert answer.status_code == 400, key
+        for refused, why in (
+            ({"text": " \n"}, "empty"),
+            ({"text": "x" * 200_001}, "200,000"),
+            ({"text": "x", "files": ["0" * 32]}, "not there any more"),
+        ):
+            answer = await tab.post("/page/call/chat.say", {"session": SESSION, "key": "0123456789cd", **refused})
+            assert (answer.status_code, why in answer.json()["error"]["message"]) == (400, True), why
+        pressed = {"session": SESSION, "target": "o:1", "value": "yes", "key": "0123456789ef"}
+        answer = await tab.post("/page/call/chat.press", pressed)
+        assert (answer.status_code, answer.json()["error"]["hint"]) == (400, "Reload the page.")
 
 
 async def test_messages_that_are_answered_together_are_shown_once(tmp_path: Path) -> None:

@@ -60,3 +60,16 @@ async def test_what_still_waits_after_a_restart_in_the_pause_is_not_told_of_agai
         assert said(again) == []
         await house.pause.resume()
         await again.until(lambda: said(again) == ["re: one", "re: two"])
+
+
+async def test_a_pause_that_comes_again_is_told_again(town: Callable[..., Town]) -> None:
+    t = town()
+    wire = t.wire()
+    async with t.house(wire) as house:
+        await wire.say("hello")
+        await wire.until(lambda: wire.said() == ["re: hello"])
+        for times in (1, 2):
+            house.pause.begin("disk", "No space is left.")
+            await wire.until(lambda times=times: wire.said().count("⚠️ No space is left.") == times)  # type: ignore[misc]
+            house.pause.end("disk")
+            assert "No space is left." not in house.notices.told

@@ -28,8 +28,9 @@ class Stage:
         async def work(_ticket: Ticket[str]) -> None: ...
 
         self.told: list[str] = []
+        self.withdrawn: list[str] = []
         lanes = Lanes[str](work, limit=1, broken=lambda *_: None)
-        self.pause = Pause(lanes, self.told.append)
+        self.pause = Pause(lanes, self.told.append, self.withdrawn.append)
         self.retry = StorageRetry(
             cast("Any", None), lanes, self.pause, cast("Any", Hurry()), self._tell, store_stops=self._tell_nobody
         )
@@ -70,3 +71,14 @@ async def test_what_somebody_has_to_mend_is_told_at_once_and_its_end_too(stage: 
     stage.met(StorageAway("the database system is shutting down"))
     await stage.over()
     assert len(stage.told) == 2
+
+
+async def test_a_failure_that_comes_back_soon_is_not_told_again_and_its_notice_ends_with_it(stage: Stage) -> None:
+    stage.met(StorageFailed("its disk is full", hint="Free some space."))
+    assert stage.withdrawn == []
+    await stage.over()
+    first, *_ = stage.told
+    assert stage.withdrawn == [first]
+    stage.met(StorageFailed("its disk is full", hint="Free some space."))
+    await stage.over()
+    assert stage.told.count(first) == 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from channels.errors import Refused
 from gateway.agents.running_agent import RunningAgent
 from gateway.approvals.record import parse_name
 from gateway.base.errors import UsageError, unknown_agent
@@ -21,6 +23,15 @@ _KEY: Final = re.compile(r"[0-9A-Za-z-]{8,64}")
 _NAME: Final = re.compile(r"agent:[a-z0-9_-]+(:[^\s:\x00-\x1f/\\]{1,200}){1,6}")
 MOST_ITEMS: Final = 500
 MOST_FOUND: Final = 100
+
+
+@contextlib.contextmanager
+def _as_usage() -> Iterator[None]:
+    """Raise what the channel refuses as a UsageError."""
+    try:
+        yield
+    except Refused as error:
+        raise UsageError(str(error), hint=error.hint) from error
 
 
 class ChatHandlers:
@@ -105,7 +116,8 @@ class ChatHandlers:
 
         The answer has what a page shows of it, as pages are told of it, too.
         """
-        kept = await self._channel().say(self._checked(session), text, key=_good(key), files=files, recorded=recorded)
+        with _as_usage():
+            kept = await self._channel().say(self._checked(session), text, key=_good(key), files=files, recorded=recorded)
         return {"uid": kept["uid"], "item": told_line(kept)}
 
     async def press(self, session: str, target: str, value: str, *, key: str) -> dict[str, Any]:
@@ -115,7 +127,8 @@ class ChatHandlers:
             raise UsageError(
                 f"#{name} is not open any more: {standing['state']}", hint="Approvals, Decided, shows what came of it."
             )
-        await self._channel().press(place, target, value, key=_good(key))
+        with _as_usage():
+            await self._channel().press(place, target, value, key=_good(key))
         return {}
 
     async def stop(self, session: str) -> dict[str, Any]:
