@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, fields
 
 from channels.errors import ChannelError
+
+PAUSE_NOTICE: Final = "p."
+"""Begins the key of a Reply that answers nothing: it says that messages wait until a pause is over."""
 
 
 class Delta(Struct, frozen=True):

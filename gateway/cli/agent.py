@@ -77,14 +77,18 @@ async def _ask(invocation: Invocation, text: str, hints: Mapping[str, str]) -> d
 async def answered(link: Link, key: str) -> dict[str, Any]:
     """Wait until the message ``key`` was answered and its whole reply has arrived; return the turn's result summary.
 
+    That the gateway is paused is said on stderr meanwhile.
+
     Raises:
         HomebodyError: the message was rejected, or the gateway stopped first.
     """
+    from channels.live import PAUSE_NOTICE, Reply
     from channels.terminal.link import Exchange
 
     exchange = Exchange(key)
     async for frame in link.frames():
-        exchange.hear(frame)
+        if exchange.hear(frame) and isinstance(frame, Reply) and frame.key.startswith(PAUSE_NOTICE):
+            say(frame.text, err=True)
         if exchange.rejected is not None:
             raise HomebodyError(exchange.rejected.reason, hint=exchange.rejected.hint)
         if exchange.over and exchange.done is not None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from agent.timing import Clock
-from channels.live import Note
+from channels.live import PAUSE_NOTICE, Note
 from channels.messages import ChatAddress
 from channels.protocol import Channel
 from gateway.base.errors import StorageFailed
@@ -108,7 +108,7 @@ class WaitingNotices:
         if not self._pause.lasts:
             return False
         if self._pause.untold(message.inbound.conversation.address):
-            self._say(message, PAUSED, key=f"p.{message.row.uid}")
+            self._say(message, PAUSED, key=f"{PAUSE_NOTICE}{message.row.uid}")
         return True
 
     def _say(self, message: RoutedMessage, text: str, key: str | None = None) -> None:

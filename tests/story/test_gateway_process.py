@@ -206,3 +206,17 @@ async def test_being_told_again_and_again_to_end_changes_nothing(machine: Machin
             process.terminate()
             await asyncio.sleep(0.001)
         assert process.returncode == 0
+
+
+async def test_who_asks_on_the_command_line_during_a_pause_is_told_of_it_and_answered_afterwards(machine: Machine) -> None:
+    starts = machine.home / "state" / "starts.json"
+    starts.parent.mkdir(mode=0o700)
+    starts.write_text(json.dumps([(time.time(), False)] * 3))
+    async with machine.gateway():
+        process = machine.start("agent", "-m", "hello")
+        assert process.stderr is not None
+        told = await asyncio.to_thread(process.stderr.readline)
+        assert "I am paused" in told, told
+        assert (await machine.run("resume"))[0] == 0
+        out, _ = await asyncio.to_thread(process.communicate)
+        assert (process.wait(), out.startswith("Hello.")) == (0, True), out
