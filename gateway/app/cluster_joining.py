@@ -14,6 +14,7 @@ from gateway.base.errors import UsageError
 from gateway.cluster.agreement import home_of, refuse_other_time
 from gateway.cluster.home_proof import elsewhere, leave_name, others, refuse_namesake, refuse_own_folders
 from gateway.cluster.lease_tables import prepare, write_lock_of
+from gateway.cluster.own_end import take_back
 from gateway.cluster.postgres_leases import Member, PostgresLeases
 from gateway.cluster.settings_marks import MAY_DIFFER
 from gateway.ledger.open_ledger import need_driver
@@ -85,6 +86,7 @@ async def join(deps: Dependencies) -> Joined:
         async with await connect() as connection:
             await refuse_other_time(connection, where)
             warning = await prepare(connection, schema, home, where)
+            await take_back(connection, schema, deps.paths.local)
             await refuse_namesake(connection, gateway, deps.paths.local)
             await _share_folders(deps, connection, name)
     except psycopg.Error as error:

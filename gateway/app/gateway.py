@@ -364,8 +364,11 @@ class Gateway(GatewayParts):
     def _lost_lease(self, why: str) -> None:
         """End all work at once and start this program again, which is no crash."""
         from gateway.app.cluster_member import begin_anew
+        from gateway.cluster.own_end import leave_end
 
         self._starts.end()
+        if self.cluster is not None:
+            leave_end(self.deps.paths.local, self.cluster.member.name)
         begin_anew(why)
 
     async def _drain(self) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Connection = AsyncConnection[tuple[Any, ...]]
 
-VERSION: Final = 3
+VERSION: Final = 4
 """The version of the tables of leases and of the views: raised with each change of them (tests/postgres/test_agreement.py)."""
 CLOCK_SECONDS: Final = 30.0
 """By how much the clock of a gateway may differ from the database's: what one stores another one reads (jobs, ages of turns)."""

@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS cluster_holder (
     since timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 ALTER TABLE cluster_gateway ADD COLUMN IF NOT EXISTS trouble text NOT NULL DEFAULT '';
+ALTER TABLE cluster_holder ADD COLUMN IF NOT EXISTS former text NOT NULL DEFAULT '';
 CREATE TABLE IF NOT EXISTS cluster_made (made_for text NOT NULL, version integer NOT NULL);
 {more}
 CREATE TABLE IF NOT EXISTS cluster_wish (token text PRIMARY KEY, gateway text NOT NULL);
@@ -49,6 +50,7 @@ CREATE TABLE IF NOT EXISTS cluster_settings (
     keys text NOT NULL,
     at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+ALTER TABLE cluster_settings ADD COLUMN IF NOT EXISTS cells text NOT NULL DEFAULT '[]';
 CREATE OR REPLACE VIEW cluster_token AS
     SELECT message->>'token' AS token, msg_id, msg_id << 31 | read_ct AS fence, vt FROM pgmq.q_{queue};
 CREATE OR REPLACE VIEW cluster_held AS

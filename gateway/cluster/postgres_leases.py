@@ -62,8 +62,10 @@ DELETE FROM cluster_holder WHERE token IN (SELECT token FROM mine, (SELECT count
 _HOLD: Final = """
 INSERT INTO cluster_holder (token, gateway, fence) SELECT h.token, g.name, h.fence
 FROM unnest(%s::text[], %s::bigint[]) AS h (token, fence), (SELECT %s::text AS name) AS g
-ON CONFLICT (token) DO UPDATE SET gateway = excluded.gateway, fence = excluded.fence, since = clock_timestamp()
+ON CONFLICT (token) DO UPDATE SET gateway = excluded.gateway, fence = excluded.fence, since = clock_timestamp(),
+former = CASE cluster_holder.gateway WHEN excluded.gateway THEN cluster_holder.former ELSE cluster_holder.gateway END
 """
+"""``former`` is whose lease ended: what was given up in order has no row."""
 
 
 @dataclass(frozen=True, slots=True)

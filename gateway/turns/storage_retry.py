@@ -27,6 +27,8 @@ FORGOTTEN_AFTER = 120.0
 """Seconds without a setback after which the next wait is the shortest again."""
 FREE_RETRIES = 3
 """Setbacks of one turn that do not count as attempts at it; a turn that fills the disk itself must come to an end."""
+FREE_OUTAGES = 10
+"""The same where the database was away, which hardly any turn is the reason of."""
 
 
 class StorageRetry:
@@ -52,9 +54,10 @@ class StorageRetry:
         self._clock = clock
         self._tell = tell
         self._store_stops = store_stops
-        self._stopped: list[tuple[str, Any]] = []
+        self._stopped: list[tuple[str, Any, bool]] = []
         self._ended: list[QueuedMessage | InterruptedTurn] = []
-        self._turns: Counter[str] = Counter()
+        self._setbacks: Counter[tuple[str, bool]] = Counter()
+        """By turn, and whether the database was away."""
         self._wait = SHORTEST
         self._over = float("-inf")
         self._waiting: asyncio.Task[None] | None = None
@@ -68,12 +71,12 @@ class StorageRetry:
         """
         if self._closed:
             return
+        away = isinstance(error, StorageAway)
         if isinstance(ticket.item, (QueuedMessage, InterruptedTurn)):  # the scheduler finds a reset that is due again
             if ticket.ending == "stop":
                 self._ended.append(ticket.item)
             else:
-                self._stopped.append((ticket.session, ticket.item))
-        away = isinstance(error, StorageAway)
+                self._stopped.append((ticket.session, ticket.item, away))
         self._told = self._told or not away
         notice = f"{error}. I keep what is said to me, and go on by myself as soon as I can write. {error.hint}"
         first = self._clock.monotonic() - self._over > FORGOTTEN_AFTER
@@ -97,7 +100,7 @@ class StorageRetry:
                 await self._store_stops()
                 for ended in self._ended:
                     await self._end(ended)
-                found = [(session, await self._present(item)) for session, item in self._stopped]
+                found = [(session, await self._present(item, away=away)) for session, item, away in self._stopped]
                 if first and self._told:
                     await self._tell("💾 I can write again, and go on.")
             except StorageFailed as error:
@@ -111,13 +114,13 @@ class StorageRetry:
                 self._lanes.put_first(session, item)
         self._pause.end("storage")
 
-    async def _present(self, item: QueuedMessage | InterruptedTurn) -> QueuedMessage | InterruptedTurn | None:
+    async def _present(self, item: QueuedMessage | InterruptedTurn, *, away: bool) -> QueuedMessage | InterruptedTurn | None:
         """Return the item to retry, from the ledger: the message, the turn that it was claimed for, or None when it has ended."""
         found = await self._found(item)
         if found is None or isinstance(found, QueuedMessage):
             return found
-        self._turns[found.id] += 1
-        if self._turns[found.id] <= FREE_RETRIES:
+        self._setbacks[found.id, away] += 1
+        if self._setbacks[found.id, away] <= (FREE_OUTAGES if away else FREE_RETRIES):
             await self._ledger.turns.interrupted(found.id)
         return InterruptedTurn(found)
 

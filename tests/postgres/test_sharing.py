@@ -15,14 +15,17 @@ from gateway.base.clock import SystemClock
 from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.cluster.lease_tables import prepare, write_lock_of
 from gateway.cluster.leases import LeaseTable
+from gateway.cluster.own_end import UNCOUNTED, leave_end, take_back
 from gateway.cluster.postgres_leases import Member, PostgresLeases
 from gateway.ledger.postgres.cluster_views import Sharing
 from gateway.ledger.postgres.engine import PostgresEngine, make_tables
 from gateway.ledger.postgres.ledger import PostgresLedger
 from gateway.ledger.rows import Arrival, NewOutbound
+from gateway.turns.interrupted import MAX_ATTEMPTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from gateway.cluster.postgres_leases import Connection
 
@@ -146,6 +149,80 @@ async def test_a_former_holder_changes_nothing(url: str) -> None:
         assert await other.ledger.inbox.cursor("telegram:anna", "updates") == "1"
         taken = await other.ledger.inbox.accept("telegram:anna", [arrival("anna", 1)], Cursor(name="updates", value="1"))
         assert taken.rows == (), "it is known, whoever took it"
+
+
+async def _interrupted(ledger: PostgresLedger) -> tuple[str, list[int]]:
+    """Go on with the only turn; return it, and how often its messages were interrupted before."""
+    [turn] = await ledger.turns.unfinished()
+    before = [row.attempts for row in await ledger.inbox.rows(turn.inbox)]
+    await ledger.turns.retry(turn.id)
+    return turn.id, before
+
+
+async def _told(url: str, local: Path) -> None:
+    connection = await connected(url)
+    await take_back(connection, "homebody", local)
+    await connection.close()
+
+
+async def _begun(one: One) -> None:
+    await one.round()
+    await one.ledger.inbox.accept("telegram:anna", [arrival("anna", 1)], Cursor(name="updates", value="1"))
+    [row] = await one.ledger.inbox.waiting()
+    await one.ledger.turns.claim("agent:anna:main", "anna", [row.id])
+
+
+@pytest.mark.parametrize("first", ["told", "taken"])
+async def test_a_gateway_that_ends_itself_has_interrupted_nothing_whoever_goes_on_with_its_turns(
+    url: str, tmp_path: Path, first: str
+) -> None:
+    async with gateway("one", url, 1) as one:
+        await _begun(one)
+        leave_end(tmp_path, "one")
+    await asyncio.sleep(1.1)
+    async with gateway("other", url) as other:
+        if first == "told":
+            await _told(url, tmp_path)
+        await other.round()
+        turn, before = await _interrupted(other.ledger)
+        assert before == [0 if first == "told" else 1]
+        for _ in range(2):  # once is enough
+            leave_end(tmp_path, "one")
+            await _told(url, tmp_path)
+        [again] = await other.ledger.turns.unfinished()
+        assert (again.id, again.attempt) == (turn, 2)
+        assert [row.attempts for row in await other.ledger.inbox.rows(again.inbox)] == [1], "as after its first beginning"
+        assert not (tmp_path / "ended").exists()
+
+
+async def test_a_gateway_that_crashes_has_interrupted_its_turns(url: str, tmp_path: Path) -> None:
+    async with gateway("one", url, 1) as one:
+        await _begun(one)
+    await asyncio.sleep(1.1)
+    async with gateway("two", url, 1) as two:
+        await two.round()
+        assert (await _interrupted(two.ledger))[1] == [1]
+        leave_end(tmp_path, "two")
+    await asyncio.sleep(1.1)
+    async with gateway("three", url) as three:
+        await _told(url, tmp_path)
+        await three.round()
+        assert (await _interrupted(three.ledger))[1] == [1], "the crash of one, and not the end of two"
+
+
+async def test_a_turn_that_ends_each_gateway_is_given_up_after_all(url: str, tmp_path: Path) -> None:
+    async with gateway("g0", url, 0.5) as one:
+        await _begun(one)
+    number, before = 0, [0]
+    while before[0] < MAX_ATTEMPTS:
+        leave_end(tmp_path, f"g{number}")
+        await asyncio.sleep(0.6)
+        number += 1
+        async with gateway(f"g{number}", url, 0.5) as one:
+            await _told(url, tmp_path)
+            await one.round()
+            _, before = await _interrupted(one.ledger)
+    assert number == UNCOUNTED + MAX_ATTEMPTS
 
 
 async def test_a_gateway_that_stands_still_in_a_transaction_holds_nobody_up(url: str) -> None:

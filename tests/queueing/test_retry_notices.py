@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
 
 from gateway.base.errors import StorageAway, StorageFailed
+from gateway.ledger.rows import Turn
 from gateway.queue.lanes import Lanes, Pause, Ticket
 from gateway.turns.storage_retry import StorageRetry
+from gateway.turns.worker import InterruptedTurn
 from tests.patience import PATIENCE
 
 
@@ -24,7 +27,7 @@ class Hurry:
 
 
 class Stage:
-    def __init__(self) -> None:
+    def __init__(self, ledger: object = None) -> None:
         async def work(_ticket: Ticket[str]) -> None: ...
 
         self.told: list[str] = []
@@ -32,7 +35,7 @@ class Stage:
         lanes = Lanes[str](work, limit=1, broken=lambda *_: None)
         self.pause = Pause(lanes, self.told.append, self.withdrawn.append)
         self.retry = StorageRetry(
-            cast("Any", None), lanes, self.pause, cast("Any", Hurry()), self._tell, store_stops=self._tell_nobody
+            cast("Any", ledger), lanes, self.pause, cast("Any", Hurry()), self._tell, store_stops=self._tell_nobody
         )
 
     async def _tell(self, text: str) -> None:
@@ -40,8 +43,8 @@ class Stage:
 
     async def _tell_nobody(self) -> None: ...
 
-    def met(self, error: StorageFailed) -> None:
-        self.retry.met(Ticket("s", "an item"), error)
+    def met(self, error: StorageFailed, item: Any = "an item") -> None:
+        self.retry.met(Ticket("s", item), error)
 
     async def over(self) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -82,3 +85,30 @@ async def test_a_failure_that_comes_back_soon_is_not_told_again_and_its_notice_e
     stage.met(StorageFailed("its disk is full", hint="Free some space."))
     await stage.over()
     assert stage.told.count(first) == 1
+
+
+class Turns:
+    """A ledger with one turn."""
+
+    def __init__(self) -> None:
+        self.turns = self
+        self.uncounted = 0
+        self.turn = Turn(
+            id="t", session="s", agent="main", state="running", attempt=1, started_at=datetime.now(UTC), inbox=(1,)
+        )
+
+    async def unfinished(self) -> list[Turn]:
+        return [self.turn]
+
+    async def interrupted(self, _turn: str) -> None:
+        self.uncounted += 1
+
+
+@pytest.mark.parametrize(("error", "uncounted"), [(StorageAway("away"), 10), (StorageFailed("full"), 3)])
+async def test_a_turn_may_meet_more_outages_of_the_database_than_full_disks(error: StorageFailed, uncounted: int) -> None:
+    ledger = Turns()
+    stage = Stage(ledger)
+    for _ in range(12):
+        stage.met(error, InterruptedTurn(ledger.turn))
+        await stage.over()
+    assert ledger.uncounted == uncounted
