@@ -188,9 +188,11 @@ class AnthropicModel:
         with warm_up.loading():
             import anthropic
 
+            from agent.models.adapters.sdk_transport import client_for
+
             warm_up.anthropic_messages()
         limits = anthropic.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
-        return anthropic.AsyncAnthropic(**self._settings, max_retries=0, timeout=limits)
+        return anthropic.AsyncAnthropic(**self._settings, max_retries=0, timeout=limits, http_client=client_for(anthropic))
 
     async def _ask_limits(self) -> None:
         """Take over window and longest answer from the provider, where it says them.

@@ -277,9 +277,11 @@ class Connection:
         with warm_up.loading():
             import openai
 
+            from agent.models.adapters.sdk_transport import client_for
+
             self._rehearse()
         limits = openai.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
-        return openai.AsyncOpenAI(**self._settings, max_retries=0, timeout=limits)
+        return openai.AsyncOpenAI(**self._settings, max_retries=0, timeout=limits, http_client=client_for(openai))
 
     async def _get_json(self, url: str, post: Mapping[str, Any] | None = None) -> Any:
         """Fetch JSON with the client's own key and headers; None when there is none to be had."""
