@@ -93,8 +93,8 @@ class OutboxPart:
 
     async def sending(self, row: int) -> OutboxRow:
         def work(db: Database) -> OutboxRow:
-            _step(db, row, "state = 'sending', attempt = attempt + 1", {}, come_from=("ready", "ambiguous"))
-            return read_row(db.execute(f"SELECT {COLUMNS} FROM outbox WHERE id = ?", (row,)).fetchone())
+            change = "state = 'sending', attempt = attempt + 1"
+            return read_row(_step(db, row, change, {}, come_from=("ready", "ambiguous"), returning=COLUMNS))
 
         return await self._connection.run(work)
 
@@ -106,10 +106,9 @@ class OutboxPart:
         now = self._connection.now()
 
         def work(db: Database) -> OutboxRow | None:
-            values = {"id": clean(platform_id), "now": stamp(now)}
-            _step(db, row, "state = 'sent', platform_id = :id, ended_at = :now", values, come_from=("sending",))
-            found: Any = db.execute("SELECT conversation FROM outbox WHERE id = ?", (row,)).fetchone()
-            return _due_in(db, found[0], now)
+            values, change = {"id": clean(platform_id), "now": stamp(now)}, "state = 'sent', platform_id = :id, ended_at = :now"
+            (conversation,) = _step(db, row, change, values, come_from=("sending",), returning="conversation")
+            return _due_in(db, conversation, now)
 
         return await self._connection.run(work)
 
@@ -345,13 +344,15 @@ def _step(
     *,
     come_from: Sequence[OutboxState],
     unless: str = "FALSE",
-) -> None:
-    """Change a row that is in one of the states ``come_from``. Raises InvalidTransition otherwise."""
+    returning: str = "id",
+) -> Any:
+    """Change a row that is in one of the states ``come_from``, and return these columns of it. Raises InvalidTransition otherwise."""
     states = ", ".join(f"'{state}'" for state in come_from)
-    query = f"UPDATE outbox SET {change} WHERE id = :row AND state IN ({states}) AND NOT ({unless})"
-    db.execute(query, {**values, "row": row})
-    if db.changes() != 1:
+    query = f"UPDATE outbox SET {change} WHERE id = :row AND state IN ({states}) AND NOT ({unless}) RETURNING {returning}"
+    found = db.execute(query, {**values, "row": row}).fetchone()
+    if found is None:
         raise InvalidTransition(f"the message to send is not {' or '.join(come_from)}", where=f"outbox {row}")
+    return found
 
 
 def read_row(found: Any) -> OutboxRow:

@@ -62,14 +62,17 @@ class TurnsPart:
                 "INSERT INTO turn (id, session, agent, state, attempt, started_at) VALUES (?, ?, ?, 'running', 1, ?)",
                 (turn, session, agent, stamp(now)),
             )
-            db.execute(
-                "UPDATE inbox SET state = 'claimed', turn = ?, session = ?, attempts = coalesce(attempts, 0) + 1 "
-                f"WHERE state = 'waiting' AND id IN {NUMBERS}",
-                (turn, session, listed(inbox_ids)),
+            claimed = _claim(db, turn, session, inbox_ids)
+            return Turn(
+                id=turn,
+                session=session,
+                agent=agent,
+                state="running",
+                attempt=1,
+                started_at=now,
+                inbox=tuple(row for row, _ in claimed),
+                edited=tuple(row for row, edited in claimed if edited),
             )
-            if db.changes() != len(set(inbox_ids)):
-                raise InvalidTransition("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
-            return read_turn(db.execute(f"{TURN} WHERE id = ?", (turn,)).fetchone())
 
         return await self._connection.run(
             work, synced=False
@@ -80,13 +83,7 @@ class TurnsPart:
             found = db.execute("SELECT session FROM turn WHERE id = ? AND state = 'running'", (turn,)).fetchone()
             if found is None:
                 raise InvalidTransition("the turn is not running", where=f"turn {turn}")
-            db.execute(
-                "UPDATE inbox SET state = 'claimed', turn = ?, session = ?, attempts = coalesce(attempts, 0) + 1 "
-                f"WHERE state = 'waiting' AND id IN {NUMBERS}",
-                (turn, found[0], listed(inbox_ids)),
-            )
-            if db.changes() != len(set(inbox_ids)):
-                raise InvalidTransition("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
+            _claim(db, turn, found[0], inbox_ids)
             return _turn(db, turn)
 
         return await self._connection.run(work)
@@ -217,6 +214,18 @@ class TurnsPart:
     async def tool_call(self, turn: str, call_id: str) -> ToolRecord | None:
         found = await self._connection.run(lambda db: db.execute(_TOOL, (turn, clean(call_id))).fetchone())
         return None if found is None else _read_tool(found)
+
+
+def _claim(db: Database, turn: str, session: str, inbox_ids: Sequence[int]) -> list[tuple[int, int | None]]:
+    """Give waiting messages to a turn; return their ids in order, each with whether its sender edited it."""
+    query = (
+        "UPDATE inbox SET state = 'claimed', turn = ?, session = ?, attempts = coalesce(attempts, 0) + 1 "
+        f"WHERE state = 'waiting' AND id IN {NUMBERS} RETURNING id, edited"
+    )
+    claimed = sorted(db.execute(query, (turn, session, listed(inbox_ids))))
+    if len(claimed) != len(set(inbox_ids)):
+        raise InvalidTransition("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
+    return claimed
 
 
 def _count_attempt(db: Database, turn: str, more: int) -> None:
