@@ -112,7 +112,7 @@ def parse(text: str, triggers: Sequence[str] = ()) -> ParsedCommand | None:
         if wanted and bare.casefold().startswith(wanted.casefold()) and bare[len(wanted) : len(wanted) + 1] in {"", " "}:
             return COMMANDS["new"], bare[len(wanted) :].strip()
     if command is None:
-        return (UNKNOWN, name) if nearest(name) else None
+        return (UNKNOWN, name) if name and nearest(name) else None
     return command, argument.strip()
 
 

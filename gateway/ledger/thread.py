@@ -45,7 +45,7 @@ def commit_together(engine: Engine, calls: Sequence[Call], *, synced: bool) -> E
         alone = len(calls) == 1
         for call in calls:
             _run_one(engine, engine.db, call, alone=alone)
-            if not engine.in_transaction and isinstance(call.error, engine.failures):
+            if isinstance(call.error, engine.failures) and not engine.in_transaction:
                 return call.error
             if alone and call.error is not None:
                 return None
@@ -81,7 +81,7 @@ def _run_one(engine: Engine, db: Database, call: Call, *, alone: bool) -> None:
                 engine.rollback()
             else:
                 db.execute("ROLLBACK TO one")
-    if not alone and engine.in_transaction:
+    if not alone and (call.error is None or engine.in_transaction):
         db.execute("RELEASE one")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,15 @@ def listed(values: Iterable[int] | Iterable[str]) -> str:
     return json.dumps(list(values))
 
 
+@lru_cache(maxsize=256)
 def write_conversation(conversation: ChatAddress) -> str:
     """Encode an address as JSON."""
     return json.dumps({name: value for name, value in asdict(conversation).items() if value is not None})
 
 
+@lru_cache(maxsize=256)
 def read_conversation(text: str) -> ChatAddress:
-    """Decode an address from JSON. Fields of later versions are ignored."""
+    """Decode an address from JSON. Fields of later versions are ignored. A conversation's rows all have the same."""
     return as_conversation(json.loads(text))
 
 
