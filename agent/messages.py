@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import not_
 from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import ConfigDict, Discriminator, Field, TypeAdapter
 
 Stop = Literal["end", "tools", "length", "refusal", "overflow", "error", "cancelled", "cut", "repeated"]
-Taint = Annotated[tuple[str, ...], Field(exclude_if=lambda taint: not taint)]
+Taint = Annotated[tuple[str, ...], Field(exclude_if=not_)]
 """Where untrusted text in a message comes from, such as "web:example.org" or "file:report.pdf". Nothing is stored where there is none."""
 FailureKind = Literal[
     "auth", "billing", "rate_limit", "overloaded", "timeout", "network", "overflow", "bad_request", "unknown_model", "refusal"
@@ -115,8 +116,8 @@ class UserMessage:
     at: datetime
     sender: str = ""
     taint: Taint = ()
-    runtime: Annotated[bool, Field(exclude_if=lambda runtime: not runtime)] = False
-    automation: Annotated[str, Field(exclude_if=lambda automation: not automation)] = ""
+    runtime: Annotated[bool, Field(exclude_if=not_)] = False
+    automation: Annotated[str, Field(exclude_if=not_)] = ""
     role: Literal["user"] = "user"
 
     @property

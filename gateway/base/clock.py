@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 
 class SystemClock:
     """The system clock."""
 
-    def now(self) -> datetime:
-        """Return the current time in UTC."""
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Return monotonic seconds."""
-        return time.monotonic()
+    now: Callable[[], datetime] = staticmethod(partial(datetime.now, UTC))
+    monotonic: Callable[[], float] = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
