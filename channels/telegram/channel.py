@@ -63,6 +63,8 @@ class TelegramChannel(ChatChannel):
         self._sink: InboundSink | None = None
         self._listener: Listener | None = None
         self._making: asyncio.Task[BotActions] | None = None
+        self._actions: BotActions | None = None
+        """What speaks for the bot, once it was first needed."""
         self._wary = False
         self.trouble = ""
         self.known_as = ""
@@ -119,8 +121,8 @@ class TelegramChannel(ChatChannel):
 
     async def paced(self, conversation: ChatAddress) -> None:
         """Keep to Telegram's limits; see ``channels.telegram.pacing``."""
-        if (actions := self.actions) is not None:
-            await actions.pacer.free(conversation.id)
+        if self._actions is not None:
+            await self._actions.pacer.free(conversation.id)
 
     async def administers(self, conversation: ChatAddress, person: str) -> bool:
         """See ``channels.protocol.Ranks``."""
@@ -149,8 +151,8 @@ class TelegramChannel(ChatChannel):
 
     def draft_ended(self, conversation: ChatAddress, turn: str) -> None:
         """See ``channels.protocol.DraftsEnd``."""
-        if (actions := self.actions) is not None:
-            actions.showing.ended(conversation, turn)
+        if self._actions is not None:
+            self._actions.showing.ended(conversation, turn)
 
     async def _show_reaction(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         """Set a reaction on a message; an emoji that bots may not use is replaced by the most similar one."""
@@ -206,16 +208,9 @@ class TelegramChannel(ChatChannel):
 
     async def close(self) -> None:
         """Close the connections."""
-        if (actions := self.actions) is not None:
+        actions, self._making, self._actions = self._actions, None, None
+        if actions is not None:
             await actions.connection.close()
-        self._making = None
-
-    @property
-    def actions(self) -> BotActions | None:
-        """What speaks for the bot, once it was first needed."""
-        made = self._making
-        whole = made is not None and made.done() and not made.cancelled() and made.exception() is None
-        return made.result() if made is not None and whole else None
 
     def _passing(self) -> tuple[type[Exception], ...]:
         from telegram.error import TelegramError
@@ -223,14 +218,19 @@ class TelegramChannel(ChatChannel):
         return (TelegramError, ValueError, TypeError, KeyError)
 
     async def _made_actions(self) -> BotActions:
+        if self._actions is not None:
+            return self._actions
         if self._making is None:
             self._making = asyncio.ensure_future(asyncio.to_thread(self._make))
         making = self._making
         try:
-            return await asyncio.shield(making)
+            actions = await asyncio.shield(making)
         except ChannelError:
             self._making = None
             raise
+        if making is self._making:
+            self._actions = actions
+        return actions
 
     def _make(self) -> BotActions:
         """Load the library and make the bot; half a second of work that must not stop the event loop."""

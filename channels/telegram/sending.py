@@ -46,11 +46,12 @@ class Progress:
 
 def read(recorded: str | None, chat: str) -> Progress:
     """Return what was recorded for this chat. An older form was the message's number alone."""
-    if recorded is not None and recorded.isdecimal():
+    if recorded is None:
+        return Progress(chat=chat)
+    if recorded.isdecimal():
         return Progress(chat=chat, text=int(recorded))
     try:
-        found = json.loads(recorded or "{}")
-        progress = Progress(**found)
+        progress = Progress(**json.loads(recorded))
     except (ValueError, TypeError):
         return Progress(chat=chat)
     return progress if progress.chat == chat else Progress(chat=chat)

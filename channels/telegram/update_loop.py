@@ -216,13 +216,14 @@ class Poller:
     def _heard(self) -> None:
         """Note a successful poll; it also confirmed the offset that it carried."""
         self._offset = None
-        self._rival_since = None
+        if self._rival_since is not None:
+            self._rival_since = None
+            self._deps.trouble("")
         if self._deps.backoff.failures:
             self._deps.backoff.over()
         if self._wary and self._deps.clock.monotonic() - self._began < WARY_SECONDS:
             return
         self._wary = False
-        self._deps.trouble("")
         self._deps.sink.alive()
         if not self._announced or self._failed:  # what waits to be sent need not wait any longer
             self._announced, self._failed = True, False
