@@ -73,16 +73,15 @@ class Blocks:
         self._transcript: Transcript | None = None
         self._news = asyncio.Event()
         self._queued: set[str] = set()
+        self.begun = False
+        """Whether any block was sent before the end of the turn."""
+        self._speaks = manner.sent != "whole"
+        """Whether anything is sent of the turn before its end, or was in a life before this one."""
         self._queueing = asyncio.Lock()
         self.said = ""
         """What was sent of the turn's answers before its end."""
         safe_end = None if secret_filter is None else secret_filter.safe_end
         self.writing = BlockWriter(manner, clock, self._keep, safe_end) if manner.sent == "written" else None
-
-    @property
-    def begun(self) -> bool:
-        """Whether any block was sent before the end of the turn."""
-        return bool(self._queued)
 
     def greet(self, *lines: str) -> None:
         """Put lines behind the greeting. Called before anything is sent."""
@@ -92,7 +91,8 @@ class Blocks:
     async def sending(self, transcript: Transcript, emit: Callable[[Event], None]) -> AsyncIterator[Callable[[Event], None]]:
         """Send blocks while the context is active, and the rest when it ends without an error. Yields a wrapper of ``emit``."""
         self._transcript = transcript
-        if not self._may_speak():
+        self._speaks = self._speaks or transcript.latest(SentPart) is not None
+        if not self._speaks:
             yield emit
             return
 
@@ -120,20 +120,14 @@ class Blocks:
     async def pause(self) -> None:
         """Wait before a further block, as the settings say. Not before the first."""
         shortest, longest = self._manner.pause
-        if self._queued and longest > 0:
+        if self.begun and longest > 0:
             await self._clock.sleep(shortest + (longest - shortest) * self._random())
 
     def left_of(self, reply: str) -> tuple[str, bool]:
         """Return the unsent rest of the turn's last answer, and whether a part of it was sent already."""
-        if not self._may_speak():
+        if not self._speaks:
             return reply, False
         return left_of(reply, self._entries(), finished=self._manner.sent != "whole")
-
-    def _may_speak(self) -> bool:
-        """Whether anything is sent of the turn before its end, or was in a life before this one."""
-        if self._manner.sent != "whole":
-            return True
-        return self._transcript is not None and self._transcript.latest(SentPart) is not None
 
     def _entries(self) -> list[Entry]:
         return [] if self._transcript is None else self._transcript.of_turn(self._arrived.row.uid)
@@ -177,11 +171,12 @@ class Blocks:
                 )
                 await self.pause()
                 rows = await cut(text, continued=not piece.begins, before=before_it)
-                before = [] if self._queued else await cut(self.greeting)
+                before = [] if self.begun else await cut(self.greeting)
                 await self._ledger.outbox.enqueue_for_turn(
                     self._turn, [*self._named("g", before), *self._named(f"b{piece.place}", rows)]
                 )
                 self._queued.add(piece.place)
+                self.begun = True
                 self.said = said
 
     def _named(self, name: str, rows: list[NewOutbound]) -> list[NewOutbound]:

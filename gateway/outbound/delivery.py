@@ -71,7 +71,7 @@ class Delivery:
         self._parallel = parallel
         self._delivered = delivered or _nothing_to_do
         self._listener: DeliveryListener = listener or NoListener()
-        self.may_send: Callable[[str], bool] = lambda _: True
+        self.may_send: Callable[[str], bool] | None = None
         """Whether an account is this gateway's at this very moment, where several share them."""
         self.health = AccountHealth(clock, self._listener.away)
         self._doubts = AmbiguousSends(clock)
@@ -248,7 +248,7 @@ class Delivery:
 
     async def _attempt(self, channel: Channel, row: OutboxRow) -> OutboxRow | None:
         """Send a chunk; return the conversation's next due chunk."""
-        address, restarted = row.conversation.address, self._doubts.restarted(row)
+        address, restarted = row.conversation.address, row.doubts > 0 and not self._doubts.began_here(row)
         if row.doubts and not is_safe(channel, row) and not await self._answers(channel, row):
             return await self._outbox.due_in(address)
         pace: Any = getattr(channel, "paced", None)
@@ -286,7 +286,7 @@ class Delivery:
 
     async def _timed(self, channel: Channel, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
         """Send, and measure it. Raises Uncertain where another gateway may have the account by now: that one decides about the chunk."""
-        if not self.may_send(account_of(outbound.conversation)):
+        if self.may_send is not None and not self.may_send(account_of(outbound.conversation)):
             raise Uncertain("another gateway may have this account by now")
         began, outcome = self._telemetry.monotonic(), "ambiguous"
         try:

@@ -79,9 +79,9 @@ class AmbiguousSends:
         self._asked.pop(row.id, None)
         self._failing.pop(row.id, None)
 
-    def restarted(self, row: OutboxRow) -> bool:
-        """Whether the process was restarted since an attempt that may have arrived."""
-        return row.doubts > 0 and row.id not in self._ours
+    def began_here(self, row: OutboxRow) -> bool:
+        """Whether this process made the attempts that may have arrived; else it was restarted since."""
+        return row.id in self._ours
 
     @staticmethod
     def enough(row: OutboxRow) -> bool:

@@ -217,9 +217,10 @@ class Answering:
         spoken_to = any(one.recorded for each in (message, *context.further) for one in each.inbound.attachments)
         if self._spoken is None or message.automation is not None or "files" not in getattr(channel, "shows", ()):
             return
+        if not is_spoken(self._settings.current.messages.tts.auto, switch=switch, spoken_to=spoken_to):
+            return
         text = untagged(reply).text
-        wanted = is_spoken(self._settings.current.messages.tts.auto, switch=switch, spoken_to=spoken_to)
-        if not wanted or not text.strip():
+        if not text.strip():
             return
         if self._secret_filter is not None:
             text = self._secret_filter.text(text, quietly=True)
