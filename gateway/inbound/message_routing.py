@@ -26,28 +26,16 @@ from gateway.turns.user_message import LONGEST_QUOTE, cut, name_of, one_line, qu
 class NewMessage(Struct, frozen=True, kw_only=True):
     """A message to store, with the ids of the context events that are told with it.
 
-    ``copy_for`` is the agent of a copy: each further agent that answers the conversation gets one. With ``line`` it is no message but a
-    context event: that line is told with the conversation's next message. With ``new_text`` it is an edit: while the edited message waits,
-    its text is replaced instead.
+    Each further agent that answers the conversation gets a copy, whose ``mark`` names it: it stands behind key and alias, so that a
+    redelivery finds all rows of a message. With ``line`` it is no message but a context event: that line is told with the conversation's
+    next message. With ``new_text`` it is an edit: while the edited message waits, its text is replaced instead.
     """
 
     message: ReceivedMessage
     event_ids: tuple[int, ...] = ()
-    copy_for: str = ""
+    mark: str = ""
     line: str | None = None
     new_text: str | None = None
-
-    @property
-    def key(self) -> str:
-        """The key of its row. A copy has its agent behind it, so that a redelivery finds all rows of a message."""
-        key = self.message.inbound.key
-        return f"{key}@{self.copy_for}" if self.copy_for else key
-
-    @property
-    def alias(self) -> str:
-        """The alias of its row."""
-        alias = self.message.inbound.alias
-        return f"{alias}@{self.copy_for}" if self.copy_for else alias
 
 
 class MessageRouting:
@@ -131,7 +119,7 @@ class MessageRouting:
             context_sources=merged(*(event.sources for event in events)) if events else (),
         )
         copies = [
-            NewMessage(message=replace(message, route=route), copy_for=route.agent) for route in further if route is not None
+            NewMessage(message=replace(message, route=route), mark=f"@{route.agent}") for route in further if route is not None
         ]
         return [NewMessage(message=message, event_ids=tuple(event.id for event in events)), *copies]
 

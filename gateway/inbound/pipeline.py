@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from agent.timing import Clock
 from channels.errors import NotSent
@@ -179,6 +180,10 @@ class AccountSink:
         self._account = account
         self._key = f"{channel}:{account}"
         self._in_order = asyncio.Lock()
+        self.ready = partial(inbox.ready, channel, account)
+        """See the protocol."""
+        self.alive = partial(inbox.alive, channel, account)
+        """See the protocol."""
 
     async def accept(self, messages: Sequence[Inbound], cursor: Cursor | None = None) -> None:
         """See the protocol."""
@@ -248,14 +253,6 @@ class AccountSink:
         await self._inbox.ledger.chat_migrations.record(self._key, former, present)
         await self._inbox.migrations.load(self._inbox.ledger.chat_migrations)
 
-    def ready(self) -> None:
-        """See the protocol."""
-        self._inbox.ready(self._channel, self._account)
-
-    def alive(self) -> None:
-        """See the protocol."""
-        self._inbox.alive(self._channel, self._account)
-
 
 async def store(
     inbox: InboxLedger, account: str, messages: Sequence[NewMessage], cursor: Cursor | None, received_at: datetime
@@ -279,8 +276,8 @@ def to_arrival(new: NewMessage, received_at: datetime) -> Arrival:
     """Encode a message for its row."""
     inbound, route, text = new.message.inbound, new.message.route, new.new_text
     return Arrival(
-        key=new.key,
-        alias=new.alias,
+        key=f"{inbound.key}{new.mark}",
+        alias=f"{inbound.alias}{new.mark}",
         conversation=inbound.conversation.address,
         session=route.session if route else None,
         sender=inbound.sender.id,

@@ -33,7 +33,7 @@ class UnstoredCommands:
         """Run the stops among these messages, each once however often it is delivered."""
         for new in messages:
             inbound, route = new.message.inbound, new.message.route
-            name = (account, clean(new.alias))
+            name = (account, clean(f"{inbound.alias}{new.mark}"))
             if name not in self.done and route is not None and _is_stop(new):
                 self.done[name] = None
                 while len(self.done) > REMEMBERED:
