@@ -17,7 +17,7 @@ from gateway.approvals.record import AskedAct
 from gateway.approvals.rules import Rules
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import NewApproval, Turn
-from gateway.logs.secret_scanner import SecretFilter
+from gateway.logs.secret_filter import SecretFilter
 
 
 class ApprovalParts:

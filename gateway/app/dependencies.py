@@ -22,7 +22,7 @@ from gateway.base.state_lock import Holder, boot_id
 from gateway.config.secrets import passwords_in, secrets_of
 from gateway.logs.log_setup import Closer
 from gateway.logs.redaction import secrets_in
-from gateway.logs.secret_scanner import SecretScanner, telling_apart
+from gateway.logs.secret_filter import SecretFilter, telling_apart
 from gateway.models.key_profiles import Profiles
 from gateway.net.fetcher import GuardedFetcher
 from gateway.settings.root import Settings
@@ -51,7 +51,7 @@ class Dependencies:
     notices: tuple[str, ...] = ()
     storage_away: Callable[[StorageAway], Awaitable[None]] | None = None
     """Called while the database does not answer at the start, before each further try. What it raises ends the start."""
-    outgoing: SecretScanner = field(default_factory=SecretScanner)
+    outgoing: SecretFilter = field(default_factory=SecretFilter)
     """Secrets that no outgoing message may contain."""
     fetcher: Fetcher = field(default_factory=GuardedFetcher)
     """Requests web addresses that a model or a stranger chose. Nothing else in the program does."""

@@ -23,7 +23,6 @@ from gateway.commands.table import MENU
 from gateway.inbound.pipeline import AccountSink
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import ApprovedSender
-from gateway.logs.secret_scanner import SecretFilter
 from gateway.media.media_service import MediaService
 from gateway.models.model_registry import ModelRegistry
 from gateway.outbound.delivery import Delivery
@@ -64,7 +63,8 @@ class OutboundParts:
         """What is known here of an account that another gateway of a cluster connects."""
         self.terminal = TerminalChannel(clock=deps.clock, on_stop=stop)
         self.silent = SilentChannel()
-        self.secret_filter = SecretFilter(deps.outgoing, self._tell_of_secret)
+        self.secret_filter = deps.outgoing
+        self.secret_filter.tell = self._tell_of_secret
         self.media_parts = MediaParts(deps, settings, model_registry, agents)
         self.media = self._media(ledger)
         self.delivery = Delivery(

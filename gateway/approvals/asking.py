@@ -13,7 +13,7 @@ from gateway.approvals.approval_gate import LIFETIME
 from gateway.approvals.question import Question, question_text
 from gateway.approvals.record import AskedAct, public_name
 from gateway.ledger.rows import NewApproval, NewOutbound
-from gateway.logs.secret_scanner import SecretFilter
+from gateway.logs.secret_filter import SecretFilter
 
 
 def buttons(question: NewApproval, *, always: bool) -> tuple[Button, ...]:

@@ -31,7 +31,7 @@ from gateway.base.errors import StorageFailed
 from gateway.base.wait import finish_despite_cancel, wait_until_set
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import NewOutbound
-from gateway.logs.secret_scanner import SecretFilter
+from gateway.logs.secret_filter import SecretFilter
 from gateway.outbound.replying import LONGEST, may_end, replies, shown
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.block_streaming import Manner

@@ -20,7 +20,7 @@ from gateway.base.wait import run_despite_cancel, wait_until_set
 from gateway.ledger.outbox_rows import OutboxLedger
 from gateway.ledger.rows import HELD_RETRY, OutboxRow
 from gateway.ledger.values import account_of
-from gateway.logs.secret_scanner import SecretFilter
+from gateway.logs.secret_filter import SecretFilter
 from gateway.outbound.failed_sends import AccountHealth, AmbiguousSends, DeliveryListener, NoListener, answers, is_safe
 from gateway.outbound.replying import render, without_secrets
 from gateway.telemetry.recorder import Telemetry

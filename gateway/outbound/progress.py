@@ -24,7 +24,7 @@ from agent.timing import Clock
 from channels.live import Activity, LiveEvent, Note
 from channels.messages import ChatAddress, Inbound
 from channels.protocol import Channel, Drafts, Reacts
-from gateway.logs.secret_scanner import SecretFilter
+from gateway.logs.secret_filter import SecretFilter
 from gateway.outbound.replying import shown
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.block_streaming import Sending
@@ -126,7 +126,7 @@ class ProgressDisplay:
             self._news.clear()
             text = "\n\n".join(filter(None, (shown(self._finished + self._text), self._output)))
             if self._secret_filter is not None:  # the owner is told when the answer itself is sent
-                text = self._secret_filter.text(text[: self._secret_filter.safe_end(text)], quietly=True)
+                text = self._secret_filter.text(text[: self._secret_filter.safe_end(text)])
             await drafts.draft(self._conversation, self._turn, text)
 
 

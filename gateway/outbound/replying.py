@@ -20,7 +20,7 @@ from channels.common.chunking import as_written, utf16_length
 from channels.messages import Button, Outbound, OutboundFile
 from channels.protocol import Channel
 from gateway.ledger.rows import NewOutbound, OutboxRow
-from gateway.logs.secret_scanner import SecretFilter
+from gateway.logs.secret_filter import SecretFilter
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import RoutedMessage
 

@@ -24,7 +24,7 @@ from gateway.approvals.record import asked_call
 from gateway.base import errors
 from gateway.base.wait import finish_despite_cancel, run_despite_cancel
 from gateway.ledger.protocol import Ledger
-from gateway.logs.secret_scanner import SecretFilter
+from gateway.logs.secret_filter import SecretFilter
 from gateway.media.media_service import MediaService
 from gateway.outbound.blocks import Blocks
 from gateway.outbound.progress import ProgressDisplay, TypingIndicator, typing_mode
@@ -223,7 +223,7 @@ class Answering:
         if not text.strip():
             return
         if self._secret_filter is not None:
-            text = self._secret_filter.text(text, quietly=True)
+            text = self._secret_filter.text(text)
         wish = SpokenWish(
             turn=message.row.uid,
             agent=context.agent.id,

@@ -35,7 +35,7 @@ from gateway.budget.budgeted_calls import REFUSED, USED_UP
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Arrival, InboxRow, NewApproval, NewEvent, NewOutbound, Turn, TurnEnd, Unasked
 from gateway.ledger.unasked import APPROVAL
-from gateway.logs.secret_scanner import SecretFilter
+from gateway.logs.secret_filter import SecretFilter
 from gateway.media.media_service import MediaService
 from gateway.outbound.blocks import Blocks
 from gateway.outbound.progress import show_frame

@@ -11,7 +11,7 @@ import pytest
 from gateway.app.dependencies import Dependencies
 from gateway.config.secrets import MASK, mask_passwords, passwords_in
 from gateway.logs.redaction import secrets_in
-from gateway.logs.secret_scanner import SecretFilter, SecretScanner, telling_apart
+from gateway.logs.secret_filter import SecretFilter, telling_apart
 from gateway.outbound.replying import replies
 from tests.delivery.test_replies import Paper, arrived
 
@@ -31,7 +31,7 @@ class Short(Paper):
 @pytest.mark.sec(71)
 async def test_a_secret_is_taken_out_before_a_reply_is_cut(form: str) -> None:
     told: list[str] = []
-    held = SecretFilter(SecretScanner([KEY]), told.append)
+    held = SecretFilter([KEY], told.append)
     rows = await replies(Short(), arrived(), f"The key is {form}, keep it", secret_filter=held)  # type: ignore[arg-type]
     whole = "".join(row.text for row in rows)
     assert KEY not in whole
@@ -43,7 +43,7 @@ async def test_a_secret_is_taken_out_before_a_reply_is_cut(form: str) -> None:
 
 def test_a_preview_holds_none_and_tells_nobody_yet() -> None:
     told: list[str] = []
-    assert SecretFilter(SecretScanner([KEY]), told.append).text(f"so {KEY}", quietly=True) == "so [secret]"
+    assert SecretFilter([KEY], told.append).text(f"so {KEY}") == "so [secret]"
     assert told == []
 
 

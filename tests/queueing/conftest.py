@@ -19,7 +19,7 @@ from gateway.app.gateway import Gateway
 from gateway.base.clock import ManualClock, TickingClock
 from gateway.base.paths import Paths
 from gateway.inbound.pipeline import Inbox
-from gateway.logs.secret_scanner import SecretScanner
+from gateway.logs.secret_filter import SecretFilter
 from gateway.routing.access import Access
 from gateway.routing.router import ChatMigrations, router_of
 from gateway.settings.root import Settings, SettingsStore
@@ -96,7 +96,7 @@ class Town:
             "storage": storage_at(root),
         }
         self.settings = Settings.model_validate(merged(given, settings))
-        self.outgoing = SecretScanner()
+        self.outgoing = SecretFilter()
         self._lives = 0
 
     def echo(self, request: Request) -> Any:

@@ -8,7 +8,7 @@ from agent.events import TextDelta, ToolFinished, ToolOutput, ToolStarted
 from agent.messages import ToolCall, ToolMessage
 from channels.messages import ChatAddress
 from gateway.base.clock import SystemClock
-from gateway.logs.secret_scanner import SecretFilter, SecretScanner
+from gateway.logs.secret_filter import SecretFilter
 from gateway.outbound.progress import ProgressDisplay, TypingIndicator
 from tests.runner.commands import until
 
@@ -34,7 +34,7 @@ class Drafting:
 async def test_the_last_lines_of_a_running_command_are_in_the_preview() -> None:
     channel = Drafting()
     sign = TypingIndicator(channel, PLACE, SystemClock(), "never", 4)  # type: ignore[arg-type]
-    held = SecretFilter(SecretScanner(["s3cret-token-value"]))
+    held = SecretFilter(["s3cret-token-value"])
     display = ProgressDisplay(channel, PLACE, "t", sign, verbose=False, secret_filter=held)  # type: ignore[arg-type]
     async with display.shown():
         for event, expected in (

@@ -26,7 +26,7 @@ from agent.tools.protocol import Outcome
 from agent.tools.toolbox import Toolbox
 from gateway.base.clock import ManualClock
 from gateway.logs.redaction import REDACTED
-from gateway.logs.secret_scanner import HELD_BACK, SecretFilter, SecretScanner
+from gateway.logs.secret_filter import HELD_BACK, SecretFilter
 from gateway.media.outgoing import OutgoingFiles
 from gateway.outbound.blocks import BlockWriter
 from gateway.settings.block_streaming import Manner
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 KEY = "sk-live-9f8e7d6c5b4aQx72"
 PASSWORD = 'p"ä\\ss-w0rd/1234%zz'
-SCANNER = SecretScanner([KEY, PASSWORD, "postgres://ann:Tr0ub4dor&3xyz@db.example:5432/house", "short1!x"])
+SECRETS = (KEY, PASSWORD, "postgres://ann:Tr0ub4dor&3xyz@db.example:5432/house", "short1!x")
+FILTER = SecretFilter(SECRETS)
 
 WAYS: dict[str, Any] = {
     "as it is": lambda s: s,
@@ -78,17 +79,17 @@ WAYS: dict[str, Any] = {
 @pytest.mark.sec(71)
 def test_a_secret_is_withheld_however_it_is_written(way: str, secret: str) -> None:
     text = f"Here it is: {WAYS[way](secret)} - as you wished."
-    clean = SCANNER.text(text)
+    clean = FILTER.text(text)
     assert REDACTED in clean
     assert clean.startswith("Here it is: ")
     assert clean.endswith(" - as you wished.")
-    assert SCANNER.text(clean) == clean
-    assert SCANNER.holds(text)
+    assert FILTER.text(clean) == clean
+    assert FILTER.holds(text)
 
 
 def test_of_a_secret_in_pieces_hardly_anything_is_left() -> None:
     for way in ("two halves", "three parts, last first"):
-        left = SCANNER.text(WAYS[way](KEY))
+        left = FILTER.text(WAYS[way](KEY))
         assert not any(KEY[at : at + 5] in left for at in range(len(KEY) - 4)), left
 
 
@@ -101,12 +102,12 @@ def test_of_a_secret_in_pieces_hardly_anything_is_left() -> None:
 )  # fmt: skip
 @pytest.mark.sec(74)
 def test_what_is_no_secret_stays(text: str) -> None:
-    assert SCANNER.text(text) == text
+    assert FILTER.text(text) == text
 
 
 def test_our_own_pages_hold_no_random_secret() -> None:
     draw = random.Random(7)
-    many = SecretScanner("".join(draw.choices(string.ascii_letters + string.digits, k=40)) for _ in range(50))
+    many = SecretFilter("".join(draw.choices(string.ascii_letters + string.digits, k=40)) for _ in range(50))
     for page in Path(__file__).parents[2].glob("*.md"):
         text = page.read_text()
         assert many.text(text) == text
@@ -115,24 +116,24 @@ def test_our_own_pages_hold_no_random_secret() -> None:
 
 @given(st.text(max_size=60), st.text(max_size=60), st.integers(0, len(KEY)))
 def test_a_secret_between_any_words_is_gone_and_the_words_are_not(before: str, after: str, cut: int) -> None:
-    clean = SCANNER.text(f"{before}|{KEY[:cut]} {KEY[cut:]}|{after}")
+    clean = FILTER.text(f"{before}|{KEY[:cut]} {KEY[cut:]}|{after}")
     assert KEY[:cut] not in clean or cut < 5
     assert KEY[cut:] not in clean or len(KEY) - cut < 5
     for words in (before, after):
-        if not SCANNER.holds(words) and words.isascii() and "sk" not in words and not any(map(str.isdigit, words)):
+        if not FILTER.holds(words) and words.isascii() and "sk" not in words and not any(map(str.isdigit, words)):
             assert words.strip() in clean or len(words) < 5 or any(one in words for one in "%&\\")
 
 
 @given(st.integers(0, 3), st.integers(1, 30))
 def test_a_streamed_text_never_ends_within_a_secret(lead: int, size: int) -> None:
     whole = f"{'The key is '[: lead * 4]}{KEY}. And that is all, {PASSWORD}!"
-    shown = [whole[: SCANNER.safe_end(whole[:end])] for end in range(0, len(whole) + 1, size)]
+    shown = [whole[: FILTER.safe_end(whole[:end])] for end in range(0, len(whole) + 1, size)]
     for text in shown:
         for secret in (KEY, PASSWORD):
             tail = max((n for n in range(len(secret)) if text.endswith(secret[:n])), default=0)
             assert sum(one.isascii() and one.isalnum() for one in secret[:tail]) < HELD_BACK, text
-    assert SCANNER.safe_end(whole) == len(whole)
-    assert SCANNER.safe_end("good morning") == len("good morning")
+    assert FILTER.safe_end(whole) == len(whole)
+    assert FILTER.safe_end("good morning") == len("good morning")
 
 
 async def test_a_block_of_a_streamed_answer_never_ends_within_a_secret() -> None:
@@ -143,7 +144,7 @@ async def test_a_block_of_a_streamed_answer_never_ends_within_a_secret() -> None
         sent.append(part.text)
         return True
 
-    writer = BlockWriter(manner, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), keep, SecretFilter(SCANNER).safe_end)
+    writer = BlockWriter(manner, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), keep, FILTER.safe_end)
     running = asyncio.ensure_future(writer.run())
     text = "word " * (manner.limits.least // 5) + f"\n\n{KEY[:12]}\n\n{KEY[12:]} is it. " + "And so on. " * 400
     for at in range(0, len(text), 7):
@@ -158,8 +159,8 @@ async def test_a_block_of_a_streamed_answer_never_ends_within_a_secret() -> None
 
 def test_what_was_sent_before_counts_for_the_next_piece() -> None:
     first, second = f"It begins {KEY[:7]} and", f"goes on {KEY[7:16]} and ends {KEY[16:]}."
-    assert SCANNER.text(first) == first
-    clean = SCANNER.text(second, first)
+    assert FILTER.text(first) == first
+    clean = FILTER.text(second, before=first)
     assert KEY[7:12] not in clean
     assert clean.startswith("goes on ")
 
@@ -180,7 +181,7 @@ def packed(name: str, data: bytes) -> bytes:
 @pytest.mark.parametrize("way", ["as it is", "base64", "hex", "lines"])
 def test_a_file_with_a_secret_is_not_sent(tmp_path: Path, form: str, way: str) -> None:
     told: list[str] = []
-    files = OutgoingFiles(tmp_path, AttachmentSettings, SecretFilter(SCANNER, told.append).file)
+    files = OutgoingFiles(tmp_path, AttachmentSettings, SecretFilter(SECRETS, told.append).file)
     data = packed(form, ("some text\n" * 500 + WAYS[way](KEY) + "\nmore\n" * 500).encode())
     refusal = files.put("turn1", "out/report.txt", data, "")
     assert refusal is not None
@@ -193,8 +194,8 @@ def test_a_file_with_a_secret_is_not_sent(tmp_path: Path, form: str, way: str) -
 
 @pytest.mark.parametrize("data", [b"PK\x03\x04 no archive", b"\x1f\x8b no gzip", b"", bytes(range(256)) * 50])
 def test_a_broken_archive_is_looked_at_as_it_is(data: bytes) -> None:
-    assert not SCANNER.holds_bytes(data)
-    assert SCANNER.holds_bytes(data + KEY.encode())
+    assert not FILTER.holds_bytes(data)
+    assert FILTER.holds_bytes(data + KEY.encode())
 
 
 class Probe:
@@ -229,7 +230,7 @@ class Probe:
 async def test_a_call_that_would_carry_a_secret_outside_does_not_run(tool: str, *, outside: bool, way: str) -> None:
     told: list[str] = []
     probe = Probe(tool)
-    box = Toolbox([probe], withheld=SecretFilter(SCANNER, told.append).call)
+    box = Toolbox([probe], withheld=SecretFilter(SECRETS, told.append).call)
     result = await box.run(ToolCall(id="c", name=tool, arguments={"x": {"y": [WAYS[way](KEY)]}}), CLEAN)
     assert (probe.ran, result.is_error, len(told)) == ((0, True, 1) if outside else (1, False, 0))
     assert KEY not in result.text + "".join(told)
@@ -240,7 +241,7 @@ async def test_a_call_that_would_carry_a_secret_outside_does_not_run(tool: str, 
 @pytest.mark.cpu_seconds(4)
 def test_looking_at_text_and_files_is_cheap() -> None:
     draw = random.Random(7)
-    many = SecretScanner("".join(draw.choices(string.ascii_letters + string.digits, k=60)) for _ in range(20))
+    many = SecretFilter("".join(draw.choices(string.ascii_letters + string.digits, k=60)) for _ in range(20))
     text = "An ordinary sentence with 12 figures, and a path like notes/2026-03-01.md.\n" * 14_000
     assert many.text(text[:200_000]) == text[:200_000]
     assert not many.holds_bytes(text.encode())

@@ -1,7 +1,7 @@
 """Finds and withholds known secrets in what is about to leave the machine, however they are written.
 
-They may be encoded, spaced out, or in pieces. ``SecretFilter`` withholds them from replies, captions, blocks, previews, files and tool
-arguments, and tells the owner.
+They may be encoded, spaced out, or in pieces. They are withheld from replies, captions, blocks, previews, files and tool arguments, and
+the owner is told.
 
 Text is compared by its letters and figures alone, so that white space, punctuation, markup and invisible characters between the parts of a
 secret do not hide it. Not found: a secret that is encrypted, compressed (but for zip and gzip files), encoded twice, or spelled in words.
@@ -42,10 +42,14 @@ _ESCAPE: Final = re.compile(r"%[0-9a-f]{2}|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|&#x?[0-
 _NOT_PLAIN: Final = bytes(one for one in range(256) if not chr(one).isascii() or not chr(one).isalnum())
 
 
-class SecretScanner:
-    """Knows secrets and finds them. It may be taught at any time and from any thread."""
+class SecretFilter:
+    """Knows secrets and withholds them. It may be taught at any time and from any thread.
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
+    ``tell`` gets one sentence for the owner each time something is withheld from readers; it never contains the secret.
+    """
+
+    def __init__(self, secrets: Iterable[str] = (), tell: Callable[[str], None] = lambda _: None) -> None:
+        self.tell = tell
         self.exact = Redactor()
         """The same secrets as they are usually written: cheaper, for a great deal of text."""
         self._cores: tuple[_Core, ...] = ()
@@ -75,12 +79,34 @@ class SecretScanner:
         )
         self._cores = tuple(cores.values())
 
-    def text(self, text: str, before: str = "") -> str:
-        """Return ``text`` with ``[secret]`` in the place of each secret; ``before`` is what the same readers got before it."""
+    def text(self, text: str, where: str = "", *, before: str = "") -> str:
+        """Return ``text`` with ``[secret]`` in the place of each secret; ``before`` is what the same readers got before it.
+
+        The owner is told of what is withheld from the conversation ``where``, and of nothing without it.
+        """
         clean = self.exact.pattern.sub(REDACTED, text)
         for start, end in reversed(self._spans(clean, before[-REMEMBERED:])):
             clean = clean[:start] + REDACTED + clean[end:]
+        if where and clean != text:
+            self.tell(
+                f"I removed a secret of this machine (a key, token or password) from a reply to {where}. "
+                "If it may have been disclosed elsewhere, change it."
+            )
         return clean
+
+    def file(self, name: str, data: bytes) -> bool:
+        """Whether a file may not be sent because it holds a secret. Blocks."""
+        if not self.holds_bytes(data) and not self.holds(name):
+            return False
+        self.tell(f"I did not send the file {self.text(name)}: it holds a secret of this machine (a key, token or password).")
+        return True
+
+    def call(self, tool: str, arguments: str) -> bool:
+        """Whether a tool call that reaches outside may not run because its arguments hold a secret."""
+        if not self.holds(arguments):
+            return False
+        self.tell(f"I did not run {tool}: its arguments hold a secret of this machine (a key, token or password).")
+        return True
 
     def holds(self, text: str) -> bool:
         """Whether a text holds a secret."""
@@ -91,7 +117,7 @@ class SecretScanner:
         return any(self._in_bytes(part) for part in _unpacked(data))
 
     def safe_end(self, text: str) -> int:
-        """Return up to where a text that may go on can be shown: not into what may be the beginning of a secret."""
+        """Return up to where a text that is still being written can be sent: what may be the beginning of a secret waits for more."""
         start = max(0, len(text) - 4 * max((len(core.text) for core in self._cores), default=0))
         plain = _plain(text[start:])
         for at in range(len(plain) - HELD_BACK + 1):
@@ -283,46 +309,6 @@ def _unpacked(data: bytes) -> Iterator[bytes]:
 SHORTEST: Final = 8
 SAFE_AT: Final = 16
 """Values of this length are always redacted; shorter ones only if they do not look like a word."""
-
-
-class SecretFilter:
-    """Withholds known secrets, however they are written.
-
-    ``tell`` gets one sentence for the owner per conversation in which something was withheld; it never contains the secret.
-    """
-
-    def __init__(self, scanner: SecretScanner, tell: Callable[[str], None] = lambda _: None) -> None:
-        self._scanner = scanner
-        self.safe_end = scanner.safe_end
-        """Returns up to where a text that is still being written can be sent: what may be the beginning of a secret waits for more."""
-        self._tell = tell
-
-    def text(self, text: str, where: str = "", *, before: str = "", quietly: bool = False) -> str:
-        """Return the redacted text for ``where``. ``before`` is what was sent there just before, which it may continue."""
-        clean = self._scanner.text(text, before)
-        if clean != text and not quietly:
-            place = where or "a conversation"
-            self._tell(
-                f"I removed a secret of this machine (a key, token or password) from a reply to {place}. "
-                "If it may have been disclosed elsewhere, change it."
-            )
-        return clean
-
-    def file(self, name: str, data: bytes) -> bool:
-        """Whether a file may not be sent because it holds a secret. Blocks."""
-        if not self._scanner.holds_bytes(data) and not self._scanner.holds(name):
-            return False
-        self._tell(
-            f"I did not send the file {self._scanner.text(name)}: it holds a secret of this machine (a key, token or password)."
-        )
-        return True
-
-    def call(self, tool: str, arguments: str) -> bool:
-        """Whether a tool call that reaches outside may not run because its arguments hold a secret."""
-        if not self._scanner.holds(arguments):
-            return False
-        self._tell(f"I did not run {tool}: its arguments hold a secret of this machine (a key, token or password).")
-        return True
 
 
 def telling_apart(secrets: Iterable[str]) -> list[str]:
