@@ -306,7 +306,7 @@ class RunningView:
         """Whether an entry may change how those before it are shown."""
         if isinstance(entry.body, Said):
             message = entry.body.message
-            return is_stopped(message) or _has_pictures(message) or turn_of(entry) == self._stopped
+            return is_stopped(message) or _has_pictures(message) or (self._stopped != "" and turn_of(entry) == self._stopped)
         return isinstance(entry.body, SHRINKING)
 
     def _anew(self, entries: Sequence[Entry], zone: tzinfo) -> tuple[Message, ...]:

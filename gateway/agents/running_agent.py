@@ -23,7 +23,7 @@ from gateway.routing.routed_message import is_isolated
 from gateway.sessions.sessions_file import SessionRecord
 from gateway.sessions.store import Due, due, next_due
 from gateway.settings.quiet_hours import UnaskedRule, rule_of
-from gateway.settings.root import AgentProfile, Settings
+from gateway.settings.root import Settings
 from gateway.settings.session_settings import InternalHooksSettings, ResetSettings, SessionSettings
 from memory.audience import Audience
 
@@ -58,6 +58,10 @@ class RunningAgent:
         self.zone = conversations.zone
         self.models = conversations.models
         self.budget_guard = conversations.budget_guard
+        self.profile = conversations.profile
+        """The agent's current settings."""
+        self.triggers = session_settings.reset_triggers
+        """Messages that start a fresh session."""
         self._session_settings = session_settings
         self._reset_rules: dict[tuple[str, str], ResetSettings] = {}
         """The rules that were found by the settings, by session and the address of its last message."""
@@ -65,11 +69,6 @@ class RunningAgent:
         self._new_id = new_id
         self._tasks: set[asyncio.Task[None]] = set()
         self.ended_sessions = EndedSessions(conversations, hooks or InternalHooksSettings(), self._in_background)
-
-    @property
-    def profile(self) -> AgentProfile:
-        """The agent's current settings."""
-        return self.conversations.profile
 
     @property
     def main_key(self) -> str:
@@ -87,8 +86,10 @@ class RunningAgent:
 
     def adopt(self, settings: Settings, busy: Collection[str]) -> None:
         """Apply new settings from the next turn of each session on. ``busy`` are the keys of sessions in which a turn runs now."""
-        self.conversations.adopt(settings.agent(self.id), busy)
+        self.profile = settings.agent(self.id)
+        self.conversations.adopt(self.profile, busy)
         self._session_settings = settings.session
+        self.triggers = settings.session.reset_triggers
         self._reset_rules.clear()
         self.ended_sessions.adopt(settings.hooks.internal)
         if self.budget_guard is not None:
@@ -155,11 +156,6 @@ class RunningAgent:
         )
         await self.store.put(record)
         return record
-
-    @property
-    def triggers(self) -> tuple[str, ...]:
-        """Messages that start a fresh session."""
-        return self._session_settings.reset_triggers
 
     def due(self, record: SessionRecord, now: datetime) -> Due | None:
         """Return whether and why a session is due for a reset. One without a turn since it started, or an isolated one, never is."""
