@@ -60,11 +60,6 @@ class Engine(Protocol):
         ...
 
     @property
-    def unsynced(self) -> bool:
-        """Whether there are commits that a loss of power could take back."""
-        ...
-
-    @property
     def lost(self) -> bool:
         """Whether the connection is lost. A file has none to lose."""
         ...
@@ -94,12 +89,12 @@ class Engine(Protocol):
         """Undo it."""
         ...
 
-    def committed(self, *, synced: bool) -> None:
-        """Do what is due after a commit."""
+    def committed(self, *, synced: bool) -> bool:
+        """Do what is due after a commit; return whether there are commits that a loss of power could take back."""
         ...
 
-    def sync(self) -> None:
-        """Sync what was committed before. What the disk refuses is tried again later."""
+    def sync(self) -> bool:
+        """Sync what was committed before, and return whether there is more. What the disk refuses is tried again later."""
         ...
 
     def storage_error(self, error: Exception) -> StorageFailed | None:

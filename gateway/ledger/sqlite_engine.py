@@ -132,7 +132,7 @@ def missing(log: Path, mark: Mark | None) -> str | None:
 class Marking:
     """Keeps an open ledger's mark up to date, and checkpoints the log. Runs on the ledger's thread.
 
-    ``unsynced``: there are commits that a loss of power could take back; the mark does not count them.
+    Commits that a loss of power could take back are not counted by the mark.
 
     A mark that cannot be written stops nothing. Each log that SQLite starts gets a new name, so that a missing log is noticed.
     """
@@ -147,7 +147,7 @@ class Marking:
         self._salts = b""
         self._wrote = False
         self._descriptor = -1
-        self.unsynced = False
+        self._unsynced = False
         db.set_wal_hook(self._written)
 
     def _written(self, _db: apsw.Connection, _name: str, frames: int) -> int:
@@ -159,20 +159,21 @@ class Marking:
         """Write the first mark."""
         self._name()
 
-    def committed(self, *, synced: bool = True) -> None:
-        """Record a commit, once it is ``synced``. After it a shorter log is one that SQLite has started anew."""
+    def committed(self, *, synced: bool = True) -> bool:
+        """Record a commit, once it is ``synced``; return whether one is not. After it a shorter log is one that SQLite has started anew."""
         if not self._wrote:
-            return
+            return self._unsynced
         self._wrote = False
-        self.unsynced = not synced
+        self._unsynced = not synced
         if not synced:
-            return
+            return True
         with contextlib.suppress(apsw.Error, OSError):
             if self._frames < self._marked:
                 self._name()
             self._note()
             if self._frames >= CHECKPOINT_AT:
                 self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        return False
 
     def empty(self) -> None:
         """Write the file anew without its free space, and cut the log to nothing. Between two transactions.
@@ -258,11 +259,6 @@ class SqliteEngine:
         """See the protocol. SQLite itself rolls back when the disk is full."""
         return self.db.in_transaction
 
-    @property
-    def unsynced(self) -> bool:
-        """See the protocol."""
-        return self.marking.unsynced
-
     def away(self) -> StorageFailed | None:
         """See the protocol."""
         return None
@@ -273,8 +269,7 @@ class SqliteEngine:
 
     def begin(self, *, synced: bool) -> None:
         """See the protocol."""
-        if synced != self._synced:
-            self.set_synced(synced=synced)
+        self.set_synced(synced=synced)
         self.db.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
@@ -285,12 +280,12 @@ class SqliteEngine:
         """See the protocol."""
         self.db.execute("ROLLBACK")
 
-    def sync(self) -> None:
+    def sync(self) -> bool:
         """See the protocol."""
         self.set_synced(synced=True)
         with contextlib.suppress(apsw.Error):
             self.db.execute(_SYNC)
-            self.marking.committed()
+        return self.marking.committed()
 
     def set_synced(self, *, synced: bool) -> None:
         """Choose whether commits are synced (https://sqlite.org/pragma.html#pragma_synchronous)."""

@@ -142,6 +142,8 @@ class LedgerThread:
         self._closed = False
         self._closing = threading.Lock()
         self._doubtful: list[Call] = []
+        self._unsynced = False
+        """Whether there are commits that a loss of power could take back."""
         self.trouble: StorageFailed | None = None
         """Why something could not be stored last. Who looks at it sets it back."""
 
@@ -218,10 +220,10 @@ class LedgerThread:
         self._on_loop(lambda: self._opened.set_result(None))
         more = True
         while more:
-            pause = SYNC_SECONDS if engine.unsynced else ASK_SECONDS if self._doubtful else None
+            pause = SYNC_SECONDS if self._unsynced else ASK_SECONDS if self._doubtful else None
             calls, more = self._gather(pause)
-            if not calls and engine.unsynced:
-                engine.sync()
+            if not calls and self._unsynced:
+                self._unsynced = engine.sync()
             if self._doubtful:
                 self._settle(engine)
             if inside := [call for call in calls if not call.outside]:
@@ -294,7 +296,7 @@ class LedgerThread:
             for call in calls:
                 self._perform(engine, [call])
             return
-        engine.committed(synced=synced)
+        self._unsynced = engine.committed(synced=synced)
         for call in calls:
             call.error = error or call.error
             if isinstance(call.error, engine.failures):

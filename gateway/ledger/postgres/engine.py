@@ -50,7 +50,6 @@ class PostgresEngine:
     """Implements ``Engine``. ``token`` names this opening of the ledger; ``opened`` prepares the tables, once."""
 
     failures: type[Exception] = psycopg.Error
-    unsynced = False  # PostgreSQL syncs by itself what was committed without
 
     def __init__(
         self, url: str, schema: str, token: str, opened: Callable[[PostgresDatabase], None], sharing: Sharing | None = None
@@ -132,11 +131,13 @@ class PostgresEngine:
             with contextlib.suppress(psycopg.OperationalError):  # the server rolls back what its client left
                 self.db.connection.execute("ROLLBACK")
 
-    def committed(self, *, synced: bool) -> None:
+    def committed(self, *, synced: bool) -> bool:  # noqa: ARG002 -- PostgreSQL syncs by itself what was committed without
         """See the protocol."""
+        return False
 
-    def sync(self) -> None:
+    def sync(self) -> bool:
         """See the protocol."""
+        return False
 
     def away(self) -> StorageFailed | None:
         """See the protocol."""
