@@ -179,7 +179,8 @@ class TurnsPart:
                 f"WHERE turn = ? AND state = 'claimed' AND id NOT IN {NUMBERS}",
                 (_END_OF_MESSAGES[state], clean(reason) or None, stamp(now), turn, listed(returned)),
             )
-            db.execute(_WAIT_AGAIN, (turn,))
+            if returned:
+                db.execute(_WAIT_AGAIN, (turn,))
             db.execute(_WITHDRAW, (clean(reason) or "its turn ended", stamp(now), turn))
             for event in events:
                 add_event(db, clean(current_chat(db, event.conversation).address), event.line, now, event.sources)
