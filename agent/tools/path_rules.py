@@ -26,12 +26,9 @@ def workspace_path(raw: str) -> PurePosixPath:
     Never decodes anything: a path that would mean something else once decoded (percent signs, full-width dots) is refused, so
     that no later reader can be led elsewhere by it. Raises PathNotAllowed.
     """
-    shown = _shown(raw)
-    trouble = _trouble(raw)
+    trouble = _trouble(raw) or ("it hides another path behind encoded characters" if _disguised(raw) else "")
     if trouble:
-        raise PathNotAllowed(f"{shown}: {trouble}; {_EXAMPLE}")
-    if _disguised(raw):
-        raise PathNotAllowed(f"{shown}: it hides another path behind encoded characters; {_EXAMPLE}")
+        raise PathNotAllowed(f"{_shown(raw)}: {trouble}; {_EXAMPLE}")
     return PurePosixPath(raw)
 
 
@@ -64,12 +61,13 @@ def _unfit(character: str) -> bool:
 
 
 def _disguised(text: str) -> bool:
+    """Whether a text without trouble of its own would be another path, or none, once decoded."""
     slashes = text.count("/")
     form = text
     for _ in range(4):
         decoded = unquote(form)
         for candidate in (decoded, unicodedata.normalize("NFKC", decoded)):
-            if candidate.count("/") != slashes or _trouble(candidate):
+            if candidate != text and (candidate.count("/") != slashes or _trouble(candidate)):
                 return True
         if decoded == form:
             return False
