@@ -112,7 +112,8 @@ class ScriptedModel:
         if message.usage is not None or message.failure is not None:
             return message
         return replace(
-            message, usage=Usage(input=token_estimate.of_request(request), output=token_estimate.of_message(message))
+            message,
+            usage=Usage(input=token_estimate.weight_of_request(request).total, output=token_estimate.weight_of(message).total),
         )
 
 

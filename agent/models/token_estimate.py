@@ -207,11 +207,6 @@ def _of_part(part: Text | Thinking | ToolCall | Image) -> Weight:
     return Weight(plain=-(-part.width * part.height // PIXELS_PER_TOKEN) or IMAGE_TOKENS)
 
 
-def of_message(message: Message) -> int:
-    """Return a likely token count of a message."""
-    return weight_of(message).total
-
-
 def weight_of_messages(messages: Iterable[Message]) -> Weight:
     """Return a likely token count of several messages, by kind. What is one of the latest histories, or goes on from one, is quick."""
     if not isinstance(messages, tuple) or len(messages) < _LONG:
@@ -268,11 +263,6 @@ _MOST_KNOWN = 128
 def weight_of_request(request: Request) -> Weight:
     """Return a likely token count of everything in a request, by kind."""
     return weight_of_fixed(request.system, request.tools) + weight_of_messages(request.messages)
-
-
-def of_request(request: Request) -> int:
-    """Return a likely token count of everything in a request."""
-    return weight_of_request(request).total
 
 
 class Calibration(Struct, frozen=True):

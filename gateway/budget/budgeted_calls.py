@@ -39,7 +39,7 @@ class BudgetMiddleware(ModelMiddleware):
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Make the call if the budgets allow it; otherwise return a failure that names the budget."""
-        sent, price = token_estimate.of_request(request), self._price(self.name)
+        sent, price = token_estimate.weight_of_request(request).total, self._price(self.name)
         most = min(request.max_output + THINKING_TOKENS.get(request.thinking, 0), self.max_output)
         reserved = await self._guard.reserve(
             self._session,
@@ -60,9 +60,9 @@ class BudgetMiddleware(ModelMiddleware):
                     if isinstance(piece, AssistantMessage):
                         settled = True  # before it is handed on: who has the answer may never come back for more
                         paid = price if piece.model == self.name else self._price(piece.model)  # another may have stood in
-                        spent = booked(piece, sent=sent, said=said, price=paid)
-                        self._guard.settle(reserved.row, added(before, spent))
-                        self._measured(piece.model, began, added(before, spent), piece.failure.kind if piece.failure else None)
+                        spent = added(before, booked(piece, sent=sent, said=said, price=paid))
+                        self._guard.settle(reserved.row, spent)
+                        self._measured(piece.model, began, spent, piece.failure.kind if piece.failure else None)
                     elif isinstance(piece, (TextDelta, ThinkingDelta)):
                         said += len(piece.text)
                     elif isinstance(piece, Restarted):  # the try that broke off is charged as well

@@ -18,8 +18,7 @@ from agent.context.summary import HEADINGS, SHAPE, cut_into_pieces, fault_in
 from agent.events import Notice
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, ToolMessage, UserMessage
 from agent.models.scripted import Stall
-from agent.models.token_estimate import estimate
-from agent.models.token_estimate import of_request as estimate_of
+from agent.models.token_estimate import estimate, weight_of_request
 from agent.transcript.entries import Compacted, Pinned, ResultsCleared, Said, Unpinned
 from tests.properties import examples
 
@@ -378,7 +377,7 @@ async def test_an_overflow_teaches_the_real_window_and_the_flush_fits_into_it(ro
 
     def model(request: Any) -> object:
         last = "" if isinstance(request.messages[-1], ToolMessage) else request.messages[-1].text
-        if estimate_of(request) > real:
+        if weight_of_request(request).total > real:
             refused.append(last[:16])
             return Failure(kind="overflow", message="prompt is too long")
         return SUMMARY if "[Summary request]" in last else "NO_REPLY" if "[Memory flush]" in last else "Heard."
@@ -529,7 +528,7 @@ async def test_where_no_summary_fits_the_oldest_turns_are_left_out_and_that_is_t
     r.model.window = 3000
 
     def model(request: Any) -> object:
-        if estimate_of(request) > r.model.window:
+        if weight_of_request(request).total > r.model.window:
             return Failure(kind="overflow", message="prompt is too long")
         return "NO_REPLY" if "[Memory flush]" in last_text(request) else "I see."
 

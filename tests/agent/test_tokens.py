@@ -146,9 +146,9 @@ def test_pictures_count() -> None:
     picture = Image(media_type="image/png", data="x" * 900_000)
     plain = UserMessage(content=(Text(text="look"),), at=NOON)
     shown = UserMessage(content=(Text(text="look"), picture), at=NOON)
-    assert token_estimate.of_message(shown) - token_estimate.of_message(plain) == token_estimate.IMAGE_TOKENS
+    assert token_estimate.weight_of(shown).total - token_estimate.weight_of(plain).total == token_estimate.IMAGE_TOKENS
     result = ToolMessage(call_id="c", name="read", text="", images=(picture, picture))
-    assert token_estimate.of_message(result) >= 2 * token_estimate.IMAGE_TOKENS
+    assert token_estimate.weight_of(result).total >= 2 * token_estimate.IMAGE_TOKENS
 
 
 def test_context_is_the_last_call_and_never_a_sum_over_a_tool_loop() -> None:

@@ -143,7 +143,7 @@ async def test_a_switch_to_a_smaller_window_makes_room_first_while_the_larger_on
         assert len(s.model.requests) == asked + 1, "one summary, by the model that could still read everything"
         await talk.ask("and now?")
     assert len(small.requests) == 1
-    assert token_estimate.of_request(small.requests[0]) < 12_000
+    assert token_estimate.weight_of_request(small.requests[0]).total < 12_000
     assert "painted many fences" in str(small.requests[0].messages)
 
 
@@ -170,7 +170,7 @@ async def test_windows_of_any_size_are_kept_to(street: Make, size: int) -> None:
     async with s.house() as (_, talk):
         for n in range(9):
             assert (await told(talk, f"{n}: {story}")).endswith("Noted.")
-    assert max(token_estimate.of_request(request) + 256 for request in s.model.requests) <= size
+    assert max(token_estimate.weight_of_request(request).total + 256 for request in s.model.requests) <= size
     summaries = sum("[Summary request]" in request.messages[-1].text for request in s.model.requests)
     assert (summaries > 0) == (size < 10_000)
 

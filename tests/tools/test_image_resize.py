@@ -144,7 +144,7 @@ def test_what_a_picture_costs_goes_by_its_size() -> None:
     small, large = Image(media_type="image/png", data="x", width=150, height=100), resized(made(4000, 4000))
     said = UserMessage(content=(Text(text="look"), small), at=NOON)
     looked = ToolMessage(call_id="a", name="read", text="look", images=(small, large))
-    plain = token_estimate.of_message(UserMessage(content=(Text(text="look"),), at=NOON))
-    assert token_estimate.of_message(said) - plain == 20
-    assert 1_400 < token_estimate.of_message(looked) - plain - 20 <= 1_534
+    plain = token_estimate.weight_of(UserMessage(content=(Text(text="look"),), at=NOON)).total
+    assert token_estimate.weight_of(said).total - plain == 20
+    assert 1_400 < token_estimate.weight_of(looked).total - plain - 20 <= 1_534
     assert token_estimate.IMAGE_TOKENS >= 1_534, "a picture of unknown size is counted as a large one"

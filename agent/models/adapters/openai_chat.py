@@ -51,7 +51,7 @@ class OpenAIChatModel(OpenAIModel):
     def refused_beforehand(self, request: Request) -> Failure | None:
         """Refuse what Ollama would cut without a word: it drops the beginning of a prompt that is too long."""
         facts = self._connection.facts
-        if self._provider != "ollama" or facts.assumed or token_estimate.of_request(request) <= facts.window:
+        if self._provider != "ollama" or facts.assumed or token_estimate.weight_of_request(request).total <= facts.window:
             return None
         return Failure(
             kind="overflow",

@@ -283,7 +283,10 @@ def _message(request: Request, text: str, calls: Sequence[ToolCall] = ()) -> Ass
     content = (*((Text(text=text),) if text else ()), *numbered)
     message = AssistantMessage(content=content, model=NAME, stop="tools" if calls else "end")
     return replace(
-        message, usage=Usage(input=token_estimate.of_request(request), output=token_estimate.of_message(message), cost=0.0)
+        message,
+        usage=Usage(
+            input=token_estimate.weight_of_request(request).total, output=token_estimate.weight_of(message).total, cost=0.0
+        ),
     )
 
 
