@@ -207,15 +207,23 @@ class AccountSink:
             await self._inbox.finish(self._store_and_enqueue(new, cursor))
 
     async def _store_and_enqueue(self, new: Sequence[NewMessage], cursor: Cursor | None) -> None:
+        """Store messages and the cursor in one transaction, and enqueue those that are new, in the order of their rows."""
+        now = self._inbox.clock.now()
+        arrivals = [to_arrival(one, now) for one in new]
         try:
-            stored = await store(self._inbox.ledger.inbox, self._key, new, cursor, self._inbox.clock.now())
+            accepted = await self._inbox.ledger.inbox.accept(self._key, arrivals, cursor)
         except StorageFailed:
             await self._inbox.unstored.run_stops(self._key, new)
             raise
+        if accepted.renumbered:
+            log.warning("%s has started to number its messages anew", self._key)
+        by_alias: dict[str, ReceivedMessage] = {}
+        for arrival, one in zip(arrivals, new, strict=True):
+            by_alias.setdefault(clean(arrival.alias), one.message)  # of two with one name the first is stored
         async with self._in_order:
-            for row, message in stored:
+            for row in accepted.rows:
                 self._inbox.telemetry.received.add(self._channel)
-                await self._inbox.dispatcher.dispatch(row, message)
+                await self._inbox.dispatcher.dispatch(row, by_alias[row.alias])
 
     async def cursor(self, name: str) -> str | None:
         """See the protocol."""
@@ -252,24 +260,6 @@ class AccountSink:
     async def _move(self, former: str, present: str) -> None:
         await self._inbox.ledger.chat_migrations.record(self._key, former, present)
         await self._inbox.migrations.load(self._inbox.ledger.chat_migrations)
-
-
-async def store(
-    inbox: InboxLedger, account: str, messages: Sequence[NewMessage], cursor: Cursor | None, received_at: datetime
-) -> list[tuple[InboxRow, ReceivedMessage]]:
-    """Store what is new and the cursor, in one transaction; return the messages that are new, in the order of their rows.
-
-    Raises:
-        StorageFailed: nothing was stored.
-    """
-    arrivals = [to_arrival(one, received_at) for one in messages]
-    accepted = await inbox.accept(account, arrivals, cursor)
-    if accepted.renumbered:
-        log.warning("%s has started to number its messages anew", account)
-    by_alias: dict[str, ReceivedMessage] = {}
-    for arrival, one in zip(arrivals, messages, strict=True):
-        by_alias.setdefault(clean(arrival.alias), one.message)  # of two with one name the first is stored
-    return [(row, by_alias[row.alias]) for row in accepted.rows]
 
 
 def to_arrival(new: NewMessage, received_at: datetime) -> Arrival:
