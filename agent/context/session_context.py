@@ -108,7 +108,8 @@ class SessionContext:
     @property
     def readable(self) -> int:
         """How much the model can be shown in all, in tokens."""
-        size = min(self.model.window, self.settings.context_tokens or self.model.window)
+        window = self.model.window
+        size = min(window, self.settings.context_tokens or window)
         if self._ceiling is not None and self._ceiling[0] == self.model.name:
             size = min(size, self._ceiling[1])
         return size
