@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway.base.clock import ManualClock
-from memory.audience import OWNER
+from memory.audience import OWNER, Audience
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.errors import IndexBroken
 from memory.settings import ChunkingSettings, MemorySettings
@@ -300,3 +300,57 @@ async def test_nothing_of_a_removed_line_is_left_in_the_tables(workspace: Path) 
     texts = " ".join(text for (text,) in rows(workspace, everything)).lower()
     assert [word in texts for word in ("xyloph", "4711", "qx-", "boiler")] == [False, False, False, True]
     await memory.close()
+
+
+def whole_joins(plan: dict[str, Any]) -> Iterator[str]:
+    """Yield the joins of a plan that read a table and find no row of it by an index: they compare all of it, or each row with each."""
+    joins = {"Hash Join": "Hash Cond", "Nested Loop": "Join Filter"}
+    if (condition := plan.get(joins.get(plan["Node Type"], ""))) and any(map(reads_tables, plan["Plans"])):
+        yield f"{plan['Node Type']}: {condition}"
+    for part in plan.get("Plans", ()):
+        yield from whole_joins(part)
+
+
+def reads_tables(plan: dict[str, Any]) -> bool:
+    return "Relation Name" in plan or any(map(reads_tables, plan.get("Plans", ())))
+
+
+async def test_a_database_without_statistics_joins_what_is_wanted_and_no_whole_tables(workspace: Path) -> None:
+    import psycopg
+    from psycopg.rows import tuple_row
+
+    asked: dict[str, tuple[Any, Any]] = {}
+
+    class Recording(psycopg.Cursor[Any]):
+        def execute(self, query: Any, params: Any = None, **more: Any) -> Any:
+            text = query.decode() if isinstance(query, bytes) else str(query)
+            if "line_vectors" in text or "word_list" in text or "chunk" in text or "waiting" in text:
+                asked[text] = (query, params)
+            return super().execute(query, params, **more)
+
+    def made(connection: Any) -> None:
+        connection.cursor_factory = Recording
+        recorded.append(connection)
+
+    recorded: list[Any] = []
+    for number in range(200):
+        lines = "\n".join(f"- {number}.{line} the boiler of house {line * number} was serviced by Otto" for line in range(6))
+        (workspace / f"memory/more-{number}.md").write_text(lines)
+    memory = at(workspace, BagOfWords(), connections_of(workspace, made))
+    await memory.sync()
+    assert (await memory.search("boiler of house 12", audience=OWNER)).hits
+    await memory.search("boiler of house 12", audience=Audience("peer", "ben"))
+    bad = {}
+    with psycopg.connect(postgres_server.server().url(), autocommit=True, row_factory=tuple_row) as connection:
+        connection.execute(f"SET search_path TO {engines.schema_of(workspace.parent / 'i.sqlite')}, public")
+        connection.execute("SET enable_seqscan = off; SET jit = off")
+        for text, (query, params) in asked.items():
+            if not text.lstrip().upper().startswith(("SELECT", "WITH", "INSERT INTO LINE", "UPDATE", "DELETE")):
+                continue
+            explained = query if isinstance(query, bytes) else str(query).encode()
+            [(plan,)] = connection.execute(b"EXPLAIN (FORMAT JSON) " + explained, params).fetchall()
+            if found := list(whole_joins(plan[0]["Plan"])):
+                bad[text] = found
+    await memory.close()
+    assert len(asked) > 10
+    assert bad == {}, bad

@@ -31,17 +31,18 @@ SELECT hash, vector <=> %s::halfvec AS distance FROM vector WHERE agent = %s AND
 """
 _NEAREST: Final = f"""
 WITH near AS MATERIALIZED ({_DISTANCES} ORDER BY distance LIMIT %s)
-SELECT w.id, 1 - n.distance FROM near n JOIN word_list w ON w.hash = n.hash
+SELECT w.id, 1 - n.distance FROM near n CROSS JOIN LATERAL (SELECT id FROM word_list WHERE hash = n.hash OFFSET 0) w
 WHERE w.id BETWEEN %s AND %s ORDER BY n.distance, w.id LIMIT %s
 """  # noqa: S608 - constants
-_NEAREST_OF: Final = f"""
-WITH near AS MATERIALIZED ({_DISTANCES}), passage AS MATERIALIZED (
-    SELECT id, hash FROM word_list WHERE id BETWEEN %s AND %s AND (%s::text IS NULL OR audience = %s)
-)
-SELECT p.id, 1 - n.distance FROM near n JOIN passage p ON p.hash = n.hash ORDER BY n.distance, p.id LIMIT %s
-"""  # noqa: S608 - the same
-"""The distances come first: carrying the vectors themselves through the join takes twice as long. The first one joins the nearest alone,
-which are enough unless many vectors belong to none of the passages that are searched."""
+_NEAREST_OF: Final = """
+SELECT w.id, 1 - v.distance FROM word_list w CROSS JOIN LATERAL (
+    SELECT vector <=> %s::halfvec AS distance FROM vector
+    WHERE agent = %s AND embedder = %s AND hash = w.hash AND vector_dims(vector) = %s LIMIT 1
+) v WHERE w.id BETWEEN %s AND %s AND (%s::text IS NULL OR w.audience = %s) ORDER BY v.distance, w.id LIMIT %s
+"""
+"""The distances of all come first, and the nearest alone are joined, which are enough unless many vectors belong to none of the passages
+that are searched. For an audience it is the other way round: its passages are few. Rows are joined one by one through an index (``LATERAL``
+with a limit or an offset): before there are statistics, the server takes large tables for small ones, and compares each row with each."""
 _MORE: Final = 4
 """How many vectors the first one looks at for each passage that is wanted."""
 _EVICT: Final = """

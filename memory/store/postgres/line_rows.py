@@ -15,22 +15,28 @@ from memory.store.packed_vectors import line_cosines, packed
 from memory.store.postgres.connections import Connection
 from memory.text.line_groups import group_texts
 
-_SLICE: Final = 500
 _WAITING: Final = """
 SELECT w.id, c.text, v.hash IS NULL OR l.hash IS NOT NULL
-FROM line_waiting w JOIN chunk c ON c.id = w.id
-LEFT JOIN vector v ON v.agent = %(agent)s AND v.embedder = %(embedder)s AND v.hash = c.hash
-LEFT JOIN line_vectors l ON l.agent = %(agent)s AND l.embedder = %(embedder)s AND l.hash = c.hash
-WHERE w.id BETWEEN %(first)s AND %(last)s ORDER BY w.id LIMIT %(most)s
+FROM (SELECT id FROM line_waiting WHERE id BETWEEN %(first)s AND %(last)s ORDER BY id LIMIT %(most)s) w
+CROSS JOIN LATERAL (SELECT text, hash FROM chunk WHERE id = w.id LIMIT 1) c
+LEFT JOIN LATERAL (SELECT hash FROM vector WHERE agent = %(agent)s AND embedder = %(embedder)s AND hash = c.hash LIMIT 1) v ON true
+LEFT JOIN LATERAL (SELECT hash FROM line_vectors WHERE agent = %(agent)s AND embedder = %(embedder)s AND hash = c.hash LIMIT 1) l
+    ON true
+ORDER BY w.id
 """
 _PUT: Final = """
 INSERT INTO line_vectors SELECT v.agent, v.embedder, v.hash, n.vectors FROM unnest(%s::bigint[], %s::bytea[]) AS n (id, vectors)
-JOIN chunk c ON c.id = n.id JOIN vector v ON v.agent = %s AND v.embedder = %s AND v.hash = c.hash ON CONFLICT DO NOTHING
+CROSS JOIN LATERAL (SELECT hash FROM chunk WHERE id = n.id LIMIT 1) c
+CROSS JOIN LATERAL (SELECT agent, embedder, hash FROM vector WHERE agent = %s AND embedder = %s AND hash = c.hash LIMIT 1) v
+ON CONFLICT DO NOTHING
 """
 _READ: Final = """
-SELECT c.id, l.vectors FROM chunk c JOIN line_vectors l ON l.agent = %s AND l.embedder = %s AND l.hash = c.hash
-WHERE c.id = ANY (%s) ORDER BY c.id
+SELECT n.id, l.vectors FROM unnest(%s::bigint[]) AS n (id)
+CROSS JOIN LATERAL (SELECT hash FROM chunk WHERE id = n.id LIMIT 1) c
+CROSS JOIN LATERAL (SELECT vectors FROM line_vectors WHERE agent = %s AND embedder = %s AND hash = c.hash LIMIT 1) l
+ORDER BY n.id
 """
+"""Row by row through the keys (``LATERAL`` with a limit): before there are statistics, a plan joins whole tables for a few passages."""
 _AWAIT: Final = """
 INSERT INTO line_waiting SELECT id FROM chunk WHERE id = ANY (%s) AND source = 'memory' ON CONFLICT DO NOTHING
 """
@@ -55,7 +61,7 @@ class LineRows:
             "embedder": embedder,
             "first": generation.first_id,
             "last": generation.last_id,
-            "most": _SLICE,
+            "most": limit,
         }
         found: list[LinesMissing] = []
         needless: list[int] = []
@@ -63,7 +69,7 @@ class LineRows:
             texts = [] if known else group_texts(text)
             if not texts:
                 needless.append(id_)
-            elif len(found) < limit:
+            else:
                 found.append(LinesMissing(key=id_, texts=texts))
         return found, needless
 
@@ -95,6 +101,6 @@ class LineRows:
     ) -> dict[int, LineCosines]:
         """Return how near the lines of these chunks are, of those that have vectors of lines."""
         size = len(query)
-        rows = connection.cursor(binary=True).execute(_READ, (self._agent, embedder, list(ids))).fetchall()
+        rows = connection.cursor(binary=True).execute(_READ, (list(ids), self._agent, embedder)).fetchall()
         lines = [(id_, data[at : at + size]) for id_, data in rows if len(data) % size == 0 for at in range(0, len(data), size)]
         return line_cosines(query, lines)
