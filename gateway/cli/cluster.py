@@ -37,7 +37,7 @@ def _words(facts: dict[str, Any]) -> str:
     for one in facts["gateways"]:
         lines.append(f"{one['gateway']} ({one['state']}, since {one['since']}, settings {one['settings']})")
         if one["trouble"] and one["state"] != "away":
-            lines.append(f"  {one['trouble']}: it takes nothing until both clocks are set (timedatectl)")
+            lines.append(f"  {one['trouble']}")
         held = [token for token in facts["held"] if token["process"] == one["process"]] if one["state"] != "away" else []
         lines += [f"  {token['token']} since {token['since']}" for token in held] or ["  holds nothing"]
     if not facts["gateways"]:

@@ -22,7 +22,7 @@ class LeaseKeeper:
     """Runs rounds until it is cancelled, and says what changes by three functions, which must not block.
 
     ``taken``: work for this lease may begin. ``leave``: finish the work for this token, then call ``left``. ``lost``: stop at once; what is
-    still written is refused by its fence.
+    still written is refused by its fence. ``rests``: it was decided whether a gateway that cannot work (``rest``) gives up everything.
     """
 
     def __init__(
@@ -34,11 +34,12 @@ class LeaseKeeper:
         taken: Callable[[Lease], None],
         leave: Callable[[str], None],
         lost: Callable[[str], None],
+        rests: Callable[[bool], None] = lambda _: None,
         clock: Callable[[], float] = time_awake_or_not,
     ) -> None:
         self._store = store
         self._table = LeaseTable(gateway, seconds)
-        self._taken, self._leave, self._lost = taken, leave, lost
+        self._taken, self._leave, self._lost, self._rests = taken, leave, lost, rests
         self._clock = clock
         self._changed = asyncio.Event()
         self._away_since: float | None = None
@@ -56,6 +57,16 @@ class LeaseKeeper:
         """Take note that the work for a token has ended. It is given up at once."""
         self._table.left(token)
         self._changed.set()
+
+    def rest(self, why: str) -> None:
+        """Say why this gateway cannot work, with "" that it can: it gives up everything in order while another one works."""
+        if why != self._table.resting:
+            self._table.resting = why
+            self._changed.set()
+
+    def stay(self, token: str) -> None:
+        """Take note that the work for a token cannot be left, for now."""
+        self._table.stay(token)
 
     async def run(self) -> None:
         """Keep the leases until cancelled."""
@@ -92,6 +103,8 @@ class LeaseKeeper:
         if self._away_since is not None:
             log.info("leases are renewed again, after %.0f s", self._clock() - self._away_since)
             self._away_since = None
+        if answer.rests is not None and asked.resting == self._table.resting:
+            self._rests(answer.rests)
         changes = self._table.end(asked, answer, sent, self._clock())
         self._apply(changes)
         return changes.claimed

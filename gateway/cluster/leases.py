@@ -9,6 +9,11 @@ Tokens that belong together (an account and the agents that answer on it) are a 
 What is taken is held once it is renewed for the first time, at once and in a round of its own. Until then it is a claim, which lasts a part
 of a lease alone (``CLAIM_SHARE``): a gateway that dies while it takes over costs that much, not another lease.
 
+A gateway that cannot work (``resting``) gives up what it holds, and takes nothing, as long as another one works. The store decides that:
+first such a gateway only says so, for one round, and rests from the next one on if there is a gateway without trouble then. Where they share
+what is broken, a full disk say, all of them have said so by then and each keeps what it has. One that rests goes on resting until no gateway
+is left that does not, so that two do not hand everything to and fro.
+
 Two gateways never hold one token at the same time by their own judgement, as long as their clocks run equally fast within ``DRIFT``: a
 lease counts from the moment when the round was *sent*, and ends earlier here than in the store. A gateway that was stopped and wakes up
 does not know that it is late until it looks at its clock; what it writes then is refused by the store, since each lease has a ``fence``, a
@@ -64,6 +69,8 @@ class Round:
     most: int
     leaving: bool
     """Whether the gateway is being emptied: it gets none, and does not count when tokens are shared out."""
+    resting: str = ""
+    """Why the gateway cannot work: it is like one that is emptied, as long as another one works. Empty where it can."""
     cells: tuple[Cell, ...] | None = None
     """What it would take, in the order of its wishes; None: any token, each by itself."""
 
@@ -86,6 +93,8 @@ class Answer:
     """Tokens held here that an owner wanted to have here."""
     next_free: float | None = None
     """Seconds until the first token of another gateway is free, unless that renews it."""
+    rests: bool | None = None
+    """Whether the gateway rests, as it cannot work and another one does; None where it did not ask, or only said it in this round."""
 
 
 def share_of(tokens: int, gateways: int) -> int:
@@ -146,6 +155,8 @@ class LeaseTable:
     _next_free: float | None = None
     emptying: bool = False
     """Set it to have all leases given up, and none taken."""
+    resting: str = ""
+    """Set it to why this gateway cannot work: the same, as long as another one works."""
     cells: tuple[Cell, ...] | None = None
     """The cells that may be held; what is held beside them is left. None: any token, each by itself."""
 
@@ -179,6 +190,7 @@ class LeaseTable:
             staying=len(self._held) - len(self._leaving) + len(self._claimed),
             most=max(LEAST_STEP, share_of(self._share, 4)),
             leaving=self.emptying,
+            resting=self.resting,
             cells=self.cells,
         )
         return asked, late
@@ -237,6 +249,10 @@ class LeaseTable:
         if lease is not None:
             self._drop(token)
             self._released[token] = lease.fence
+
+    def stay(self, token: str) -> None:
+        """Take note that a token which was to be left cannot be, for now; the next round may ask for it again."""
+        self._leaving.discard(token)
 
     def _drop(self, token: str) -> None:
         self._held.pop(token, None)

@@ -21,6 +21,8 @@ class MemoryLeases:
         self._now = now
         self._tokens: dict[str, _Token] = {}
         self._seen: dict[str, float] = {}
+        self._troubles: dict[str, str] = {}
+        self._resting: set[str] = set()
         self._wishes: dict[str, str] = {}
         self._made = 0
 
@@ -31,7 +33,9 @@ class MemoryLeases:
     def do(self, asked: Round) -> Answer:
         """Do a round at once."""
         now = self._now()
-        if asked.leaving:
+        rests = self._rests(asked, now)
+        leaving = asked.leaving or bool(rests)
+        if leaving:
             self._seen.pop(asked.gateway, None)
         else:
             self._seen[asked.gateway] = now + asked.seconds
@@ -55,7 +59,7 @@ class MemoryLeases:
         chosen = whole_cells(
             [(token,) for token in names] if asked.cells is None else asked.cells, names, kept, max(room, wanted)
         )
-        for token in () if asked.leaving else chosen:
+        for token in () if leaving else chosen:
             self._tokens[token].fence += 1
             self._tokens[token].until = now + asked.claim
             taken[token] = self._tokens[token].fence
@@ -63,10 +67,21 @@ class MemoryLeases:
                 placed.add(token)
         for token in placed:
             self._wishes.pop(token, None)
-        moved = frozenset(t for t in kept if self._wishes.get(t, asked.gateway) in alive - {asked.gateway})
+        moved = kept if rests else frozenset(t for t in kept if self._wishes.get(t, asked.gateway) in alive - {asked.gateway})
         held = kept | taken.keys()
         ends = [known.until - now for token, known in self._tokens.items() if known.until > now and token not in held]
-        return Answer(kept, taken, len(self._tokens), len(alive), moved, frozenset(placed), min(ends, default=None))
+        next_free = min(ends, default=None)
+        return Answer(kept, taken, len(self._tokens), len(alive), moved, frozenset(placed), next_free, rests)
+
+    def _rests(self, asked: Round, now: float) -> bool | None:
+        """Decide whether a gateway rests; None where it does not ask, or says for the first time that it cannot work."""
+        said = self._troubles.get(asked.gateway)
+        self._troubles[asked.gateway] = asked.resting
+        others = {gateway for gateway, until in self._seen.items() if now < until} - {asked.gateway}
+        decided = bool(asked.resting) and said != ""
+        rests = decided and any(not self._troubles[one] or asked.gateway in self._resting for one in others)
+        (self._resting.add if rests else self._resting.discard)(asked.gateway)
+        return rests if decided else None
 
     async def add(self, tokens: Iterable[str]) -> None:
         """Make tokens that do not exist yet."""

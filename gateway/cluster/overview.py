@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.cluster.cells import AGENT
@@ -12,6 +12,9 @@ from gateway.cluster.home_proof import NAME_ONE
 from gateway.cluster.lease_tables import new_secret
 from gateway.cluster.settings_marks import differing, lists_agent
 from gateway.settings.storage_settings import StorageSettings
+
+State = Literal["working", "paused", "resting", "leaving", "away"]
+HOLDING: Final[frozenset[State]] = frozenset({"working", "paused"})
 
 _GATEWAYS: Final = """
 SELECT name, label, address, settings, since, leaving, until > clock_timestamp(), trouble FROM cluster_gateway
@@ -39,7 +42,7 @@ def overview(storage: StorageSettings) -> dict[str, Any]:
                 "address": address or None,
                 "settings": settings,
                 "since": since.isoformat(timespec="seconds"),
-                "state": "away" if not alive else "leaving" if leaving else "working",
+                "state": state_of(alive=alive, leaving=leaving, trouble=trouble),
                 "trouble": trouble or None,
             }
             for name, label, address, settings, since, leaving, alive, trouble in connection.execute(_GATEWAYS)
@@ -54,9 +57,9 @@ def overview(storage: StorageSettings) -> dict[str, Any]:
             for token, label, name, since, held in connection.execute(_TOKENS)
         ]
         marks = _marks(connection).values()
-    working = {one["settings"] for one in gateways if one["state"] == "working"}
+    working = {one["settings"] for one in gateways if one["state"] in HOLDING}
     keys = differing(marks)
-    names = Counter(one["gateway"] for one in gateways if one["state"] == "working")
+    names = Counter(one["gateway"] for one in gateways if one["state"] in {*HOLDING, "resting"})
     return {
         "gateways": gateways,
         "held": tokens,
@@ -64,6 +67,15 @@ def overview(storage: StorageSettings) -> dict[str, Any]:
         "differing": keys,
         "sameName": sorted(name for name, times in names.items() if times > 1),
     }
+
+
+def state_of(*, alive: bool, leaving: bool, trouble: str) -> State:
+    """Return what a gateway does. One that cannot work is "resting" while others do, and "paused" where it keeps what it holds."""
+    if not alive:
+        return "away"
+    if leaving:
+        return "resting" if trouble else "leaving"
+    return "paused" if trouble else "working"
 
 
 def rotate(storage: StorageSettings) -> None:
@@ -85,10 +97,16 @@ def move(storage: StorageSettings, agent: str, to: str) -> list[str]:
     """Wish that an agent, and what belongs with it, works on another gateway; return the tokens. Blocking; raises as ``overview``."""
     with _connected(storage, changes=True) as connection:
         found = connection.execute(_GATEWAYS).fetchall()
+        resting = {label: trouble for _, label, _, _, _, leaving, alive, trouble in found if alive and leaving and trouble}
         working = [(label, name) for name, label, _, _, _, leaving, alive, _ in found if alive and not leaving]
         names = dict(working)
         if len([name for label, name in working if label == to]) > 1:
             raise UsageError(f"more than one gateway is called {to}", hint=f"{NAME_ONE}. {RESTARTED}")
+        if to not in names and to in resting:
+            raise UsageError(
+                f"the gateway {to} rests, and takes nothing: {resting[to]}",
+                hint=f"Mend that first, or take another one. There is: {', '.join(sorted(names)) or 'none'}.",
+            )
         if to not in names:
             there = ", ".join(sorted(names)) or "none"
             raise UsageError(f"no gateway {to!r} works in this cluster", hint=f"There is: {there}.")

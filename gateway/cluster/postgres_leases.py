@@ -17,18 +17,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gateway.base.errors import StorageFailed
 from gateway.cluster.agreement import DATABASE_TIME, WHOSE, Home, clock_trouble, other_home
+from gateway.cluster.cells import AGENT
 from gateway.cluster.home_proof import NAME_ONE
 from gateway.cluster.lease_tables import queue_of, rows_of, write_lock_of
 from gateway.cluster.leases import Answer, Round, share_of, whole_cells
+from gateway.cluster.settings_marks import unlisted
 
 if TYPE_CHECKING:
-    from psycopg import AsyncConnection
+    from psycopg import AsyncConnection, AsyncCursor
 
     Connection = AsyncConnection[tuple[Any, ...]]
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
+SET_CLOCKS: Final = "it takes nothing until both clocks are set (timedatectl)"
 LONGEST_ROUND: Final = 5.0
 """Seconds after which a round counts as failed, so that the next one is on time with leases of 20 s."""
 DIFFERING_SECONDS: Final = 60.0
@@ -66,6 +69,31 @@ ON CONFLICT (token) DO UPDATE SET gateway = excluded.gateway, fence = excluded.f
 former = CASE cluster_holder.gateway WHEN excluded.gateway THEN cluster_holder.former ELSE cluster_holder.gateway END
 """
 """``former`` is whose lease ended: what was given up in order has no row."""
+
+_SEEN: Final = """
+WITH mine AS (SELECT leaving, trouble FROM cluster_gateway WHERE name = %(name)s),
+asked AS (SELECT %(resting)s AND NOT EXISTS (SELECT FROM mine WHERE trouble = '') AS decided),
+found AS (
+    SELECT decided, decided AND EXISTS (
+        SELECT FROM cluster_gateway other WHERE name <> %(name)s AND until > clock_timestamp() AND NOT other.leaving
+        AND (other.trouble = '' OR (SELECT leaving FROM mine))
+    ) AS rests FROM asked
+), seen AS (
+    INSERT INTO cluster_gateway (name, label, address, settings, until, leaving, trouble)
+    SELECT %(name)s, %(label)s, %(address)s, %(settings)s, clock_timestamp() + make_interval(secs => %(seconds)s),
+        %(leaving)s OR rests, %(trouble)s FROM found
+    ON CONFLICT (name) DO UPDATE SET address = excluded.address, settings = excluded.settings, until = excluded.until,
+        leaving = excluded.leaving, trouble = excluded.trouble
+)
+SELECT decided, rests FROM found
+"""
+"""Says that a gateway is there, and decides whether it rests (see ``gateway.cluster.leases``). Rounds happen one after the other."""
+
+_OTHERS_SETTINGS: Final = """
+SELECT s.keys, (SELECT secret FROM cluster_secret WHERE purpose = 'marks')
+FROM cluster_gateway g LEFT JOIN cluster_settings s ON s.gateway = g.name
+WHERE g.name <> %s AND g.until > clock_timestamp() AND NOT g.leaving
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +238,7 @@ class PostgresLeases:
             await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._lock,))
             cursor = await connection.execute(DATABASE_TIME)
             whose = await connection.execute(WHOSE)
-            await self._seen(connection, asked)
+            seen = await self._seen(connection, asked)
             await self._free(connection, asked.release)
             renewed = await connection.execute(_RENEW, (*_pairs(asked.renew), self._queue, asked.seconds))
             alive_now = await connection.execute(_ALIVE)
@@ -223,6 +251,7 @@ class PostgresLeases:
         for owner in await whose.fetchall():
             if self.member.home and owner[0] != self.member.home:
                 raise other_home(Home(*owner), [], "storage.url")
+        [(decided, rests)] = await seen.fetchall()
         kept = {str(token) for (token,) in await renewed.fetchall()}
         found = await alive_now.fetchall()
         self._look_for_namesakes({str(name): float(until) for name, label, _, until in found if label == self.member.label})
@@ -233,7 +262,7 @@ class PostgresLeases:
         [(tokens,)] = await counted.fetchall()
         elsewhere = {token for token, gateway in wishes.items() if gateway in alive - {asked.gateway}}
         chosen: list[str] = []
-        if not asked.leaving and not self._trouble:
+        if not asked.leaving and not self._trouble and not rests:
             room = min(asked.most, share_of(tokens, len(alive)) - asked.staying)
             here = {token for token, gateway in wishes.items() if gateway == asked.gateway}
             free = [str(row[0]) for row in await unheld.fetchall()]
@@ -242,9 +271,11 @@ class PostgresLeases:
         had = [token for token in (*kept, *taken) if wishes.get(token) == asked.gateway]
         if had:
             await connection.execute("DELETE FROM cluster_wish WHERE token = ANY(%s)", (had,))
-        moved = frozenset(kept if self._trouble else kept & elsewhere)
+        moved = frozenset(kept if self._trouble or rests else kept & elsewhere)
+        if rests and kept:
+            moved -= await self._here_alone(connection, asked, kept)
         [(free_in,)] = await next_free.fetchall()
-        return Answer(frozenset(kept), taken, tokens, len(alive), moved, frozenset(had), free_in)
+        return Answer(frozenset(kept), taken, tokens, len(alive), moved, frozenset(had), free_in, rests if decided else None)
 
     def _compare_time(self, trouble: str) -> None:
         """Tell where the clock begins or ceases to be another one than the database's."""
@@ -293,19 +324,29 @@ class PostgresLeases:
         await connection.execute(_HOLD, (*_pairs(taken), asked.gateway))
         return taken
 
-    async def _seen(self, connection: Connection, asked: Round) -> None:
+    async def _seen(self, connection: Connection, asked: Round) -> AsyncCursor[tuple[Any, ...]]:
         member = self.member
-        await connection.execute(
-            "INSERT INTO cluster_gateway (name, label, address, settings, until, leaving, trouble) "
-            "VALUES (%s, %s, %s, %s, clock_timestamp() + make_interval(secs => %s), %s, %s) ON CONFLICT (name) DO UPDATE SET "
-            "address = excluded.address, settings = excluded.settings, until = excluded.until, leaving = excluded.leaving, "
-            "trouble = excluded.trouble",
-            (
-                *(asked.gateway, member.label, member.address, member.settings, asked.seconds),
-                *(asked.leaving or bool(self._trouble), self._trouble),
-            ),
-        )
+        seen = {
+            "name": asked.gateway,
+            "label": member.label,
+            "address": member.address,
+            "settings": member.settings,
+            "seconds": asked.seconds,
+            "leaving": asked.leaving or bool(self._trouble),
+            "resting": bool(asked.resting),
+            "trouble": f"{self._trouble}: {SET_CLOCKS}" if self._trouble else asked.resting,
+        }
+        found = await connection.execute(_SEEN, seen)
         await connection.execute("DELETE FROM cluster_gateway WHERE until < clock_timestamp() - interval '1 day'")
+        return found
+
+    async def _here_alone(self, connection: Connection, asked: Round, kept: Collection[str]) -> set[str]:
+        """Return what is held here of agents that no gateway without trouble has in its settings: nobody would work for them."""
+        found = await rows_of(connection, _OTHERS_SETTINGS, (asked.gateway,))
+        marks = [None if keys is None else json.loads(keys) for keys, _ in found]
+        agents = [token.removeprefix(AGENT) for token in kept if token.startswith(AGENT)]
+        alone = {f"{AGENT}{one}" for one in unlisted(marks, agents, str(found[0][1]).encode())} if found else set(kept)
+        return alone.union(*(cell for cell in asked.cells or () if alone.intersection(cell)))
 
     async def _free(self, connection: Connection, tokens: Mapping[str, int]) -> None:
         if tokens:

@@ -205,7 +205,7 @@ class World:
             self.later(self.gap(3.0), self.strike)
             return
         one = self.dice.choice(living)
-        kind = self.dice.choice(("crash", "stop", "stop", "cut", "empty", "move"))
+        kind = self.dice.choice(("crash", "stop", "stop", "cut", "empty", "move", "rest"))
         self.counts[kind] += 1
         if kind == "crash":
             one.dead = True
@@ -220,6 +220,9 @@ class World:
         elif kind == "empty" and sum(not gateway.table.emptying for gateway in living) > len(living) // 2:
             one.table.emptying = True
             self.later(self.dice.uniform(20, 90), lambda: setattr(one.table, "emptying", False))
+        elif kind == "rest":
+            one.table.resting = "its disk is full"
+            self.later(self.dice.uniform(5, 120), lambda: setattr(one.table, "resting", ""))
         elif kind == "move":
             self.store.move(self.dice.choice(self.names), self.dice.choice(living).table.gateway)
         self.later(self.gap(3.0 / self.trouble), self.strike)

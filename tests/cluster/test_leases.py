@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.cluster.lease_tables import PGMQ
 from gateway.cluster.leases import CLAIM_SHARE, WAKING, Answer, Changes, LeaseTable
 from gateway.cluster.memory_leases import MemoryLeases
-from tests.cluster.network import SECONDS, World
+from tests.cluster.network import SECONDS, Gateway, World
 from tests.properties import examples
 
 
@@ -79,6 +79,88 @@ def test_a_token_goes_where_it_is_wanted() -> None:
     world.store.move(moving, target.table.gateway)
     world.play(100)
     assert target.table.held(moving, target.clock(world.now)) is not None
+
+
+def held(world: World, gateway: Gateway) -> int:
+    return len(gateway.table.all_held(gateway.clock(world.now)))
+
+
+def test_a_gateway_that_cannot_work_gives_up_all_while_another_works_and_gets_its_part_again() -> None:
+    world = World(5, gateways=3, tokens=30, trouble=0)
+    world.play(60)
+    full = world.gateways[1]
+    full.table.resting = "its disk is full"
+    world.play(100)
+    assert [held(world, one) for one in world.gateways] == [15, 0, 15]
+    assert world.longest_free < SECONDS, "what is given up is free at once"
+    taken = world.counts["taken"]
+    world.play(600)
+    assert world.counts["taken"] == taken, "nothing goes to and fro"
+    full.table.resting = ""
+    world.play(660)
+    assert [held(world, one) for one in world.gateways] == [10, 10, 10]
+
+
+def test_a_gateway_that_starts_and_cannot_work_takes_nothing() -> None:
+    world = World(6, gateways=1, tokens=10, trouble=0)
+    world.play(60)
+    late = world.start()
+    late.table.resting = "its disk is full"
+    left = world.counts["left"]
+    world.play(300)
+    assert (held(world, late), held(world, world.gateways[0]), world.counts["left"] - left) == (0, 10, 0)
+
+
+def test_gateways_that_share_what_is_broken_keep_what_they_have() -> None:
+    world = World(7, gateways=3, tokens=30, trouble=0)
+    world.play(60)
+    left = world.counts["left"]
+    for one in world.gateways:  # each looks when another one has said so
+        one.table.resting = "the disk is full"
+    world.play(600)
+    assert [held(world, one) for one in world.gateways] == [10, 10, 10]
+    assert world.counts["left"] == left
+
+
+def test_the_last_one_that_can_work_keeps_all_when_it_cannot_either() -> None:
+    world = World(8, gateways=3, tokens=30, trouble=0)
+    world.play(60)
+    for one in world.gateways[:2]:
+        one.table.resting = "its disk is full"
+    world.play(120)
+    last = world.gateways[2]
+    assert held(world, last) == 30
+    last.table.resting = "its disk is full, too"
+    taken = world.counts["taken"]
+    world.play(600)
+    assert held(world, last) == 30
+    assert world.counts["taken"] == taken, "nothing goes to and fro"
+    last.dead = True
+    world.play(600 + 3 * SECONDS)
+    others = [held(world, one) for one in world.gateways[:2]]
+    assert sum(others) == 30, "who rests takes all where nobody is left that works"
+    world.start()
+    world.play(760)
+    assert [held(world, one) for one in world.gateways] == [0, 0, 0, 30]
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 6), st.data())
+def test_those_that_cannot_work_hold_nothing_while_one_works_however_they_come_and_go(
+    seed: int, gateways: int, data: st.DataObject
+) -> None:
+    world = World(seed, gateways=gateways, tokens=12, trouble=0)
+    for step in range(1, 6):
+        unfit = data.draw(st.sets(st.integers(0, gateways - 1)))
+        for number, one in enumerate(world.gateways):
+            one.table.resting = "its disk is full" if number in unfit else ""
+        world.play(step * 100)
+        assert sum(held(world, one) for one in world.gateways) == 12
+        assert len(unfit) == gateways or not any(held(world, world.gateways[number]) for number in unfit)
+        assert world.longest_free < 3 * SECONDS
+        taken = world.counts["taken"]
+        world.play(step * 100 + 50)
+        assert world.counts["taken"] == taken, "nothing goes to and fro"
 
 
 def answer(**more: object) -> Answer:

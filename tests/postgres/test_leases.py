@@ -188,6 +188,63 @@ async def test_an_agent_moves_only_where_its_settings_are(url: str, members: tup
         await asyncio.to_thread(move, storage, "2", "one")
 
 
+async def test_a_gateway_that_cannot_work_gives_up_all_while_another_works(url: str, members: tuple[Member, Member]) -> None:
+    one, other = members
+    storage = StorageSettings.model_validate({"url": url, "schemaName": "public"})
+
+    async def states() -> dict[str, str]:
+        return {each["gateway"]: each["state"] for each in (await asyncio.to_thread(overview, storage))["gateways"]}
+
+    await settled(one, other)
+    one.table.resting = "its disk is full"
+    await settled(one, other)
+    assert (len(one.held), len(other.held)) == (0, 6)
+    assert await states() == {"one": "resting", "other": "working"}
+    with pytest.raises(UsageError, match="the gateway one rests, and takes nothing: its disk is full"):
+        await asyncio.to_thread(move, storage, "0", "one")
+    other.table.resting = "it crashed"
+    await settled(one, other)
+    assert (len(one.held), len(other.held)) == (0, 6), "nobody could do better"
+    assert await states() == {"one": "resting", "other": "paused"}
+    one.table.resting = ""
+    await settled(one, other)
+    assert (len(one.held), len(other.held)) == (6, 0)
+    other.table.resting = ""
+    await settled(one, other)
+    assert len(one.held) == len(other.held) == 3
+
+
+async def test_one_that_starts_and_cannot_work_takes_nothing_unless_it_is_alone(members: tuple[Member, Member]) -> None:
+    one, other = members
+    one.table.resting = other.table.resting = "its disk is full"
+    await one.round()
+    assert len(one.held) == 6, "it keeps what is said"
+    one.table.resting = ""
+    await one.round()
+    for _ in range(4):
+        await other.round()
+        await one.round()
+        assert (len(one.held), len(other.held)) == (6, 0)
+
+
+async def test_what_no_other_gateway_knows_stays_with_one_that_cannot_work(url: str, members: tuple[Member, Member]) -> None:
+    one, other = members
+    one.table.cells = (("agent:0", "agent:1"), *((f"agent:{number}",) for number in range(2, 6)))
+    await one.round()
+    connection = await connected(url)
+    [(secret,)] = await (await connection.execute("SELECT secret FROM cluster_secret WHERE purpose = 'marks'")).fetchall()
+    agents = [{"id": str(number)} for number in range(1, 6)]
+    marks = marks_of(Settings.model_validate({"agents": {"list": agents}}), str(secret).encode())
+    await connection.execute("INSERT INTO cluster_settings (gateway, keys) VALUES ('other', %s)", (json.dumps(marks),))
+    await connection.close()
+    other.table.cells = tuple((f"agent:{number}",) for number in range(1, 6))
+    one.table.resting = "its disk is full"
+    await settled(one, other)
+    await settled(one, other)
+    assert one.held == {"agent:0", "agent:1"}, "what belongs together stays together"
+    assert other.held == {f"agent:{number}" for number in range(2, 6)}
+
+
 async def test_a_former_holder_is_fenced_off(url: str, members: tuple[Member, Member]) -> None:
     one, other = members
     one.table.seconds = 2
