@@ -116,11 +116,11 @@ class AgentSupervisor:
             self._add(built)
             self._reschedule()
 
-    async def give_up(self, agent_id: str) -> None:
+    async def give_up(self, agent_id: str, within: float | None = None) -> None:
         """Let an agent answer what it has begun, and remove it, because another gateway goes on with it or the settings lack it.
 
         Where the settings lack it nobody else answers what waits: it is given time for that. When it returns the agent is gone, whoever
-        removed it.
+        removed it. What still runs after ``within`` seconds is cancelled, and goes on at the other gateway.
         """
         self._given_up.add(agent_id)
         goes_on = agent_id in self._settings.agent_ids
@@ -128,7 +128,7 @@ class AgentSupervisor:
             with suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_SECONDS):
                     await self._answered(agent_id)
-        await self._lanes.forget(lambda session: agent_of(session) == agent_id)
+        await self._lanes.forget(lambda session: agent_of(session) == agent_id, within)
         await self._leave(agent_id, flushing=self._serving and not goes_on)
 
     async def bring_left(self) -> None:

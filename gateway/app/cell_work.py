@@ -62,11 +62,11 @@ class CellWork:
         self._mail_watch.look_again()
         await self._jobs.look_again()
 
-    async def leave(self, agents: Sequence[str], accounts: Sequence[str]) -> None:
-        """Disconnect these accounts, and let these agents finish what they have begun."""
+    async def leave(self, agents: Sequence[str], accounts: Sequence[str], within: float | None) -> None:
+        """Disconnect these accounts, and let these agents finish what they have begun, at most ``within`` seconds long."""
         await asyncio.gather(*(self._channels.let_go(name) for name in accounts if name in self._channels))
         self._mail_watch.look_again()
-        await asyncio.gather(*(self._agents.give_up(agent) for agent in agents))
+        await asyncio.gather(*(self._agents.give_up(agent, within) for agent in agents))
         self._inbox.left(agents)
 
     async def arrived(self) -> None:

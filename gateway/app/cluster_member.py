@@ -40,13 +40,20 @@ DATABASE_PAUSE: Final = 1.0
 ADDRESS_VARIABLE: Final = "HOMEBODY_CLUSTER_ADDRESS"
 SETTINGS: Final = "settings"
 RULES: Final = "rules"
-"""The notices that settings, or the lasting rules, were changed."""
+TROUBLE: Final = "trouble"
+"""The notices that settings, or the lasting rules, were changed, and that a gateway cannot work: others may have what it suffers from."""
 TOLD: Final = "told:"
 """Begins a notice about something else than rows of the ledger."""
 RETIRE_TRIES: Final = 10
 """How often, a lease apart, it is seen whether agents that the settings no longer name have been given up."""
 GIVE_UP_SECONDS: Final = 8.0
 """How long running turns may take when everything is given up in order."""
+REST_SECONDS: Final = 30.0
+"""How long running turns may take at a gateway that cannot work: then another one resumes them."""
+STUCK_SECONDS: Final = 120.0
+"""How long such a gateway may take in all to give up a cell."""
+KEPT_SECONDS: Final = 30.0
+"""After so long it is tried again to hand over what could not be."""
 
 
 def begin_anew(why: str) -> None:
@@ -57,15 +64,23 @@ def begin_anew(why: str) -> None:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 -- this very program
 
 
+async def _nothing_hinders(_agents: Sequence[str]) -> str:
+    return ""
+
+
 @dataclass(frozen=True)
 class Work:
-    """What is done when a cell is taken, given up, when others stored something for it, and when they tell of something (``told``)."""
+    """What is done when a cell is taken, given up, when others stored something for it, and when they tell of something (``told``).
+
+    ``leave`` is told how many seconds running turns may take at most. ``hindrance`` returns why agents cannot be given up, "" if they can.
+    """
 
     take: Callable[[Sequence[str], Sequence[str]], Awaitable[None]]
-    leave: Callable[[Sequence[str], Sequence[str]], Awaitable[None]]
+    leave: Callable[[Sequence[str], Sequence[str], float | None], Awaitable[None]]
     arrived: Callable[[], Awaitable[None]]
     to_send: Callable[[], None]
     told: Callable[[str], None] = lambda _: None
+    hindrance: Callable[[Sequence[str]], Awaitable[str]] = _nothing_hinders
 
 
 class ClusterMember:
@@ -86,6 +101,7 @@ class ClusterMember:
             taken=self._taken,
             leave=self._leave,
             lost=lambda token: lost(f"the lease on {token} is lost"),
+            rests=self._decided,
         )
         self._cells: tuple[Cell, ...] = ()
         self._active: list[Cell] = []
@@ -94,6 +110,13 @@ class ClusterMember:
         self._changed = asyncio.Event()
         self._look = asyncio.Event()
         self._draining = False
+        self._why = ""
+        self._rests: bool | None = None
+        self._kept: dict[Cell, float] = {}
+        self.decided: Callable[[bool], None] = lambda _: None
+        """Called when it is known whether this gateway, which cannot work, rests."""
+        self.kept: Callable[[str, str], None] = lambda _tokens, _why: None
+        """Called with what such a gateway cannot hand over, and why."""
         self._found_address = ""
         self._marks: dict[str, str] | None = None
         self._elsewhere: dict[str, ConnectedElsewhere] = {}
@@ -230,6 +253,27 @@ class ClusterMember:
         self._draining = True
         return await self.keeper.empty(seconds)
 
+    def rest(self, why: str) -> None:
+        """Say why this gateway cannot work, with "" that it can. What it holds goes to others, if there are any that can."""
+        if why == self._why:
+            return
+        if why and not self._why:
+            self.tell_soon(TROUBLE)
+        if not why:
+            log.info("this gateway works again, and takes its part")
+            self._rests = None
+            self._kept.clear()
+        self._why = why
+        self.keeper.rest(why)
+
+    def _decided(self, rests: bool) -> None:
+        if rests == self._rests or not self._why:
+            return
+        self._rests = rests
+        goes_on = "it gives up what it holds, as others work" if rests else "no other one does, so that it keeps what it holds"
+        log.warning("this gateway cannot work (%s): %s", self._why, goes_on)
+        self.decided(rests)
+
     def standings(self) -> PostgresStandings:
         """Return where it is kept how far the workspaces have come."""
         return PostgresStandings(self._joined.leases, self.member.name)
@@ -272,6 +316,8 @@ class ClusterMember:
         while True:
             self._changed.clear()
             for cell in [cell for cell in self._active if self._leaving.intersection(cell)]:
+                if self._rests and not self._draining and await self._is_kept(cell):
+                    continue
                 try:
                     await self._give_up(cell)
                 except Exception as error:  # whatever it is: what is in memory is not known to be stored
@@ -301,10 +347,32 @@ class ClusterMember:
         """Handle the messages of these agents from now on, and connect these accounts."""
         self._here |= {f"{AGENT}{one}" for one in agents} | {f"{ACCOUNT}{one}" for one in accounts}
 
+    async def _is_kept(self, cell: Cell) -> bool:
+        """Return whether a cell has to stay though this gateway rests: what is not stored elsewhere could be lost."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._kept.get(cell, 0.0):
+            try:
+                why = await self.work.hindrance(agents_in(cell))
+            except Exception as error:  # whatever it is: nobody knows that all is stored
+                log.exception("it is not known whether %s can be given up", ", ".join(cell))
+                why = str(error)
+            if not why:
+                self._kept.pop(cell, None)
+                return False
+            if cell not in self._kept:
+                log.warning("%s cannot be given up: %s", ", ".join(cell), why)
+                self.kept(", ".join(agents_in(cell)), why)
+            self._kept[cell] = asyncio.get_running_loop().time() + KEPT_SECONDS
+        for token in cell:
+            self._leaving.discard(token)
+            self.keeper.stay(token)
+        return True
+
     async def _give_up(self, cell: Cell) -> None:
         log.info("this gateway gives up %s", ", ".join(cell))
         self._here.difference_update(cell)
-        await self.work.leave(agents_in(cell), accounts_in(cell))
+        async with asyncio.timeout(STUCK_SECONDS if self._rests else None):
+            await self.work.leave(agents_in(cell), accounts_in(cell), REST_SECONDS if self._rests else None)
         self._active.remove(cell)
         for token in cell:
             self._leaving.discard(token)

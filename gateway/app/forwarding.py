@@ -145,6 +145,11 @@ class ForwardingParts:
             return [], [str(error)]
         return [(one["name"], one["summary"]) for one in found["approvals"]], found.get("unreached", [])
 
+    async def resume(self) -> dict[str, Any]:
+        """End the pauses of all gateways; return what ``Pause.resume`` does."""
+        found: dict[str, Any] = await self._calls.around({"resume": self._own_calls()["resume"]})["resume"]()
+        return found
+
     def page_calls(self, own: Mapping[str, Call]) -> dict[str, Call]:
         """Return the calls of the page, likewise."""
         return self._telling(self._calls.around(own, "page"))

@@ -26,8 +26,10 @@ from gateway.base.state_lock import StateLock
 from gateway.ledger.open_ledger import ledger_gone
 from gateway.models.model_registry import ModelRegistry, open_registry
 from gateway.routing.access import concerns
+from gateway.routing.router import agent_of
 from gateway.storage.open_storage import Storage, open_storage
-from gateway.supervision.crash_loop import OFTEN_CRASHED, TOO_OFTEN, CrashLoopBreaker
+from gateway.supervision.crash_loop import CRASHED_SHORT, OFTEN_CRASHED, TOO_OFTEN, CrashLoopBreaker
+from gateway.supervision.disk_guard import DiskGuard
 from gateway.turns.worker import InterruptedTurn
 
 if TYPE_CHECKING:
@@ -58,6 +60,12 @@ class Gateway(GatewayParts):
         self.cluster: ClusterMember | None = None
         self.forwarding: ForwardingParts | None = None
         self._starts = CrashLoopBreaker(deps.paths.local, deps.clock)
+        loop = asyncio.get_running_loop()
+
+        def disk_changed(level: str, text: str, short: str) -> None:
+            loop.call_soon_threadsafe(self._disk_changed, level, text, short)
+
+        self._disk = DiskGuard(deps.paths.state, deps.clock, disk_changed)
         self._closing = asyncio.Event()
 
     @classmethod
@@ -120,10 +128,13 @@ class Gateway(GatewayParts):
             await self.metrics.begin()
         starts = self._starts
         if self.deps.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
-            self.pause.begin("crashes", OFTEN_CRASHED, known=starts.owner_knows)
-            self.owner.when_stored(f"⚠️ {OFTEN_CRASHED}", starts.record_owner_told)
+            self.pause.begin("crashes", OFTEN_CRASHED, short=CRASHED_SHORT, known=starts.owner_knows)
+            for text in self.pause.words("crashes"):
+                self.owner.when_stored(f"⚠️ {text}", starts.record_owner_told)
         self.pause.resumed = starts.resumed
         self.notices.begin(partial(self.owner.say, waits=True))
+        if self.cluster is not None:  # one whose disk is full is not to take what others work for
+            await asyncio.to_thread(self._disk.check)
         await self._take_up()
         try:
             await self._serve(started)
@@ -220,7 +231,7 @@ class Gateway(GatewayParts):
                 forwarding=self.forwarding,
                 terminal=self.terminal,
             ),
-            watch(state, self.deps.clock, pause=self.pause, owner=self.owner, env=env, restart=self.deps.restart_on_stall),
+            watch(self._disk, env, restart=self.deps.restart_on_stall),
             self.reload.watch(),
             self._try_sandbox(),
             # in a cluster another gateway may have the owner's chat by the time it is told
@@ -321,7 +332,8 @@ class Gateway(GatewayParts):
             connect=self._keep_platforms,
             open_to=cluster.open_to,
         )
-        cluster.work = Work(cells.take, cells.leave, cells.arrived, self.delivery.look, self._told)
+        cluster.work = Work(cells.take, cells.leave, cells.arrived, self.delivery.look, self._told, self.workspaces.hindrance)
+        self._share_pause(cluster, self.forwarding)
         self.page.across, self.page.opened = self.forwarding.page_calls, self.forwarding.page_opened
         self.api.elsewhere = self.forwarding.request
         self.agent_supervisor.ours = self.workspaces.held = cluster.ours
@@ -338,6 +350,19 @@ class Gateway(GatewayParts):
         self.leads = lambda: cluster.here(self.settings.current.default_agent)
         self.settings.subscribe(lambda _former, settings: cluster.adopt_soon(settings))
 
+    def _share_pause(self, cluster: ClusterMember, forwarding: ForwardingParts) -> None:
+        """Let others take over while this gateway cannot work."""
+        pause, name = self.pause, cluster.member.label
+        pause.name, pause.changed, pause.everywhere = name, cluster.rest, forwarding.resume
+        cluster.decided = lambda rests: pause.decide(rests=rests)
+
+        def kept(tokens: str, why: str) -> None:
+            pause.keeps = True
+            self.owner.say(f"⚠️ {name} cannot work, and cannot hand {tokens} over to another gateway: {why}", waits=True)
+
+        cluster.kept = kept
+        self.storage_retry.here = lambda session: cluster.ours(agent_of(session))
+
     def _share_rules(self, cluster: ClusterMember) -> None:
         """Let no two gateways change the lasting rules at once, and the others read them again."""
         from gateway.app.cluster_member import RULES
@@ -352,13 +377,15 @@ class Gateway(GatewayParts):
         stored.changed = changed
 
     def _told(self, what: str) -> None:
-        from gateway.app.cluster_member import RULES, SETTINGS
+        from gateway.app.cluster_member import RULES, SETTINGS, TROUBLE
 
         assert self.forwarding is not None
         if what == RULES:
             self.rules.stored.look_again()
         if what == SETTINGS:
             self.reload.soon()
+        if what == TROUBLE:
+            self._disk.soon()
         self.forwarding.heard(what)
 
     def _lost_lease(self, why: str) -> None:
@@ -370,6 +397,13 @@ class Gateway(GatewayParts):
         if self.cluster is not None:
             leave_end(self.deps.paths.local, self.cluster.member.name)
         begin_anew(why)
+
+    def _disk_changed(self, level: str, text: str, short: str) -> None:
+        if level == "out":
+            self.pause.begin("disk", text, short=short)
+        else:
+            self.pause.end("disk")
+            self.owner.say(f"💾 {self.pause.name}: {text}" if self.pause.name else f"💾 {text}", waits=True)
 
     async def _drain(self) -> None:
         began = self.deps.clock.monotonic()

@@ -47,7 +47,7 @@ class InboundParts:
             lanes=queue.lanes,
             agents=agents,
             channel=channel,
-            resume=queue.pause.resume,
+            resume=lambda: queue.pause.everywhere(),  # noqa: PLW0108 (it is set later)
             queue=queue.queue,
             running=running,
             rights=routing.rights,

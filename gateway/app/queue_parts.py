@@ -17,8 +17,9 @@ from gateway.ledger.rows import Turn
 from gateway.outbound.owner_notifications import OwnerNotifications, StartupNotices
 from gateway.outbound.progress import AckReactions
 from gateway.queue.enqueue import WaitingNotices
-from gateway.queue.lanes import Lanes, Pause, Ticket
+from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue
+from gateway.queue.pause import Pause
 from gateway.routing.routed_message import isolated_kind
 from gateway.settings.root import SettingsStore
 from gateway.turns.storage_retry import StorageRetry

@@ -5,7 +5,6 @@ Imported only by a gateway that serves: it brings in Starlette and uvicorn.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,12 +25,9 @@ from gateway.app.api_parts import ApiParts
 from gateway.app.page_parts import PageParts
 from gateway.app.telemetry_parts import TelemetryParts
 from gateway.base.api_token import FILE_NAME, GatewayToken
-from gateway.base.clock import SystemClock
 from gateway.base.state_lock import StateLock, describe
 from gateway.base.structured_log import structlog
 from gateway.hooks.receiver import HookReceiver
-from gateway.outbound.owner_notifications import OwnerNotifications
-from gateway.queue.lanes import Pause
 from gateway.settings.http_settings import ANOTHER_PORT, PORT_VARIABLE, GatewaySettings
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 from gateway.supervision.disk_guard import DiskGuard
@@ -133,24 +129,10 @@ def _switched_on(metrics: TelemetryParts, page: PageParts, calls: Callable[[], M
     ]
 
 
-async def watch(
-    state: Path, clock: SystemClock, *, pause: Pause, owner: OwnerNotifications, env: Mapping[str, str], restart: bool
-) -> None:
+async def watch(disk: DiskGuard, env: Mapping[str, str], *, restart: bool) -> None:
     """Watch the event loop and the disk. With ``restart``, or under a service manager, a blocked event loop ends the process."""
-    loop = asyncio.get_running_loop()
-
-    def changed(level: str, text: str) -> None:
-        if level == "out":
-            pause.begin("disk", text)
-        else:
-            pause.end("disk")
-            owner.say(f"💾 {text}", waits=True)
-
-    def heard(level: str, text: str) -> None:
-        loop.call_soon_threadsafe(changed, level, text)
-
     with Watchdog(end=end_at_once if restart or supervised(env) else None):
-        await DiskGuard(state, clock, heard).run()
+        await disk.run()
 
 
 def _health(status: Status) -> Routes:

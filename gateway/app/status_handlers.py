@@ -16,7 +16,8 @@ from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Tally
 from gateway.outbound.failed_sends import AccountHealth
 from gateway.outbound.owner_notifications import StartupNotices
-from gateway.queue.lanes import Lanes, Pause
+from gateway.queue.lanes import Lanes
+from gateway.queue.pause import Pause
 from gateway.sandbox.command_sandbox import CommandSandbox
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -165,6 +165,16 @@ class WorkspaceParts:
                 if sync.standing is not None:
                     await sync.standing.settled()
         await sync.close()
+
+    async def hindrance(self, agents: Collection[str]) -> str:
+        """Push what is left of these agents; return why something could not be, and "" where all has arrived."""
+        for agent in agents:
+            sync = self._syncs.get(agent)
+            if sync is not None and self.held(agent) and not await sync.settle(self.settle_seconds):
+                trouble = sync.trouble
+                why = f"{trouble.text}. {trouble.hint}" if trouble is not None else "it takes too long to push it"
+                return f"the workspace of {agent} has not arrived in its repository: {why}"
+        return ""
 
     async def settle(self, seconds: float = SETTLE_SECONDS) -> None:
         """Push what is left of all agents, before the gateway stops."""

@@ -22,7 +22,10 @@ FILE: Final = "processes"
 LOOK_SECONDS: Final = 0.5
 NAME_ONE: Final = "Where one of them starts, give it a name of its own: export HOMEBODY_GATEWAY=NAME"
 _KEPT: Final = 20
-_OTHERS: Final = "SELECT label, name FROM cluster_gateway WHERE until > clock_timestamp() AND (NOT leaving OR trouble <> '') AND label <> %s ORDER BY 1"
+_OTHERS: Final = """
+SELECT label, name FROM cluster_gateway
+WHERE until > clock_timestamp() AND (NOT leaving OR trouble <> '') AND label <> %s ORDER BY 1
+"""
 _NAMESAKES: Final = """
 SELECT name, address, extract(epoch FROM until)::float8 FROM cluster_gateway
 WHERE label = %s AND until > clock_timestamp() AND (NOT leaving OR trouble <> '')

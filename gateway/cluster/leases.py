@@ -10,9 +10,9 @@ What is taken is held once it is renewed for the first time, at once and in a ro
 of a lease alone (``CLAIM_SHARE``): a gateway that dies while it takes over costs that much, not another lease.
 
 A gateway that cannot work (``resting``) gives up what it holds, and takes nothing, as long as another one works. The store decides that:
-first such a gateway only says so, for one round, and rests from the next one on if there is a gateway without trouble then. Where they share
-what is broken, a full disk say, all of them have said so by then and each keeps what it has. One that rests goes on resting until no gateway
-is left that does not, so that two do not hand everything to and fro.
+first such a gateway only says so, for one round, and from the next one on it rests if there is a gateway without trouble then. Where they
+share what is broken, a full disk say, all of them have said so by then, and each keeps what it has. One that rests goes on resting until
+no gateway is left that does not, so that two do not hand everything to and fro.
 
 Two gateways never hold one token at the same time by their own judgement, as long as their clocks run equally fast within ``DRIFT``: a
 lease counts from the moment when the round was *sent*, and ends earlier here than in the store. A gateway that was stopped and wakes up

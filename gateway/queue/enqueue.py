@@ -17,8 +17,9 @@ from gateway.ledger.outbox_rows import OutboxLedger
 from gateway.ledger.rows import NewOutbound
 from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.outbound.progress import AckReactions, show_frame
-from gateway.queue.lanes import Lanes, Pause
+from gateway.queue.lanes import Lanes
 from gateway.queue.message_queue import MessageQueue
+from gateway.queue.pause import Pause
 from gateway.queue.steering import RunningTurn
 from gateway.routing.routed_message import RoutedMessage
 from gateway.settings.message_settings import QueueMode

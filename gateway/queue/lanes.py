@@ -1,14 +1,14 @@
-"""One turn at a time in a session, many sessions at once, and none while the gateway pauses."""
+"""One turn at a time in a session, many sessions at once, and none while the lanes are paused."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from msgspec import Struct, field
 
@@ -178,8 +178,11 @@ class Lanes(Generic[Item]):
         while tasks := [lane.task for session, lane in self._lanes.items() if lane.task is not None and of(session)]:
             await asyncio.wait(tasks)
 
-    async def forget(self, of: Callable[[str], bool]) -> None:
-        """Drop what waits in these sessions, and wait for what runs: the inbox has the rest, and another process goes on with it."""
+    async def forget(self, of: Callable[[str], bool], within: float | None = None) -> None:
+        """Drop what waits in these sessions, and wait for what runs: the inbox has the rest, and another process goes on with it.
+
+        What still runs after ``within`` seconds is cancelled.
+        """
         while True:
             mine = {session: lane for session, lane in self._lanes.items() if of(session)}
             for lane in mine.values():
@@ -187,7 +190,12 @@ class Lanes(Generic[Item]):
             tasks = [lane.task for lane in mine.values() if lane.task is not None]
             if not tasks:
                 break
-            await asyncio.wait(tasks)
+            _, late = await asyncio.wait(tasks, timeout=within)
+            for lane in mine.values():
+                if lane.task in late and (lane.running is None or lane.running.ending is None):
+                    if lane.running is not None:
+                        lane.running.ending = "drain"
+                    lane.task.cancel()
         for session in mine:
             del self._lanes[session]
 
@@ -252,69 +260,6 @@ class Lanes(Generic[Item]):
         lane.waiting.clear()
         if lane.task is not None:
             lane.task.cancel()
-
-
-Cause = Literal["crashes", "disk", "storage"]
-
-
-class Pause:
-    """Pauses the lanes while there is a cause. ``report`` notifies the owner, and ``withdraw`` is given the same notices at its end.
-
-    ``resumed`` is called in a thread when the owner ends it.
-    """
-
-    def __init__(self, lanes: Lanes[Any], report: Callable[[str], None], withdraw: Callable[[str], None]) -> None:
-        self._lanes = lanes
-        self._report, self._withdraw = report, withdraw
-        self._causes: dict[Cause, str] = {}
-        self._reported: dict[Cause, set[str]] = {}
-        self._told: set[str] = set()
-        self.resumed: Callable[[], None] = lambda: None
-
-    @property
-    def causes(self) -> list[str]:
-        """The causes, in words; empty when nothing is paused."""
-        return list(self._causes.values())
-
-    @property
-    def lasts(self) -> bool:
-        """Whether the pause lasts until somebody acts. A pause for failed writes ends by itself after seconds."""
-        return any(cause != "storage" for cause in self._causes)
-
-    def untold(self, conversation: str) -> bool:
-        """Return True once for each conversation during a pause: when its people have to be told."""
-        known = conversation in self._told
-        self._told.add(conversation)
-        return not known
-
-    def begin(self, cause: Cause, notice: str, *, known: bool = False) -> None:
-        """Pause for a cause and notify the owner, unless it is ``known``."""
-        self._causes[cause] = notice
-        self._lanes.pause()
-        if not known:
-            self._reported.setdefault(cause, set()).add(notice)
-            self._report(notice)
-
-    def end(self, cause: Cause) -> None:
-        """Remove a cause. When none is left the lanes resume."""
-        if self._causes.pop(cause, None) is not None:
-            self._end([cause])
-
-    def _end(self, causes: Iterable[Cause]) -> None:
-        for cause in causes:
-            for notice in self._reported.pop(cause, ()):
-                self._withdraw(notice)
-        if not self._causes:
-            self._told.clear()
-            self._lanes.resume()
-
-    async def resume(self) -> dict[str, Any]:
-        """Resume by the owner's command, whatever the causes; return them as JSON values."""
-        was, over = self.causes, list(self._causes)
-        self._causes.clear()
-        self._end(over)
-        await asyncio.to_thread(self.resumed)
-        return {"was": was}
 
 
 class AgentsAtWork:

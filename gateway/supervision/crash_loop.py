@@ -20,6 +20,9 @@ OFTEN_CRASHED = (
     "may be the cause. I still accept and store messages. Check my log, then send /resume or run: homebody resume"
 )
 
+CRASHED_SHORT = (
+    f"it crashed {TOO_OFTEN} times within {WITHIN // timedelta(minutes=1)} minutes; look at its log, then run: homebody resume"
+)
 
 PauseMark = Literal[0, 1, 2]
 """Whether a run is paused: not, yes, or yes and its owner was told."""

@@ -26,14 +26,15 @@ Level = Literal["fine", "low", "out"]
 class DiskGuard:
     """Checks the free space every 30 s, and keeps a reserve file that is deleted when space runs out.
 
-    ``changed`` is called on each change of the level, with a line for the owner. ``free`` returns the free bytes at a path.
+    ``changed`` is called on each change of the level, with a line for the owner, and a short one where the disk is full. ``free`` returns
+    the free bytes at a path.
     """
 
     def __init__(
         self,
         folder: Path,
         clock: Clock,
-        changed: Callable[[Level, str], None],
+        changed: Callable[[Level, str, str], None],
         *,
         free: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
     ) -> None:
@@ -43,12 +44,23 @@ class DiskGuard:
         self._changed = changed
         self._free = free
         self.level: Level = "fine"
+        self._soon = asyncio.Event()
 
     async def run(self) -> None:
         """Check until cancelled."""
         while True:
+            self._soon.clear()
             await asyncio.to_thread(self.check)
-            await self._clock.sleep(CHECK_EVERY)
+            either = [asyncio.ensure_future(self._clock.sleep(CHECK_EVERY)), asyncio.ensure_future(self._soon.wait())]
+            try:
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in either:
+                    one.cancel()
+
+    def soon(self) -> None:
+        """Have ``run`` check at once."""
+        self._soon.set()
 
     def check(self) -> None:
         """Check once. Does blocking I/O."""
@@ -66,7 +78,7 @@ class DiskGuard:
             level = "out"  # out of it only with room to spare, so that it does not go to and fro
         if level != self.level:
             self.level = level
-            self._changed(level, self._warning(level, free))
+            self._changed(level, self._warning(level, free), self._short(free) if level == "out" else "")
 
     def _warning(self, level: Level, free: int) -> str:
         place = f"the disk of {self._folder}"
@@ -75,6 +87,10 @@ class DiskGuard:
         if level == "low":
             return f"Little space is left on {place}: {free // MB} MB. Free some space soon."
         return f"No space is left on {place} ({free // MB} MB). I accept messages but do not process them until {LOW // MB} MB are free."
+
+    def _short(self, free: int) -> str:
+        place = f"the disk of {self._folder}"
+        return f"no space is left on {place} ({free // MB} MB), and it works again once {LOW // MB} MB are free"
 
     def _fill(self) -> None:
         descriptor = os.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -16,8 +16,9 @@ from agent.timing import Clock
 from gateway.base.errors import StorageAway, StorageFailed
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Turn
-from gateway.queue.lanes import Lanes, Pause, Ticket
+from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import QueuedMessage
+from gateway.queue.pause import Pause
 from gateway.turns.worker import InterruptedTurn
 
 log = logging.getLogger(__name__)
@@ -63,6 +64,8 @@ class StorageRetry:
         self._waiting: asyncio.Task[None] | None = None
         self._told = False
         self._closed = False
+        self.here: Callable[[str], bool] = lambda _session: True
+        """Whether a session is this gateway's still, where several share them."""
 
     def met(self, ticket: Ticket[Any], error: StorageFailed) -> None:
         """Keep an item that failed with ``error``. Called while its lane counts it as running, so that nothing overtakes it.
@@ -110,7 +113,7 @@ class StorageRetry:
         self._stopped, self._ended, self._waiting, self._over = [], [], None, self._clock.monotonic()
         self._told = False
         for session, item in reversed(found):
-            if item is not None:
+            if item is not None and self.here(session):
                 self._lanes.put_first(session, item)
         self._pause.end("storage")
 

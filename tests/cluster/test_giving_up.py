@@ -51,7 +51,7 @@ async def test_a_gateway_that_cannot_give_up_an_agent_starts_itself_again(
         if taken == {"main", "work"}:
             both.set()
 
-    async def leave(_agents: Sequence[str], _accounts: Sequence[str]) -> None:
+    async def leave(_agents: Sequence[str], _accounts: Sequence[str], _within: float | None) -> None:
         raise KeyError("work")
 
     async def arrived() -> None:

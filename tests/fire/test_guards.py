@@ -106,7 +106,7 @@ def test_a_pause_is_told_once_until_it_is_over(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_and_the_reserve_is_given_up(tmp_path: Path) -> None:
     free = [1000 * MB]
     told: list[str] = []
-    guard = DiskGuard(tmp_path, ManualClock(NOON), lambda level, _: told.append(level), free=lambda _: free[0])
+    guard = DiskGuard(tmp_path, ManualClock(NOON), lambda level, *_: told.append(level), free=lambda _: free[0])
     guard.check()
     assert ((tmp_path / "reserve").stat().st_size, told) == (8 * MB, [])
     for megabytes in (150, 140, 20, 30, 100, 500):

@@ -10,7 +10,8 @@ import pytest
 
 from gateway.base.errors import StorageAway, StorageFailed
 from gateway.ledger.rows import Turn
-from gateway.queue.lanes import Lanes, Pause, Ticket
+from gateway.queue.lanes import Lanes, Ticket
+from gateway.queue.pause import Pause
 from gateway.turns.storage_retry import StorageRetry
 from gateway.turns.worker import InterruptedTurn
 from tests.patience import PATIENCE
