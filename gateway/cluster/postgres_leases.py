@@ -326,6 +326,7 @@ class PostgresLeases:
 
     async def _seen(self, connection: Connection, asked: Round) -> AsyncCursor[tuple[Any, ...]]:
         member = self.member
+        trouble = f"{self._trouble}: {SET_CLOCKS}" if self._trouble else asked.resting
         seen = {
             "name": asked.gateway,
             "label": member.label,
@@ -334,7 +335,7 @@ class PostgresLeases:
             "seconds": asked.seconds,
             "leaving": asked.leaving or bool(self._trouble),
             "resting": bool(asked.resting),
-            "trouble": f"{self._trouble}: {SET_CLOCKS}" if self._trouble else asked.resting,
+            "trouble": "" if asked.leaving else trouble,
         }
         found = await connection.execute(_SEEN, seen)
         await connection.execute("DELETE FROM cluster_gateway WHERE until < clock_timestamp() - interval '1 day'")

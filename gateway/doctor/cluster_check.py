@@ -44,6 +44,17 @@ def findings_of(facts: dict[str, Any], reached: list[dict[str, Any]]) -> Iterato
         yield Finding(
             level="warning", what=f"more than one gateway is called {name}", where="HOMEBODY_GATEWAY", why=why, mend=NAME_ONE
         )
+    for gateway in facts["gateways"]:
+        if gateway["trouble"] and gateway["state"] != "away":
+            wrong, rests = True, gateway["state"] == "resting"
+            what = f"the gateway {gateway['gateway']} {'rests' if rests else 'is paused'}: {gateway['trouble']}"
+            why = (
+                "Others work for its agents meanwhile."
+                if rests
+                else "It stores messages and does not answer: no other gateway can."
+            )
+            mend = f"On its machine: HOMEBODY_GATEWAY={gateway['gateway']} homebody doctor"
+            yield Finding(level="warning" if rests else "error", what=what, why=why, mend=mend)
     for one in reached:
         if one["why"]:
             wrong = True

@@ -22,6 +22,7 @@ from gateway.ledger.ledger_backup import copies_of
 from gateway.ledger.ledger_file import examined
 from gateway.ledger.open_ledger import LEDGER, open_file, open_ledger
 from gateway.ledger.protocol import Ledger
+from gateway.queue.pause import OTHERS_WORK
 from gateway.supervision import crash_loop
 
 OLD_COPY: Final = timedelta(days=1)
@@ -260,10 +261,15 @@ def _set_aside(path: Path) -> Iterator[Finding]:
 
 async def _examine_crashes(installation: Installation) -> list[Finding]:
     status = await installation.status()
-    why = "It stores messages and does not answer."
     causes = (status or {}).get("paused", ())
     found = [
-        Finding(level="error", what=f"the gateway is paused: {cause}", why=why, mend="homebody resume") for cause in causes
+        Finding(
+            level="error",
+            what=f"the gateway is paused: {cause}",
+            why="" if cause.endswith(OTHERS_WORK) else "It stores messages and does not answer.",
+            mend="Free some space on that disk" if "no space is left" in cause.casefold() else "homebody resume",
+        )
+        for cause in causes
     ]
     lives = await in_thread(_lives, installation.paths.local / crash_loop.NAME)
     last = [(at, clean) for at, clean in lives[:-1] if datetime.now(UTC) - at < timedelta(days=1)]

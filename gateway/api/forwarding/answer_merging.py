@@ -27,7 +27,7 @@ def merged_status(answers: Sequence[tuple[str, dict[str, Any]]], unreached: Sequ
     whole |= {name: first[name] for name in ("pid", "version", "backup", "settings") if name in first}
     for name in ("notices", "paused"):
         whole[name] = [
-            text if place == 0 else f"{label}: {text}"
+            text if place == 0 or text.startswith(f"{label}: ") else f"{label}: {text}"
             for place, (label, status) in enumerate(answers)
             for text in status.get(name, ())
         ]
