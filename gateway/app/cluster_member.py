@@ -271,7 +271,7 @@ class ClusterMember:
             return
         self._rests = rests
         goes_on = "it gives up what it holds, as others work" if rests else "no other one does, so that it keeps what it holds"
-        log.warning("this gateway cannot work (%s): %s", self._why, goes_on)
+        log.info("this gateway cannot work (%s): %s", self._why, goes_on)
         self.decided(rests)
 
     def standings(self) -> PostgresStandings:
