@@ -42,10 +42,14 @@ def rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
 
 async def test_there_and_back_nothing_is_changed(url: str, tmp_path: Path) -> None:
     from gateway.ledger.postgres.ledger import PostgresLedger
+    from gateway.ledger.postgres.postgres_connection import connected
     from gateway.ledger.postgres.transfer import from_file, to_file
 
     await filled(tmp_path / "ledger.sqlite")
     there = from_file(tmp_path / "ledger.sqlite", url, "homebody", "t")
+    with connected(url, "homebody") as server:
+        held = "SELECT reltuples FROM pg_class WHERE oid = 'inbox'::regclass"
+        assert server.execute(held).fetchone() == (4,), "its planner knows at once what there is"
     back = to_file(url, "homebody", tmp_path / "back.sqlite", "e")
     assert there == back
     assert there["inbox"] == 4

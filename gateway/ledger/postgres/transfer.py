@@ -143,11 +143,19 @@ def into_database(url: str, schema: str, token: str, fill: Callable[[Connection]
     engine = PostgresEngine(url, schema, token, lambda _: None)
     try:
         with engine.db.connection.transaction(force_rollback=not keep):
-            return fill(engine.db.connection)
+            counts = fill(engine.db.connection)
+            _describe(engine.db.connection)
+            return counts
     finally:
         if fresh and not keep:
             engine.db.connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
         engine.close()
+
+
+def _describe(there: psycopg.Connection[Any]) -> None:
+    """Have the server count what its tables hold: until it does so by itself it takes full ones for small."""
+    tables = there.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
+    there.execute(sql.SQL("ANALYZE {}").format(sql.SQL(", ").join(sql.Identifier(name) for (name,) in tables)))
 
 
 def _must_be_there(there: psycopg.Connection[Any], schema: str, where: str) -> None:
