@@ -88,6 +88,8 @@ class Pause:
         if shared and rests != self.rests:
             self.rests = rests
             for cause, why in shared.items():
+                if (former := self._words(why, rests=not rests)) in self._reported.get(cause, ()):
+                    self._withdraw(former)
                 self._tell(cause, why)
 
     def end(self, cause: Cause) -> None:
@@ -118,9 +120,9 @@ class Pause:
         self.changed("; ".join(why.short for why in self._causes.values() if self._shared(why)))
 
     def _tell(self, cause: Cause, why: _Why) -> None:
-        if not why.known:
-            notice = self._words(why, rests=bool(self.rests))
-            self._reported.setdefault(cause, set()).add(notice)
+        notice, reported = self._words(why, rests=bool(self.rests)), self._reported.setdefault(cause, set())
+        if not why.known and notice not in reported:
+            reported.add(notice)
             self._report(notice)
 
     def _shared(self, why: _Why) -> bool:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.queue.lanes import Lanes, Ticket
+from tests.patience import PATIENCE
 from tests.properties import examples
 
 
@@ -301,3 +302,23 @@ async def test_what_waits_is_forgotten_where_another_process_goes_on_with_it() -
     await lanes.quiet()
     assert work.begun == {"left": [1], "kept": [1]}
     assert lanes.sessions() == []
+
+
+async def test_what_is_handed_over_ends_by_itself_or_is_cancelled_when_its_time_is_over() -> None:
+    work = Work()
+    work.gate = asyncio.Event()
+    lanes = work.lanes()
+    for session in ("a", "b"):
+        lanes.submit(session, (1, 0))
+        lanes.submit(session, (2, 0))
+    async with asyncio.timeout(PATIENCE):
+        while not (lanes.busy("a") and lanes.busy("b")):  # noqa: ASYNC110  (nobody announces it)
+            await asyncio.sleep(0)
+        await lanes.forget(lambda session: session == "a", 0.01)
+        assert (work.cancelled, lanes.sessions()) == ([(1, "drain")], ["b"])
+        forgetting = asyncio.create_task(lanes.forget(lambda _: True))
+        await asyncio.sleep(0.05)
+        assert not forgetting.done(), "without a limit it waits for what runs"
+        work.gate.set()
+        await forgetting
+    assert (work.begun, work.ended, lanes.sessions()) == ({"a": [1], "b": [1]}, [1], [])

@@ -1,4 +1,4 @@
-"""A cell that cannot be given up begins its gateway anew, and does not end it."""
+"""A cell that cannot be given up begins its gateway anew, and does not end it; one that a gateway cannot hand over stays there."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from gateway.app import cluster_member
 from gateway.app.cluster_joining import Joined
-from gateway.app.cluster_member import ClusterMember, Work
+from gateway.app.cluster_member import REST_SECONDS, ClusterMember, Work
 from gateway.app.dependencies import Dependencies
 from gateway.base.errors import StorageFailed
 from gateway.base.paths import Paths
+from gateway.cluster.leases import Round
 from gateway.cluster.memory_leases import MemoryLeases
 from gateway.cluster.postgres_leases import Member
 from gateway.settings.root import Settings
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    import pytest
 
 
 class Leases(MemoryLeases):
@@ -78,3 +80,77 @@ async def test_a_gateway_that_cannot_give_up_an_agent_starts_itself_again(
             await asyncio.gather(running, return_exceptions=True)
             await member.close()
     assert "KeyError" in caplog.text
+
+
+class Handing:
+    """What a gateway works for, of which some cannot be handed over."""
+
+    def __init__(self, why: str) -> None:
+        self.here: set[str] = set()
+        self.limits: set[float | None] = set()
+        self.why = why
+        self.asked = 0
+
+    async def take(self, agents: Sequence[str], _accounts: Sequence[str]) -> None:
+        self.here.update(agents)
+
+    async def leave(self, agents: Sequence[str], _accounts: Sequence[str], within: float | None) -> None:
+        self.here.difference_update(agents)
+        self.limits.add(within)
+
+    async def arrived(self) -> None:
+        return
+
+    async def hindrance(self, agents: Sequence[str]) -> str:
+        self.asked += "work" in agents
+        return self.why if "work" in agents else ""
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110  (nobody announces it)
+            await asyncio.sleep(0.01)
+
+
+async def test_what_a_resting_gateway_cannot_hand_over_stays_and_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_member, "KEPT_SECONDS", 0.0)
+    leases, work = Leases(time.monotonic), Handing("its last notes have not arrived")
+
+    async def connect() -> Any:
+        raise StorageFailed("no database in this test")
+
+    async def other_works() -> None:
+        while True:
+            leases.do(Round("cellar.1", 10, 3, renew={}, release={}, staying=0, most=0, leaving=False, cells=()))
+            await asyncio.sleep(1)
+
+    given = {"agents": {"list": [{"id": "main"}, {"id": "work"}]}, "cluster": {"leaseSeconds": 4}}
+    deps = Dependencies(settings=Settings.model_validate(given), paths=Paths(tmp_path, gateway="kitchen"), env={})
+    joined: Any = Joined(None, leases, connect)  # type: ignore[arg-type]
+    told: list[tuple[str, str]] = []
+    decided: list[bool] = []
+    member = ClusterMember(deps, joined, pytest.fail)
+    member.work = Work(work.take, work.leave, work.arrived, lambda: None, hindrance=work.hindrance)
+    member.kept, member.decided = lambda tokens, why: told.append((tokens, why)), decided.append
+    tasks = [asyncio.ensure_future(member.run())]
+    try:
+        await until(lambda: work.here == {"main", "work"})
+        tasks.append(asyncio.ensure_future(other_works()))
+        await asyncio.sleep(0)
+        member.rest("its disk is full")
+        await until(lambda: "main" not in work.here and work.asked >= 3)
+        assert (work.here, told, decided) == ({"work"}, [("work", work.why)], [True])
+        assert member.keeper.held("agent:work") is not None
+        work.why = ""
+        await until(lambda: not work.here)
+        assert REST_SECONDS in work.limits
+        member.rest("")
+        tasks.pop().cancel()
+        await until(lambda: work.here == {"main", "work"})
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await member.close()

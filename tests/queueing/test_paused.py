@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.queue.enqueue import PAUSED
+from gateway.queue.lanes import Lanes, Ticket
+from gateway.queue.pause import OTHERS_WORK, Pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,3 +75,64 @@ async def test_a_pause_that_comes_again_is_told_again(town: Callable[..., Town])
             await wire.until(lambda times=times: wire.said().count("⚠️ No space is left.") == times)  # type: ignore[misc]
             house.pause.end("disk")
             assert "No space is left." not in house.notices.told
+
+
+class Shared:
+    """The pause of a gateway in a cluster."""
+
+    def __init__(self) -> None:
+        async def work(_ticket: Ticket[str]) -> None: ...
+
+        self.told: list[str] = []
+        self.withdrawn: list[str] = []
+        self.why: list[str] = []
+        self.pause = Pause(Lanes[str](work, broken=lambda *_: None), self.told.append, self.withdrawn.append)
+        self.pause.name, self.pause.changed = "cellar", self.why.append
+
+    def fill(self) -> None:
+        self.pause.begin("disk", "No space is left. I answer nothing.", short="no space is left")
+
+
+OTHERS = f"cellar: no space is left. {OTHERS_WORK}"
+NOBODY = "cellar: No space is left. I answer nothing."
+
+
+async def test_in_a_cluster_the_owner_is_told_of_a_pause_once_it_is_known_who_goes_on() -> None:
+    shared = Shared()
+    shared.fill()
+    assert (shared.told, shared.why) == ([], ["no space is left"])
+    assert not shared.pause.untold("chat"), "another gateway may answer in a moment"
+    shared.pause.decide(rests=True)
+    shared.pause.decide(rests=True)
+    assert (shared.told, shared.pause.causes) == ([OTHERS], [OTHERS])
+    assert not shared.pause.untold("chat")
+    shared.pause.decide(rests=False)
+    assert (shared.told, shared.withdrawn) == ([OTHERS, NOBODY], [OTHERS])
+    assert (shared.pause.untold("chat"), shared.pause.untold("chat")) == (True, False)
+    shared.pause.decide(rests=True)
+    assert (shared.told, shared.pause.causes) == ([OTHERS, NOBODY], [OTHERS]), "each is told once"
+    assert (await shared.pause.resume())["was"] == [OTHERS]
+    assert shared.why[-1] == ""
+    shared.fill()
+    assert shared.pause.rests is None
+    shared.pause.decide(rests=False)
+    assert shared.told == [OTHERS, NOBODY, NOBODY], "that is another pause"
+
+
+async def test_a_failed_write_in_a_cluster_is_told_at_once_and_hands_nothing_over() -> None:
+    shared = Shared()
+    shared.pause.begin("storage", "The disk refuses.")
+    assert (shared.told, shared.why, shared.pause.causes) == (["The disk refuses."], [], ["The disk refuses."])
+    shared.fill()
+    shared.pause.end("storage")
+    assert shared.why[-1] == "no space is left", "one cause is over, and the other is not"
+    shared.pause.decide(rests=True)
+    assert shared.pause.causes == [OTHERS]
+
+
+async def test_people_are_told_where_their_agent_cannot_be_handed_over() -> None:
+    shared = Shared()
+    shared.fill()
+    shared.pause.decide(rests=True)
+    shared.pause.keeps = True
+    assert shared.pause.untold("chat")

@@ -29,7 +29,10 @@ class Hurry:
 
 class Stage:
     def __init__(self, ledger: object = None) -> None:
-        async def work(_ticket: Ticket[str]) -> None: ...
+        self.begun: list[Any] = []
+
+        async def work(ticket: Ticket[Any]) -> None:
+            self.begun.append(ticket.item)
 
         self.told: list[str] = []
         self.withdrawn: list[str] = []
@@ -113,3 +116,17 @@ async def test_a_turn_may_meet_more_outages_of_the_database_than_full_disks(erro
         stage.met(error, InterruptedTurn(ledger.turn))
         await stage.over()
     assert ledger.uncounted == uncounted
+
+
+async def test_a_turn_of_an_agent_that_another_gateway_has_meanwhile_is_left_to_it() -> None:
+    ledger = Turns()
+    stage = Stage(ledger)
+    stage.retry.here = lambda session: session != "s"
+    stage.met(StorageFailed("full"), InterruptedTurn(ledger.turn))
+    await stage.over()
+    assert stage.begun == []
+    stage.retry.here = lambda _: True
+    stage.met(StorageFailed("full"), InterruptedTurn(ledger.turn))
+    await stage.over()
+    await asyncio.sleep(0)
+    assert stage.begun == [InterruptedTurn(ledger.turn)]
