@@ -192,7 +192,7 @@ class ClusterMember:
         """Let the others compare these settings with theirs, and read their file again where it is another one than before."""
         try:
             marks = await asyncio.to_thread(marks_of, settings, await self.directory.marking_secret())
-            await self.directory.mark(marks)
+            await self.directory.mark(marks, self._cells)
         except StorageFailed as error:
             log.warning("the settings of this gateway cannot be compared with those of others: %s", error)
             return

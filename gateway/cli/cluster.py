@@ -44,6 +44,8 @@ def _words(facts: dict[str, Any]) -> str:
         lines.append("No gateway works.")
     if free := [token["token"] for token in facts["held"] if token["gateway"] is None]:
         lines.append(f"Held by nobody: {', '.join(free)}")
+    for one in facts["notConnected"]:
+        lines.append(f"Nobody connects {one['account']}: {_why_not_connected(one)}. What is said there is not answered.")
     if facts["sameName"]:
         from gateway.cluster.home_proof import NAME_ONE
         from gateway.cluster.overview import RESTARTED
@@ -54,6 +56,13 @@ def _words(facts: dict[str, Any]) -> str:
         where = f" in {keys}" if keys else ""
         lines.append(f"The settings of these gateways differ{where}. Give all the same file: homebody config path")
     return "\n".join(lines)
+
+
+def _why_not_connected(one: dict[str, Any]) -> str:
+    if not one["known"]:
+        return "no gateway that works has it in its settings"
+    lacking = f"; those of {', '.join(one['lacking'])}, which has {', '.join(one['agents'])}, lack it" if one["lacking"] else ""
+    return f"it is in the settings of {', '.join(one['known'])}{lacking}"
 
 
 @cluster.command()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.base.errors import StorageFailed
 
 if TYPE_CHECKING:
+    from gateway.cluster.leases import Cell
     from gateway.cluster.postgres_leases import Connection
 
 KNOWN_SECONDS: Final = 2.0
@@ -27,8 +28,8 @@ _SHARED: Final = "SELECT secret FROM cluster_secret WHERE purpose = %(purpose)s"
 _MARK: Final = """
 WITH gone AS (DELETE FROM cluster_settings WHERE at < clock_timestamp() - interval '1 day'
     AND gateway NOT IN (SELECT name FROM cluster_gateway) AND gateway <> %(own)s)
-INSERT INTO cluster_settings (gateway, keys) VALUES (%(own)s, %(keys)s)
-ON CONFLICT (gateway) DO UPDATE SET keys = excluded.keys, at = clock_timestamp() RETURNING 1
+INSERT INTO cluster_settings (gateway, keys, cells) VALUES (%(own)s, %(keys)s, %(cells)s)
+ON CONFLICT (gateway) DO UPDATE SET keys = excluded.keys, cells = excluded.cells, at = clock_timestamp() RETURNING 1
 """
 _ROWS: Final[Mapping[str, str]] = {
     "approval": "SELECT 'agent:' || agent FROM approval WHERE id = %(text)s",
@@ -117,9 +118,9 @@ class Directory:
         [(secret,)] = await self._rows(_SHARED, {"purpose": "marks"})
         return str(secret).encode()
 
-    async def mark(self, marks: Mapping[str, str]) -> None:
-        """Note the marks of this gateway's settings (``settings_marks``), for `homebody cluster status`."""
-        await self._rows(_MARK, {"own": self.own, "keys": json.dumps(marks)})
+    async def mark(self, marks: Mapping[str, str], cells: Sequence[Cell]) -> None:
+        """Note the marks of this gateway's settings (``settings_marks``) and what it would hold, for `homebody cluster`."""
+        await self._rows(_MARK, {"own": self.own, "keys": json.dumps(marks), "cells": json.dumps(cells)})
 
     async def close(self) -> None:
         """Close the connection."""

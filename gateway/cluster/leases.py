@@ -22,7 +22,7 @@ number that only grows (https://martin.kleppmann.com/2016/02/08/how-to-do-distri
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -40,6 +40,8 @@ WAKING: Final = 0.05
 """Seconds after which a token that ended is surely seen to be free."""
 LEAST_STEP: Final = 8
 """Tokens that a gateway takes in a round at least. A quarter of its share may be more: who comes first does not take all."""
+IDLE_LEASES: Final = 2
+"""Leases after which a token that nobody holds is wished for, with its cell: whoever has room for it takes it sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class Round:
     """Why the gateway cannot work: it is like one that is emptied, as long as another one works. Empty where it can."""
     cells: tuple[Cell, ...] | None = None
     """What it would take, in the order of its wishes; None: any token, each by itself."""
+    lacking: tuple[Cell, ...] = ()
+    """Those of them of which it holds nothing. The first one part of which is idle is to come here, also from who holds the rest of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,8 @@ class Answer:
     """Seconds until the first token of another gateway is free, unless that renews it."""
     rests: bool | None = None
     """Whether the gateway rests, as it cannot work and another one does; None where it did not ask, or only said it in this round."""
+    wished: Cell = ()
+    """The cell that is to come here, of those that were lacking."""
 
 
 def share_of(tokens: int, gateways: int) -> int:
@@ -110,6 +116,25 @@ def whole_cells(cells: Iterable[Cell], free: Collection[str], held: Collection[s
         if len(chosen) < room and missing and all(token in free for token in missing):
             chosen += missing
     return chosen
+
+
+def chosen_tokens(
+    asked: Round, kept: Collection[str], free: Sequence[str], room: int, *, here: set[str], elsewhere: set[str]
+) -> list[str]:
+    """Choose what to take: what is wished to be here, and then what is free, except what is wished to be elsewhere."""
+    cells = tuple((token,) for token in free) if asked.cells is None else asked.cells
+    wanted = whole_cells((cell for cell in cells if not here.isdisjoint(cell)), free, kept, len(free) + 1)
+    others = (cell for cell in cells if here.isdisjoint(cell) and elsewhere.isdisjoint(cell))
+    return wanted + whole_cells(others, free, kept, room - len(wanted))
+
+
+def idle_cell(cells: Iterable[Cell], idle: set[str], spoken_for: set[str]) -> Cell:
+    """Return the first of these cells part of which nobody has held for long, except those some of which is spoken for; () for none.
+
+    Where settings differ, the holder of an agent may not know its account, which nobody connects then.
+    """
+    found = (cell for cell in cells if not idle.isdisjoint(cell) and spoken_for.isdisjoint(cell))
+    return next(found, ())
 
 
 class LeaseStore(Protocol):
@@ -149,7 +174,11 @@ class LeaseTable:
     _claimed: dict[str, int] = field(default_factory=dict)
     _leaving: set[str] = field(default_factory=set)
     _placed: set[str] = field(default_factory=set)
+    _wished: set[Cell] = field(default_factory=set)
+    """Cells that were had come here: each once, so that gateways whose cells differ do not draw them to and fro."""
     _gateways: int = 0
+    _joined: float = 0.0
+    """When the last gateway joined, which is to have its part first."""
     _released: dict[str, int] = field(default_factory=dict)
     _share: int = 0
     _next_free: float | None = None
@@ -181,6 +210,7 @@ class LeaseTable:
         if self.emptying:
             self._released |= self._claimed
             self._claimed.clear()
+        settled = now - self._joined > IDLE_LEASES * self.seconds
         asked = Round(
             gateway=self.gateway,
             seconds=self.seconds,
@@ -192,8 +222,15 @@ class LeaseTable:
             leaving=self.emptying,
             resting=self.resting,
             cells=self.cells,
+            lacking=self._lacking() if settled and not self.emptying and not self.resting else (),
         )
         return asked, late
+
+    def _lacking(self) -> tuple[Cell, ...]:
+        cells = self.cells or ()
+        self._wished.intersection_update(cells)
+        here = self._held.keys() | self._claimed.keys()
+        return tuple(cell for cell in cells if cell not in self._wished and here.isdisjoint(cell))
 
     def end(self, asked: Round, answer: Answer, sent: float, now: float) -> Changes:
         """Take the answer of a round that was sent at ``sent``."""
@@ -217,13 +254,20 @@ class LeaseTable:
                 lost.append(token)
         for token, fence in answer.taken.items():
             (self._released if now >= until or token in self._held else self._claimed)[token] = fence
-        if answer.gateways > self._gateways:  # one that joins is to have its part
-            self._placed.clear()
-        self._gateways = answer.gateways
+        self._look_who_joined(answer.gateways, now)
+        if answer.wished:
+            self._wished.add(answer.wished)
         self._placed |= answer.placed & (self._held.keys() | self._claimed.keys())
         self._next_free = answer.next_free if answer.gateways <= FEW else None
         self._share = 0 if self.emptying else share_of(answer.tokens, answer.gateways)
         return Changes(tuple(taken), tuple(lost), self._too_many(answer.moved), claimed=bool(self._claimed))
+
+    def _look_who_joined(self, gateways: int, now: float) -> None:
+        if gateways > self._gateways:  # one that joins is to have its part
+            self._placed.clear()
+            self._wished.clear()
+            self._joined = now
+        self._gateways = gateways
 
     def _confirmed(self, lease: Lease, now: float, *, kept: bool) -> tuple[Lease, ...]:
         """Hold what was claimed, if it was renewed in time. Nothing was begun for it, so that nothing is lost where it was not."""
@@ -232,6 +276,7 @@ class LeaseTable:
             self._held[lease.token] = lease
             return (lease,)
         self._placed.discard(lease.token)
+        self._wished = {cell for cell in self._wished if lease.token not in cell}
         if kept:
             self._released[lease.token] = lease.fence
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from gateway.cluster.leases import Answer, Round, share_of, whole_cells
+from gateway.cluster.leases import IDLE_LEASES, Answer, Round, chosen_tokens, idle_cell, share_of
 
 
 @dataclass(slots=True)
@@ -43,35 +43,35 @@ class MemoryLeases:
             if self._is(token, fence):
                 self._tokens[token].until = now
         kept = frozenset(token for token, fence in asked.renew.items() if self._is(token, fence))
-        placed = {token for token in kept if self._wishes.get(token) == asked.gateway}
         for token in kept:
             self._tokens[token].until = now + asked.seconds
         alive = {gateway for gateway, until in self._seen.items() if now < until}
-        free = sorted(
-            (self._wishes.get(token, "") != asked.gateway, known.until, token)
-            for token, known in self._tokens.items()
-            if known.until <= now and self._may(token, asked, alive)
-        )
-        wanted = sum(not other for other, *_ in free)
+        free = sorted((known.until, token) for token, known in self._tokens.items() if known.until <= now)
+        names = [token for _, token in free]
         room = min(asked.most, share_of(len(self._tokens), len(alive)) - asked.staying)
+        here = {token for token, gateway in self._wishes.items() if gateway == asked.gateway}
+        elsewhere = {token for token, gateway in self._wishes.items() if gateway in alive - {asked.gateway}}
+        chosen = chosen_tokens(asked, kept, names, room, here=here, elsewhere=elsewhere)
+        idle = {token for until, token in free if until <= now - IDLE_LEASES * asked.seconds}
+        wished = () if leaving else idle_cell(asked.lacking, idle, elsewhere.union(chosen))
+        if wished:
+            self._wishes |= dict.fromkeys(wished, asked.gateway)
+            here.update(wished)
+            chosen = chosen_tokens(asked, kept, names, room, here=here, elsewhere=elsewhere)
         taken = {}
-        names = [token for *_, token in free]
-        chosen = whole_cells(
-            [(token,) for token in names] if asked.cells is None else asked.cells, names, kept, max(room, wanted)
-        )
         for token in () if leaving else chosen:
             self._tokens[token].fence += 1
             self._tokens[token].until = now + asked.claim
             taken[token] = self._tokens[token].fence
-            if self._wishes.pop(token, None) == asked.gateway:
-                placed.add(token)
+        known = self._tokens.keys() if asked.cells is None else {token for cell in asked.cells for token in cell}
+        placed = {token for token in here if token in kept or token in taken or token not in known}
         for token in placed:
-            self._wishes.pop(token, None)
+            del self._wishes[token]
         moved = kept if rests else frozenset(t for t in kept if self._wishes.get(t, asked.gateway) in alive - {asked.gateway})
         held = kept | taken.keys()
         ends = [known.until - now for token, known in self._tokens.items() if known.until > now and token not in held]
         next_free = min(ends, default=None)
-        return Answer(kept, taken, len(self._tokens), len(alive), moved, frozenset(placed), next_free, rests)
+        return Answer(kept, taken, len(self._tokens), len(alive), moved, frozenset(placed), next_free, rests, wished)
 
     def _rests(self, asked: Round, now: float) -> bool | None:
         """Decide whether a gateway rests; None where it does not ask, or says for the first time that it cannot work."""
@@ -107,7 +107,3 @@ class MemoryLeases:
 
     def _is(self, token: str, fence: int) -> bool:
         return token in self._tokens and self._tokens[token].fence == fence
-
-    def _may(self, token: str, asked: Round, alive: set[str]) -> bool:
-        wish = self._wishes.get(token)
-        return wish is None or wish == asked.gateway or wish not in alive

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any, Final, Literal
 
 from gateway.base.errors import StorageFailed, UsageError
-from gateway.cluster.cells import AGENT
+from gateway.cluster.cells import ACCOUNT, AGENT, accounts_in, agents_in
 from gateway.cluster.home_proof import NAME_ONE
 from gateway.cluster.lease_tables import new_secret
 from gateway.cluster.settings_marks import differing, lists_agent
@@ -23,8 +23,11 @@ WHERE until > clock_timestamp() OR name IN (SELECT gateway FROM cluster_holder) 
 RESTARTED: Final = (
     "If it was just killed and started again, wait until the lease of its former process has ended (cluster.leaseSeconds)."
 )
+IDLE_SECONDS: Final = 10.0
+"""How long an account may be held by nobody before it is named: a handover takes less."""
 _TOKENS: Final = """
-SELECT t.token, coalesce(g.label, ''), coalesce(g.name, ''), h.since, t.vt > clock_timestamp()
+SELECT t.token, coalesce(g.label, ''), coalesce(g.name, ''), h.since, t.vt > clock_timestamp(),
+    t.vt < clock_timestamp() - make_interval(secs => %s)
 FROM cluster_token t LEFT JOIN cluster_holder h USING (token) LEFT JOIN cluster_gateway g ON g.name = h.gateway ORDER BY t.token
 """
 
@@ -47,6 +50,8 @@ def overview(storage: StorageSettings) -> dict[str, Any]:
             }
             for name, label, address, settings, since, leaving, alive, trouble in connection.execute(_GATEWAYS)
         ]
+        found = connection.execute(_TOKENS, (IDLE_SECONDS,)).fetchall()
+        idle = [token.removeprefix(ACCOUNT) for token, *_, idle in found if idle and token.startswith(ACCOUNT)]
         tokens = [
             {
                 "token": token,
@@ -54,18 +59,21 @@ def overview(storage: StorageSettings) -> dict[str, Any]:
                 "process": name if held and name else None,
                 "since": since.isoformat(timespec="seconds") if held and since is not None else None,
             }
-            for token, label, name, since, held in connection.execute(_TOKENS)
+            for token, label, name, since, held, _ in found
         ]
         marks = _marks(connection).values()
+        cells = _cells(connection)
     working = {one["settings"] for one in gateways if one["state"] in HOLDING}
     keys = differing(marks)
     names = Counter(one["gateway"] for one in gateways if one["state"] in {*HOLDING, "resting"})
+    labels = {one["process"]: one["gateway"] for one in gateways}
     return {
         "gateways": gateways,
         "held": tokens,
         "settingsDiffer": len(working) > 1 or bool(keys),
         "differing": keys,
         "sameName": sorted(name for name, times in names.items() if times > 1),
+        "notConnected": _not_connected(idle, tokens, cells, labels),
     }
 
 
@@ -76,6 +84,27 @@ def state_of(*, alive: bool, leaving: bool, trouble: str) -> State:
     if leaving:
         return "resting" if trouble else "leaving"
     return "paused" if trouble else "working"
+
+
+def _not_connected(
+    accounts: list[str], tokens: list[dict[str, Any]], cells: dict[str, list[set[str]]], labels: dict[str, str]
+) -> list[dict[str, Any]]:
+    """Return for each account which gateways that work have it in their settings, and which hold its agents without."""
+    holders = {one["token"]: one["process"] for one in tokens}
+    found = []
+    for account in accounts if cells else ():
+        having = {name: cell for name, known in cells.items() for cell in known if f"{ACCOUNT}{account}" in cell}
+        agents = {token for cell in having.values() for token in cell if token.startswith(AGENT)}
+        without = {holders.get(agent) for agent in agents} & (cells.keys() - having.keys())
+        found.append(
+            {
+                "account": account,
+                "agents": sorted(agents_in(agents)),
+                "known": sorted(labels.get(name, name) for name in having),
+                "lacking": sorted(labels.get(name or "", "") for name in without),
+            }
+        )
+    return found
 
 
 def rotate(storage: StorageSettings) -> None:
@@ -91,6 +120,18 @@ def _marks(connection: Any) -> dict[str, dict[str, str]]:
     query = """SELECT gateway, keys FROM cluster_settings JOIN cluster_gateway ON name = gateway
                WHERE until > clock_timestamp() AND NOT leaving"""
     return {gateway: json.loads(keys) for gateway, keys in connection.execute(query)}
+
+
+def _cells(connection: Any) -> dict[str, list[set[str]]]:
+    """Return what each gateway that works would hold, by the names of their processes, as far as they told it."""
+    there = "SELECT 1 FROM information_schema.columns WHERE table_name = 'cluster_settings' AND column_name = 'cells'"
+    if connection.execute(f"{there} AND table_schema = current_schema()").fetchone() is None:
+        return {}
+    query = """SELECT gateway, cells FROM cluster_settings JOIN cluster_gateway ON name = gateway
+               WHERE until > clock_timestamp() AND NOT leaving"""
+    return {
+        gateway: found for gateway, cells in connection.execute(query) if (found := [set(one) for one in json.loads(cells)])
+    }
 
 
 def move(storage: StorageSettings, agent: str, to: str) -> list[str]:
@@ -119,9 +160,22 @@ def move(storage: StorageSettings, agent: str, to: str) -> list[str]:
                 f"the settings of the gateway {to} have no agent {agent!r}, so that nobody would work for it",
                 hint=f"Give {to} the same settings as the others: homebody cluster status names what differs.",
             )
+        if missing := _accounts_missing(_cells(connection), names[to], agent):
+            raise UsageError(
+                f"the settings of the gateway {to} lack what belongs with agent {agent!r}: {', '.join(missing)}. Nobody would connect it",
+                hint=f"Give {to} the same settings as the others: homebody cluster status names what differs.",
+            )
         wish = "INSERT INTO cluster_wish VALUES (%s, %s) ON CONFLICT (token) DO UPDATE SET gateway = excluded.gateway"
         connection.execute(wish, (f"{AGENT}{agent}", names[to]))
     return [f"{AGENT}{agent}"]
+
+
+def _accounts_missing(cells: dict[str, list[set[str]]], gateway: str, agent: str) -> list[str]:
+    """Return the accounts that belong with an agent by the settings of any gateway, and not by those of this one."""
+    if gateway not in cells:
+        return []
+    having = {name: {one for cell in known if f"{AGENT}{agent}" in cell for one in cell} for name, known in cells.items()}
+    return sorted(set(accounts_in(set().union(*having.values()))) - set(accounts_in(having[gateway])))
 
 
 def _knows(connection: Any, gateway: str, agent: str) -> bool:

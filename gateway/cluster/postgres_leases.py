@@ -20,7 +20,7 @@ from gateway.cluster.agreement import DATABASE_TIME, WHOSE, Home, clock_trouble,
 from gateway.cluster.cells import AGENT
 from gateway.cluster.home_proof import NAME_ONE
 from gateway.cluster.lease_tables import queue_of, rows_of, write_lock_of
-from gateway.cluster.leases import Answer, Round, share_of, whole_cells
+from gateway.cluster.leases import IDLE_LEASES, Answer, Cell, Round, chosen_tokens, idle_cell, share_of
 from gateway.cluster.settings_marks import unlisted
 
 if TYPE_CHECKING:
@@ -40,7 +40,12 @@ _COUNT_BITS: Final = 31
 _ALIVE: Final = """
 SELECT name, label, settings, extract(epoch FROM until)::float8 FROM cluster_gateway WHERE until > clock_timestamp() AND NOT leaving
 """
-_FREE: Final = "SELECT token FROM cluster_token WHERE vt <= clock_timestamp() ORDER BY vt, msg_id"
+_FREE: Final = """
+SELECT token, vt <= clock_timestamp() - make_interval(secs => %s) FROM cluster_token WHERE vt <= clock_timestamp() ORDER BY vt, msg_id
+"""
+_WISH: Final = """
+INSERT INTO cluster_wish SELECT unnest(%s::text[]), %s ON CONFLICT (token) DO UPDATE SET gateway = excluded.gateway
+"""
 _NEXT_FREE: Final = """
 SELECT extract(epoch FROM min(vt) - clock_timestamp())::float8 FROM cluster_token WHERE vt > clock_timestamp() AND token <> ALL (%s)
 """
@@ -244,7 +249,7 @@ class PostgresLeases:
             alive_now = await connection.execute(_ALIVE)
             wished = await connection.execute("SELECT token, gateway FROM cluster_wish")
             counted = await connection.execute("SELECT count(*) FROM cluster_token")
-            unheld = await connection.execute(_FREE)
+            unheld = await connection.execute(_FREE, (IDLE_LEASES * asked.seconds,))
             next_free = await connection.execute(_NEXT_FREE, (list(asked.renew),))
         [(there,)] = await cursor.fetchall()
         self._compare_time(clock_trouble(before, there, self._clock()))
@@ -262,20 +267,26 @@ class PostgresLeases:
         [(tokens,)] = await counted.fetchall()
         elsewhere = {token for token, gateway in wishes.items() if gateway in alive - {asked.gateway}}
         chosen: list[str] = []
+        coming: Cell = ()
         if not asked.leaving and not self._trouble and not rests:
             room = min(asked.most, share_of(tokens, len(alive)) - asked.staying)
             here = {token for token, gateway in wishes.items() if gateway == asked.gateway}
-            free = [str(row[0]) for row in await unheld.fetchall()]
-            chosen = _chosen(asked, kept, free, room, here=here, elsewhere=elsewhere)
+            free = {str(token): bool(idle) for token, idle in await unheld.fetchall()}
+            chosen = chosen_tokens(asked, kept, list(free), room, here=here, elsewhere=elsewhere)
+            coming = await self._wish(connection, asked, {token for token in free if free[token]}, elsewhere.union(chosen))
+            if coming:
+                wishes |= dict.fromkeys(coming, asked.gateway)
+                chosen = chosen_tokens(asked, kept, list(free), room, here=here.union(coming), elsewhere=elsewhere)
         taken = await self._take(connection, asked, chosen)
-        had = [token for token in (*kept, *taken) if wishes.get(token) == asked.gateway]
+        had = _had(asked, wishes, {*kept, *taken})
         if had:
             await connection.execute("DELETE FROM cluster_wish WHERE token = ANY(%s)", (had,))
         moved = frozenset(kept if self._trouble or rests else kept & elsewhere)
         if rests and kept:
             moved -= await self._here_alone(connection, asked, kept)
         [(free_in,)] = await next_free.fetchall()
-        return Answer(frozenset(kept), taken, tokens, len(alive), moved, frozenset(had), free_in, rests if decided else None)
+        rested = rests if decided else None
+        return Answer(frozenset(kept), taken, tokens, len(alive), moved, frozenset(had), free_in, rested, coming)
 
     def _compare_time(self, trouble: str) -> None:
         """Tell where the clock begins or ceases to be another one than the database's."""
@@ -308,6 +319,14 @@ class PostgresLeases:
         elif not self._told_differing and time.monotonic() - self._differing_since > DIFFERING_SECONDS:
             self._told_differing = True
             log.warning("the settings of %s are not those of this gateway: homebody cluster status", ", ".join(differing))
+
+    async def _wish(self, connection: Connection, asked: Round, idle: set[str], spoken_for: set[str]) -> Cell:
+        """Have a cell come here part of which nobody has held for long; return it, or () where there is none."""
+        found = idle_cell(asked.lacking, idle, spoken_for)
+        if found:
+            log.info("nobody has held part of this for long, so that it is to come here: %s", ", ".join(found))
+            await connection.execute(_WISH, (list(found), asked.gateway))
+        return found
 
     async def _take(self, connection: Connection, asked: Round, chosen: Sequence[str]) -> dict[str, int]:
         if not chosen:
@@ -354,15 +373,12 @@ class PostgresLeases:
             await connection.execute(_RELEASE, (*_pairs(tokens), self._queue))
 
 
+def _had(asked: Round, wishes: Mapping[str, str], here: set[str]) -> list[str]:
+    """Return the tokens whose wish to be here is over: they are, or the settings do not have them any more."""
+    known = wishes if asked.cells is None else {token for cell in asked.cells for token in cell}
+    own = [token for token, gateway in wishes.items() if gateway == asked.gateway]
+    return [token for token in own if token in here or token not in known]
+
+
 def _pairs(tokens: Mapping[str, int]) -> tuple[list[str], list[int]]:
     return list(tokens), list(tokens.values())
-
-
-def _chosen(
-    asked: Round, kept: Collection[str], free: Sequence[str], room: int, *, here: set[str], elsewhere: set[str]
-) -> list[str]:
-    """Choose what to take: what is wished to be here, and then what is free, except what is wished to be elsewhere."""
-    cells = tuple((token,) for token in free) if asked.cells is None else asked.cells
-    wanted = whole_cells((cell for cell in cells if here.intersection(cell)), free, kept, len(free) + 1)
-    others = (cell for cell in cells if not here.intersection(cell) and not elsewhere.intersection(cell))
-    return wanted + whole_cells(others, free, kept, room - len(wanted))

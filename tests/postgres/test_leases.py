@@ -19,6 +19,7 @@ from gateway.cluster.postgres_leases import PostgresLeases
 from gateway.cluster.settings_marks import marks_of
 from gateway.settings.root import Settings
 from gateway.settings.storage_settings import StorageSettings
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -243,6 +244,77 @@ async def test_what_no_other_gateway_knows_stays_with_one_that_cannot_work(url: 
     await settled(one, other)
     assert one.held == {"agent:0", "agent:1"}, "what belongs together stays together"
     assert other.held == {f"agent:{number}" for number in range(2, 6)}
+
+
+async def _told_cells(url: str, gateway: str, *cells: tuple[str, ...]) -> None:
+    connection = await connected(url)
+    query = "INSERT INTO cluster_settings (gateway, keys, cells) VALUES (%s, '{}', %s)"
+    await connection.execute(query, (gateway, json.dumps(cells)))
+    await connection.close()
+
+
+async def test_an_agent_moves_only_where_the_settings_have_its_accounts(url: str, members: tuple[Member, Member]) -> None:
+    one, other = members
+    bot = ("account:telegram:main", "agent:main")
+    await one.store.add(bot)
+    await one.round()
+    await other.round()
+    storage = StorageSettings.model_validate({"url": url, "schemaName": "public"})
+    await _told_cells(url, "one", bot)
+    await _told_cells(url, "other", ("agent:main",))
+    assert await asyncio.to_thread(move, storage, "main", "one") == ["agent:main"]
+    with pytest.raises(UsageError, match="gateway other lack what belongs with agent 'main': telegram:main"):
+        await asyncio.to_thread(move, storage, "main", "other")
+
+
+async def test_an_account_that_nobody_holds_is_named_with_who_lacks_it(url: str, members: tuple[Member, Member]) -> None:
+    one, other = members
+    bot = ("account:telegram:main", "agent:main")
+    await one.store.add(bot)
+    one.table.cells, other.table.cells = (("agent:main",),), ()
+    await one.round()
+    await other.round()
+    await _told_cells(url, "one", ("agent:main",))
+    await _told_cells(url, "other", bot)
+    storage = StorageSettings.model_validate({"url": url, "schemaName": "public"})
+    assert (await asyncio.to_thread(overview, storage))["notConnected"] == [], "a handover may take some seconds"
+    await _later(url, 11)
+    [told] = (await asyncio.to_thread(overview, storage))["notConnected"]
+    assert told == {"account": "telegram:main", "agents": ["main"], "known": ["other"], "lacking": ["one"]}
+
+
+async def _later(url: str, seconds: float) -> None:
+    """Have what is free be so for longer."""
+    connection = await connected(url)
+    query = "UPDATE pgmq.q_public_lease SET vt = vt - make_interval(secs => %s) WHERE vt <= clock_timestamp()"
+    await connection.execute(query, (seconds,))
+    await connection.close()
+
+
+async def test_a_cell_part_of_which_nobody_holds_for_long_goes_to_who_knows_it_whole(
+    url: str, members: tuple[Member, Member]
+) -> None:
+    one, other = members
+    bot = ("account:telegram:main", "agent:main")
+    await one.store.add(bot)
+    one.table = LeaseTable("one", 1.0, cells=(("agent:main",),))
+    other.table = LeaseTable("other", 1.0, cells=(bot,))
+    await one.round()
+    assert one.held == {"agent:main"}
+    began = time.monotonic()
+    while other.held != set(bot):
+        for member in (other, one):
+            await member.round()
+        assert time.monotonic() - began < PATIENCE
+        await asyncio.sleep(0.2)
+    assert time.monotonic() - began > 2.0, "settings that are being changed come first"
+    assert one.held == set()
+    connection = await connected(url)
+    assert await (await connection.execute("SELECT * FROM cluster_wish")).fetchall() == []
+    await connection.execute("INSERT INTO cluster_wish VALUES ('agent:1', 'other')")
+    await other.round()
+    assert await (await connection.execute("SELECT * FROM cluster_wish")).fetchall() == [], "its settings do not have it"
+    await connection.close()
 
 
 async def test_a_former_holder_is_fenced_off(url: str, members: tuple[Member, Member]) -> None:
