@@ -19,6 +19,7 @@ from agent.models.adapters import warm_up
 from agent.models.adapters.anthropic_request import body
 from agent.models.adapters.request_json import encoded
 from agent.models.adapters.sanitize import arguments_of, field_of
+from agent.models.adapters.settled_entries import SettledEntries
 from agent.models.catalog.known_models import PROVIDERS, ModelFacts
 from agent.models.catalog.prices import Price
 from agent.models.protocol import Part, Request
@@ -100,6 +101,7 @@ class AnthropicModel:
         self._settings: dict[str, Any] = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
         official = base_url.rstrip("/") == PROVIDERS["anthropic"].base_url.rstrip("/")
         self._diagnosis = CacheDiagnosis() if (official if diagnose is None else diagnose) else None
+        self._settled = SettledEntries()
         self._client: Any = None
         self._opening = asyncio.Lock()
 
@@ -155,6 +157,7 @@ class AnthropicModel:
                 level=level,
                 style=self._depth.style,
                 thoughts=request.thoughts and self._displays,
+                settled=self._settled,
             )
             if self._diagnosis is not None and request.cache_key:
                 wanted["diagnostics"] = self._diagnosis.wish(request.cache_key)

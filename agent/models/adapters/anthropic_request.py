@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent.models.adapters.sanitize import IMAGE_TYPES, TOOLS, CallIds, clean, clean_json, family, is_clean
+from agent.models.adapters.settled_entries import SettledEntries, entries_of
 from agent.models.protocol import Request, Segment, ToolSpec
 from agent.models.thinking import THINKING_TOKENS, Style
 from agent.settings import Level
@@ -31,6 +33,7 @@ def body(
     level: Level | None = None,
     style: Style = "",
     thoughts: bool = False,
+    settled: SettledEntries | None = None,
 ) -> dict[str, Any]:
     """Return the arguments of ``messages.create``.
 
@@ -40,15 +43,16 @@ def body(
     with ten calls has more.
 
     ``level`` and ``style`` say how deep to think, and in which words; ``thoughts`` asks for them in a form that a person can read.
+    ``settled`` remembers the history for the next request; it is then JSON already, but for its last two turns.
     """
     mark: Block = {"type": "ephemeral", "ttl": request.cache_ttl} if request.cache_ttl != "5m" else {"type": "ephemeral"}
-    messages = _messages(request.messages, name=name, images=images)
+    kept, messages = entries_of(request, settled, partial(_messages, name=name, images=images), images=images)
     moving = _mark_messages(messages, mark, request.kept_parts) if request.cached else 0
     system = _system(request.system, mark, most=_MOST_MARKS - moving if request.cached else 0)
     marked = any("cache_control" in block for block in system)
     tools = _tools(request.tools, mark if request.cached and not marked else None)
     longest = max(1, min(request.max_output + THINKING_TOKENS.get(level, 0), max_output))
-    wanted: dict[str, Any] = {"model": model, "max_tokens": longest, "messages": messages}
+    wanted: dict[str, Any] = {"model": model, "max_tokens": longest, "messages": [*kept, *messages]}
     wanted |= _thinking(level, style, longest, messages, thoughts=thoughts)
     if system:
         wanted["system"] = system
@@ -142,9 +146,8 @@ def _mark_end(messages: Sequence[Block], mark: Block) -> bool:
     return True
 
 
-def _messages(messages: Iterable[Message], *, name: str, images: bool) -> list[Block]:
+def _messages(messages: Iterable[Message], ids: CallIds, *, name: str, images: bool) -> list[Block]:
     """Translate, and join neighbours of one role: results of one answer's calls stand together, before what the person said next."""
-    ids = CallIds()
     current: Mapping[str, str] = {}
     turns: list[Block] = []
     asked = family(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from agent.messages import AssistantMessage, Failure, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
@@ -12,6 +13,7 @@ from agent.models.adapters import warm_up
 from agent.models.adapters.openai_chat_answer import ChatAnswer
 from agent.models.adapters.openai_model import CACHE_RULE, OpenAIModel
 from agent.models.adapters.sanitize import IMAGE_TYPES, TOOLS, CallIds, clean, clean_json, family, is_clean
+from agent.models.adapters.settled_entries import SettledEntries, entries_of
 from agent.models.protocol import Request, Segment
 from agent.models.thinking import THINKING_TOKENS, effort
 from agent.settings import Level
@@ -40,6 +42,7 @@ class OpenAIChatModel(OpenAIModel):
             marks=self._provider == "openrouter" and self._model.startswith("anthropic/"),
             level=level,
             routed=self._provider == "openrouter",
+            settled=self._settled,
         )
         wanted |= {CACHE_RULE: facts.cache_rule} if facts.cache_rule else {}
         return {**wanted, _USAGE_OPTION: {"include_usage": True}} if self._takes_usage_option else wanted
@@ -91,21 +94,25 @@ def body(
     marks: bool = False,
     level: Level | None = None,
     routed: bool = False,
+    settled: SettledEntries | None = None,
 ) -> dict[str, Any]:
     """Return the body of a request, without the words on streaming.
 
     ``hosted_by_openai`` decides what only OpenAI itself takes: its name for the longest answer, and the cache key. ``marks``
     says that the server passes Anthropic's cache marks on (OpenRouter does). ``name`` is ``provider/model``, by which reasoning
     is recognised as this model's own. ``level`` says how deep to think; ``routed`` that OpenRouter is to be told, in its own words.
+    ``settled`` remembers the history for the next request; it is then JSON already, but for its last two turns.
     """
     longest = max(1, min(request.max_output + THINKING_TOKENS.get(level, 0), max_output))
+    system = _system(request.system)
+    kept, messages = entries_of(request, settled, partial(_messages, name=name, images=images), images=images)
+    if marks and request.cached:
+        _mark([*system, *messages], request)
     wanted: dict[str, Any] = {
         "model": model,
-        "messages": [*_system(request.system), *_messages(request.messages, name=name, images=images)],
+        "messages": [*system, *kept, *messages],
         "max_completion_tokens" if hosted_by_openai else "max_tokens": longest,
     }
-    if marks and request.cached:
-        _mark(wanted["messages"], request)
     if request.tools:
         wanted["tools"] = [_tool(*told) for told in TOOLS.of(request.tools)]
     if depth := effort(level):
@@ -145,9 +152,8 @@ def _system(segments: Sequence[Segment]) -> list[Entry]:
     return [{"role": "system", "content": text}] if text else []
 
 
-def _messages(messages: Iterable[Message], *, name: str, images: bool) -> list[Entry]:
+def _messages(messages: Iterable[Message], ids: CallIds, *, name: str, images: bool) -> list[Entry]:
     """Translate. Neighbours of one role are joined, since the templates of many local models insist on taking turns."""
-    ids = CallIds()
     current: Mapping[str, str] = {}
     entries: list[Entry] = []
     asked = family(name)

@@ -16,6 +16,7 @@ from agent.messages import AssistantMessage, Failure
 from agent.models import failures
 from agent.models.adapters import warm_up
 from agent.models.adapters.request_json import encoded
+from agent.models.adapters.settled_entries import SettledEntries
 from agent.models.catalog.discovery import names_of
 from agent.models.catalog.known_models import PROVIDERS, ModelFacts
 from agent.models.catalog.server_limits import ask_limits
@@ -76,6 +77,7 @@ class OpenAIModel(ABC):
         self._label = label
         self._depth = ThinkingSupport(facts.thinks)
         self._asides: list[ReplyNote] = []
+        self._settled = SettledEntries()
         self._connection = Connection(
             model, key=key, base_url=base_url, provider=provider, headers=headers, facts=facts, rehearse=type(self).warm_up
         )

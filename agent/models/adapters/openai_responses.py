@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from agent.events import Progress, ReplyNote, TextDelta, ThinkingDelta
@@ -23,6 +24,7 @@ from agent.models.adapters.sanitize import (
     field_of,
     is_clean,
 )
+from agent.models.adapters.settled_entries import SettledEntries, entries_of
 from agent.models.catalog.prices import Price
 from agent.models.protocol import Request
 from agent.models.thinking import THINKING_TOKENS, effort
@@ -48,6 +50,7 @@ class OpenAIResponsesModel(OpenAIModel):
             images=facts.images,
             level=level,
             summary=request.thoughts and self._summarises,
+            settled=self._settled,
         )
         return wanted | ({CACHE_RULE: facts.cache_rule} if facts.cache_rule else {})
 
@@ -211,16 +214,18 @@ def body(
     images: bool,
     level: Level | None = None,
     summary: bool = False,
+    settled: SettledEntries | None = None,
 ) -> dict[str, Any]:
     """Return the body of a request, without the words on streaming.
 
     ``store`` is off, so the whole conversation goes along, and reasoning goes back encrypted to the model that made it.
     ``name`` is ``provider/model``, by which that is recognised. ``level`` says how deep to think, ``summary`` asks for thoughts
-    that a person can read.
+    that a person can read. ``settled`` remembers the history for the next request; it is then JSON already, but for its last two turns.
     """
+    kept, items = entries_of(request, settled, partial(_items, name=name, images=images), images=images)
     wanted: dict[str, Any] = {
         "model": model,
-        "input": _items(request.messages, name=name, images=images),
+        "input": [*kept, *items],
         "max_output_tokens": max(
             16, min(request.max_output + THINKING_TOKENS.get(level, 0), max_output)
         ),  # fewer than 16 are refused
@@ -249,8 +254,7 @@ def body(
     return wanted
 
 
-def _items(messages: Iterable[Message], *, name: str, images: bool) -> list[Item]:
-    ids = CallIds()
+def _items(messages: Iterable[Message], ids: CallIds, *, name: str, images: bool) -> list[Item]:
     current: Mapping[str, str] = {}
     items: list[Item] = []
     asked = family(name)

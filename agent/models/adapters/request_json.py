@@ -16,4 +16,4 @@ def encoded(body: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:  # a lone surrogate in what is not cleaned, such as a model's name
-        return json.dumps(body).encode()
+        return json.dumps(body, default=msgspec.json.decode).encode()

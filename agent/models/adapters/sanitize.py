@@ -107,6 +107,12 @@ class CallIds:
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
+    def copy(self) -> CallIds:
+        """Return one that has given the same ids so far."""
+        copied = CallIds()
+        copied._taken |= self._taken
+        return copied
+
     def of(self, calls: Sequence[ToolCall]) -> dict[str, str]:
         """Return the id to send for each id of one answer's calls."""
         return {call.id: self._take(call.id) for call in calls} if calls else {}
