@@ -208,9 +208,9 @@ class TelegramChannel(ChatChannel):
 
     async def close(self) -> None:
         """Close the connections."""
-        actions, self._making, self._actions = self._actions, None, None
-        if actions is not None:
-            await actions.connection.close()
+        if self._actions is not None:
+            await self._actions.connection.close()
+        self._making = self._actions = None
 
     def _passing(self) -> tuple[type[Exception], ...]:
         from telegram.error import TelegramError
