@@ -69,8 +69,8 @@ def transport(request: pytest.FixtureRequest) -> httpx2.AsyncBaseTransport:
     return httpx2.AsyncHTTPTransport(verify=context) if request.param == "theirs" else SDKTransport(context)
 
 
-async def posted(transport: httpx2.AsyncBaseTransport, url: str, body: bytes = b"{}") -> httpx2.Response:
-    async with httpx2.AsyncClient(transport=transport, timeout=httpx2.Timeout(5, read=0.2)) as client:
+async def posted(transport: httpx2.AsyncBaseTransport, url: str, body: bytes = b"{}", **seconds: float) -> httpx2.Response:
+    async with httpx2.AsyncClient(transport=transport, timeout=httpx2.Timeout(5, **{"read": 0.2, **seconds})) as client:
         return await client.post(url, content=body)
 
 
@@ -167,6 +167,18 @@ async def test_a_server_without_tls_has_the_name_that_the_sdks_know(transport: h
     async with Server(behaves=knows_no_tls).running() as server:
         with pytest.raises(httpx2.ConnectError):
             await posted(transport, server.url.replace("http:", "https:"))
+
+
+async def test_a_server_that_does_not_finish_connecting_is_given_up(transport: httpx2.AsyncBaseTransport) -> None:
+    async with Server(behaves=is_silent).running() as server:
+        with pytest.raises(httpx2.ConnectTimeout):
+            await posted(transport, server.url.replace("http:", "https:"), connect=0.2)
+
+
+async def test_long_headers_are_read(transport: httpx2.AsyncBaseTransport) -> None:
+    long = FINE.replace(b"\r\n\r\n", b"\r\nx-policy: " + b"a" * 30_000 + b"\r\n\r\n")
+    async with Server(long).running() as server:
+        assert len((await posted(transport, server.url)).headers["x-policy"]) == 30_000
 
 
 async def test_a_connection_is_used_again_once_an_answer_was_read_whole(transport: httpx2.AsyncBaseTransport) -> None:

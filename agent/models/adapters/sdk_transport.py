@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _KEPT_SECONDS: Final = 5.0
 """How long an unused connection is kept, as by the SDKs."""
 _MOST_CONNECTIONS: Final = 1000
+_LONGEST_HEADER: Final = 2**16
 _ONE_PIECE: Final = 2**20
 """Bytes that are sent without a pause for other work."""
 _PROXIED: Final = frozenset({"http", "https", "all"})
@@ -48,9 +49,8 @@ class SDKTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Make a request, and return the answer once its head is there. Raises ``httpx2.TransportError``."""
         seconds = request.extensions.get("timeout", {})
-        timeout = aiohttp.ClientTimeout(
-            total=None, connect=seconds.get("pool"), sock_connect=seconds.get("connect"), sock_read=seconds.get("read")
-        )
+        connect = seconds.get("connect")  # with looking up the name, which is no part of ``sock_connect``
+        timeout = aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect, sock_read=seconds.get("read"))
         url, body = request.url, await request.aread()
         try:
             answer = await self._opened().request(
@@ -80,6 +80,8 @@ class SDKTransport(httpx2.AsyncBaseTransport):
                 connector=connector,
                 auto_decompress=False,  # the SDKs' client does that, and keeps cookies
                 cookie_jar=aiohttp.DummyCookieJar(),
+                max_line_size=_LONGEST_HEADER,
+                max_field_size=_LONGEST_HEADER,
                 skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
             )
         return self._session
