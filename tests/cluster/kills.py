@@ -53,6 +53,7 @@ WEIGHTS = {
     "drain": 1,
     "stop in order": 1,
     "move": 1,
+    "rest": 1,
 }
 """How often each kind of trouble is drawn."""
 

@@ -75,8 +75,12 @@ class Process(Generic[Line]):
             "TZ": "UTC",
         }
 
-    def start(self) -> None:
-        (self.root / "state" / "gateways" / self.name / "starts.json").unlink(missing_ok=True)  # so many kills would pause it
+    def start(self, *, crashes: int = 0) -> None:
+        """Start it as if it had crashed so often just before: those of the play itself would pause it."""
+        starts = self.root / "state" / "gateways" / self.name / "starts.json"
+        starts.unlink(missing_ok=True)
+        if crashes:
+            starts.write_text(json.dumps([(time.time(), False)] * crashes))
         with (self.root / f"{self.name}.log").open("ab") as log:
             self.process = programs.start(
                 [sys.executable, *self.program, "gateway"],

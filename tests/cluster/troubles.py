@@ -46,6 +46,7 @@ class Troubles:
             "drain": self._drain,
             "stop in order": self._stop,
             "move": self._move,
+            "rest": self._rest,
         }
 
     async def strike(self, kind: str) -> None:
@@ -231,6 +232,27 @@ class Troubles:
         if not await one.end(30):
             self._found.ended.append(f"{one.name} does not end by SIGTERM")
         await self._revive(one, soon=True)
+
+    async def _rest(self) -> None:
+        """Have a gateway start that crashed too often: the others answer all, and it holds nothing until it is told to go on."""
+        one = self._one()
+        self._watch.begin(one.name)
+        one.kill()
+        await one.wait(10)
+        self._watch.end(one.name, gone=True)
+        one.start(crashes=3)
+        await asyncio.sleep(self._dice.uniform(1.0, 3.0) * self._lease)
+        upto = {name: len(spoken.words) for name, spoken in self._cluster.spoken.items()}
+        if not await self._cluster.until(lambda: all_answered(self._cluster, upto), SETTLE_SECONDS):
+            self._found.ended.append(f"not everything is answered while {one.name} rests")
+        if one.name in self._watch.holders.values():
+            self._found.ended.append(f"{one.name} holds something though it rests: {self._watch.holders}")
+        for _ in range(20):
+            said = await one.command("resume")
+            if "was paused" in said:
+                return
+            await asyncio.sleep(0.5)
+        self._found.ended.append(f"{one.name} was not paused: {said}")
 
     async def _move(self) -> None:
         one = self._one()
