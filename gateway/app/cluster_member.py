@@ -41,7 +41,7 @@ ADDRESS_VARIABLE: Final = "HOMEBODY_CLUSTER_ADDRESS"
 SETTINGS: Final = "settings"
 RULES: Final = "rules"
 TROUBLE: Final = "trouble"
-"""The notices that settings, or the lasting rules, were changed, and that a gateway cannot work: others may have what it suffers from."""
+"""The notices of changed settings, of changed lasting rules, and of a gateway that cannot work or can again: others may share its disk."""
 TOLD: Final = "told:"
 """Begins a notice about something else than rows of the ledger."""
 RETIRE_TRIES: Final = 10
@@ -257,7 +257,7 @@ class ClusterMember:
         """Say why this gateway cannot work, with "" that it can. What it holds goes to others, if there are any that can."""
         if why == self._why:
             return
-        if why and not self._why:
+        if not why or not self._why:
             self.tell_soon(TROUBLE)
         if not why:
             log.info("this gateway works again, and takes its part")

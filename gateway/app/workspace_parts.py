@@ -172,7 +172,7 @@ class WorkspaceParts:
             sync = self._syncs.get(agent)
             if sync is not None and self.held(agent) and not await sync.settle(self.settle_seconds):
                 trouble = sync.trouble
-                why = f"{trouble.text}. {trouble.hint}" if trouble is not None else "it takes too long to push it"
+                why = f"{trouble.text} ({trouble.hint})" if trouble is not None else "it takes too long to push it"
                 return f"the workspace of {agent} has not arrived in its repository: {why}"
         return ""
 
