@@ -196,7 +196,11 @@ class SpendingPart:
 
         def work(db: Database) -> Reserved:
             all_limits = [*limits, *(_of_subagents(db, call.session) if ":sub:" in call.session else ())]
-            shares = {limit.name: _share(db, call, limit) for limit in all_limits}
+            kinds = {
+                (limit.same, limit.within): limit for limit in all_limits
+            }  # a budget of tokens and one of USD are read at once
+            used = {kind: _used(db, call, limit) for kind, limit in kinds.items()}
+            shares = {limit.name: limit.share(*used[limit.same, limit.within]) for limit in all_limits}
             broken = next((limit for limit in all_limits if shares[limit.name] > 1 and (limit.of or not force)), None)
             if broken is not None:
                 return Reserved(row=None, broken=broken, shares=shares)
@@ -376,8 +380,8 @@ def _top(db: Database, session: str) -> str:
     return str(found[0][3]) if found else session
 
 
-def _share(db: Database, call: NewCall, limit: Limit) -> float:
-    """Return the share of a limit that is used if this call uses its most."""
+def _used(db: Database, call: NewCall, limit: Limit) -> tuple[int, float]:
+    """Return the tokens and USD that count for a limit if this call uses its most."""
     within = limit.within or (_top(db, call.session) if "session" in limit.same else "")
     same = "".join(f" AND {column} = ?" for column in limit.same if column != "session")
     values = (call.day, *(getattr(call, column) for column in limit.same if column != "session"))
@@ -386,4 +390,4 @@ def _share(db: Database, call: NewCall, limit: Limit) -> float:
         values = (*values, clean(within), clean(within))
     query = f"SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0.0) FROM spending WHERE day = ?{same}"
     found: Any = db.execute(query, values).fetchone()
-    return limit.share(found[0] + call.tokens, found[1] + (call.usd or 0.0))
+    return found[0] + call.tokens, found[1] + (call.usd or 0.0)
