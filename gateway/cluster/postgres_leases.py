@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gateway.base.errors import StorageFailed
 from gateway.cluster.agreement import DATABASE_TIME, WHOSE, Home, clock_trouble, other_home
-from gateway.cluster.cells import AGENT
 from gateway.cluster.home_proof import NAME_ONE
 from gateway.cluster.lease_tables import queue_of, rows_of, write_lock_of
 from gateway.cluster.leases import IDLE_LEASES, Answer, Cell, Round, chosen_tokens, idle_cell, share_of
-from gateway.cluster.settings_marks import unlisted
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, AsyncCursor
@@ -94,9 +92,8 @@ SELECT decided, rests FROM found
 """
 """Says that a gateway is there, and decides whether it rests (see ``gateway.cluster.leases``). Rounds happen one after the other."""
 
-_OTHERS_SETTINGS: Final = """
-SELECT s.keys, (SELECT secret FROM cluster_secret WHERE purpose = 'marks')
-FROM cluster_gateway g LEFT JOIN cluster_settings s ON s.gateway = g.name
+_OTHERS_CELLS: Final = """
+SELECT s.cells FROM cluster_gateway g LEFT JOIN cluster_settings s ON s.gateway = g.name
 WHERE g.name <> %s AND g.until > clock_timestamp() AND NOT g.leaving
 """
 
@@ -361,12 +358,13 @@ class PostgresLeases:
         return found
 
     async def _here_alone(self, connection: Connection, asked: Round, kept: Collection[str]) -> set[str]:
-        """Return what is held here of agents that no gateway without trouble has in its settings: nobody would work for them."""
-        found = await rows_of(connection, _OTHERS_SETTINGS, (asked.gateway,))
-        marks = [None if keys is None else json.loads(keys) for keys, _ in found]
-        agents = [token.removeprefix(AGENT) for token in kept if token.startswith(AGENT)]
-        alone = {f"{AGENT}{one}" for one in unlisted(marks, agents, str(found[0][1]).encode())} if found else set(kept)
-        return alone.union(*(cell for cell in asked.cells or () if alone.intersection(cell)))
+        """Return what of this gateway's cells no other one that works has all of in its settings: nobody would work for it."""
+        found = await rows_of(connection, _OTHERS_CELLS, (asked.gateway,))
+        others = [{token for cell in json.loads(cells or "[]") for token in cell} for (cells,) in found]
+        if not all(others):  # one did not say yet what it would hold
+            return set()
+        held = [cell for cell in asked.cells or () if not set(cell).isdisjoint(kept)]
+        return {token for cell in held if not any(other.issuperset(cell) for other in others) for token in cell}
 
     async def _free(self, connection: Connection, tokens: Mapping[str, int]) -> None:
         if tokens:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pydantic import SecretStr
@@ -27,13 +27,6 @@ def lists_agent(marks: Mapping[str, str], agent: str, secret: bytes) -> bool:
     """Return whether settings with these marks have an agent of this id: in their list or, without one, as the only agent."""
     ids = {mark for key, mark in marks.items() if key.startswith("agents.list[") and key.endswith("].id")}
     return _mark(json.dumps(agent), secret) in ids if ids else agent == MAIN
-
-
-def unlisted(marks: Sequence[Mapping[str, str] | None], agents: Iterable[str], secret: bytes) -> set[str]:
-    """Return the agents that none of some settings has, by their marks. Settings without marks are taken to have all."""
-    if any(one is None for one in marks):
-        return set()
-    return {agent for agent in agents if not any(one is not None and lists_agent(one, agent, secret) for one in marks)}
 
 
 def _mark(value: str, secret: bytes) -> str:

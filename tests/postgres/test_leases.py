@@ -232,13 +232,11 @@ async def test_what_no_other_gateway_knows_stays_with_one_that_cannot_work(url: 
     one, other = members
     one.table.cells = (("agent:0", "agent:1"), *((f"agent:{number}",) for number in range(2, 6)))
     await one.round()
-    connection = await connected(url)
-    [(secret,)] = await (await connection.execute("SELECT secret FROM cluster_secret WHERE purpose = 'marks'")).fetchall()
-    agents = [{"id": str(number)} for number in range(1, 6)]
-    marks = marks_of(Settings.model_validate({"agents": {"list": agents}}), str(secret).encode())
-    await connection.execute("INSERT INTO cluster_settings (gateway, keys) VALUES ('other', %s)", (json.dumps(marks),))
-    await connection.close()
     other.table.cells = tuple((f"agent:{number}",) for number in range(1, 6))
+    connection = await connected(url)
+    told = "INSERT INTO cluster_settings (gateway, keys, cells) VALUES ('other', '{}', %s)"
+    await connection.execute(told, (json.dumps(other.table.cells),))
+    await connection.close()
     one.table.resting = "its disk is full"
     await settled(one, other)
     await settled(one, other)
