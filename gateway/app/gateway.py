@@ -22,6 +22,7 @@ from gateway.app.dependencies import Dependencies
 from gateway.app.parts import GatewayParts
 from gateway.backup.versions import refuse_later
 from gateway.base.errors import HomebodyError, first_of
+from gateway.base.home_lock import lock_of
 from gateway.base.state_lock import StateLock
 from gateway.ledger.open_ledger import ledger_gone
 from gateway.models.model_registry import ModelRegistry, open_registry
@@ -78,7 +79,7 @@ class Gateway(GatewayParts):
         """
         deps.paths.prepare()
         await asyncio.to_thread(refuse_later, deps.paths.home)
-        lock = StateLock.acquire(deps.paths.lock, deps.holder())
+        lock = lock_of(deps.paths, deps.holder())
         try:
             joined = None
             if deps.settings.cluster.enabled:

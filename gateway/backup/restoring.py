@@ -21,8 +21,8 @@ from gateway.backup.age_encryption import KEY_NAME, Keys
 from gateway.backup.extraction import Checked, Progress, unpack
 from gateway.backup.manifest import WORKSPACE, Manifest
 from gateway.base.atomic_file import sync, write_atomically
-from gateway.base.errors import SettingsError, StorageFailed, UsageError
-from gateway.base.home_lock import whole_home
+from gateway.base.errors import AlreadyRunning, SettingsError, StorageFailed, UsageError
+from gateway.base.home_lock import used_from_above, whole_home
 from gateway.base.paths import Paths
 from gateway.base.state_lock import StateLock
 from gateway.config.document import read_document, read_text
@@ -80,6 +80,9 @@ def restore(
     """
     home = target.paths.home
     with ExitStack() as stack:
+        if names := used_from_above(home):
+            hint = f"Restore into another folder, or stop each of them first: HOMEBODY_GATEWAY={names[0]} homebody stop"
+            raise AlreadyRunning(f"gateways that run use this folder: {', '.join(names)}", where=str(home), hint=hint)
         if (home / "state").is_dir():
             stack.enter_context(whole_home(target.paths))
         stage = stack.enter_context(_stage(home))

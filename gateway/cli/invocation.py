@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ class Invocation:
     profile: str | None = None
     may_be_new: bool = False
     """The command is also for a gateway that has not run in the home yet."""
+    _told: bool = field(default=False, init=False)
 
     @cached_property
     def paths(self) -> Paths:
@@ -55,13 +56,19 @@ class Invocation:
         return here if "" not in here else []
 
     def _need_existing(self) -> None:
+        """Raise UsageError where a gateway is named that does not exist, and others run. Tells once that one does not run."""
         name, folder = self._found.gateway, self._found.home / "gateways"
         if not name or not os.path.isdir(folder):  # noqa: PTH112  (as above)
             return
         from gateway.base.home_lock import known_in, running_in
 
         here = [one for one in running_in(self._found.home) if one]
-        if not here or name in known_in(self._found.home):
+        if not here or name in here:
+            return
+        if name in known_in(self._found.home):  # it ran, or a start of it failed
+            if not self._told:
+                say(f"The gateway {name} does not run; in this home run {', '.join(here)}.", err=True)
+            self._told = True
             return
         from difflib import get_close_matches
 

@@ -57,6 +57,19 @@ def test_a_name_that_never_ran_is_told_with_those_that_run(home: Path, capfd: py
     assert sorted(home.rglob("*")) == before
 
 
+@pytest.mark.parametrize(("words", "expected"), [("stop", 0), ("status", 1)])
+def test_of_one_that_does_not_run_those_that_do_are_told_once(
+    home: Path, capfd: pytest.CaptureFixture[str], words: str, expected: int
+) -> None:
+    paths = Paths(home, gateway="kichen")  # what a start that failed leaves
+    paths.prepare()
+    StateLock.acquire(paths.lock, Holder(pid=os.getpid())).release()
+    code = main(["--home", str(home), *words.split()])
+    told = capfd.readouterr()
+    assert told.err.count("The gateway kichen does not run; in this home run cellar, kitchen.") == 1
+    assert code == expected, told
+
+
 def test_a_new_gateway_may_have_a_new_name(home: Path) -> None:
     new = Invocation(home, may_be_new=True)
     new.need_name(also_one=True, also_new=True)

@@ -12,7 +12,7 @@ import pytest
 from gateway.backup.age_encryption import Keys
 from gateway.backup.restoring import Target, restore
 from gateway.base.errors import AlreadyRunning
-from gateway.base.home_lock import known_in, running_in, whole_home
+from gateway.base.home_lock import known_in, lock_of, running_in, whole_home
 from gateway.base.paths import Paths
 from gateway.base.state_lock import Holder, StateLock
 from gateway.cli import main
@@ -45,6 +45,30 @@ def test_a_restore_is_refused_while_any_gateway_of_the_home_runs(tmp_path: Path,
         restore(tmp_path / "backup", Keys(files=()), target, env={}, now=datetime.now(UTC))
     assert told.value.hint == "Stop each of them first: HOMEBODY_GATEWAY=a homebody stop"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
+
+
+@pytest.mark.parametrize("part", ["gateways", "gateways/a", "state/new", "agents"])
+def test_nothing_is_restored_into_what_gateways_that_run_use(tmp_path: Path, part: str) -> None:
+    home = tmp_path / "home"
+    target = Target(paths=Paths(home / part), force=True)
+    with running(home, "a", "b"), pytest.raises(AlreadyRunning, match="a, b"):
+        restore(tmp_path / "backup", Keys(files=()), target, env={}, now=datetime.now(UTC))
+    assert sorted(path.name for path in home.iterdir()) == sorted(
+        {"agents", "gateways", "state"} & {p.name for p in home.iterdir()}
+    )
+
+
+def test_no_gateway_of_a_new_name_starts_while_a_home_is_held(tmp_path: Path) -> None:
+    new = Paths(tmp_path, gateway="new")
+    new.prepare()
+    with running(tmp_path, "a"):
+        lock_of(new, Holder(pid=os.getpid())).release()
+    with whole_home(Paths(tmp_path)):
+        new_one = Paths(tmp_path, gateway="newer")
+        new_one.prepare()
+        with pytest.raises(AlreadyRunning, match="using this home"):
+            lock_of(new_one, Holder(pid=os.getpid()))
+    assert running_in(tmp_path) == {}
 
 
 @NAMES
