@@ -21,7 +21,7 @@ from gateway.logs.secret_filter import SecretFilter
 
 
 class ApprovalParts:
-    """The parts that share the rules. ``owner`` returns the owner's private chat; ``wake`` gets turns that may go on.
+    """The parts that share the rules. ``owner`` returns the owner's private chat with an agent; ``wake`` gets turns that may go on.
 
     ``paused`` says whether none goes on now. ``tried`` waits until it is known how an agent's commands are confined in turns of an origin.
     """
@@ -34,7 +34,7 @@ class ApprovalParts:
         *,
         agents: Collection[str],
         channel: Callable[[ChatAddress], Channel],
-        owner: Callable[[], Awaitable[ChatAddress | None]],
+        owner: Callable[[str], Awaitable[ChatAddress | None]],
         wake: Callable[[Turn], None],
         secret_filter: SecretFilter,
         paused: Callable[[], bool],

@@ -80,7 +80,7 @@ class AutomationParts:
             inbox=inbox,
             lanes=lanes,
             spoken=owner.spoken,
-            latest_chat=owner.place,
+            latest_chat=owner.place_of,
             tell=owner.say,
             machine=machine_zone,
             local=ChatAddress(channel="terminal", kind="direct", id=LOCAL),

@@ -93,18 +93,19 @@ class ForwardingParts:
         others = await self._directory.others(fresh=True)
         return {"gateways": await asyncio.gather(*(reached(peer) for peer in others))}
 
-    async def _owner_place(self) -> dict[str, Any]:
-        """Tell another gateway where the owner last wrote, as far as this one knows."""
-        place = await self._owner.own_place()
+    async def _owner_place(self, agent: str = "") -> dict[str, Any]:
+        """Tell another gateway where the owner last wrote, to an agent if one is named, as far as this one knows."""
+        place = await (self._owner.own_place_of(agent) if agent else self._owner.own_place())
         return {"address": place.address if place is not None else ""}
 
-    async def owner_place(self) -> ChatAddress | None:
-        """Return where the owner last wrote as far as another gateway knows: one that holds an agent they talk with."""
+    async def owner_place(self, agent: str | None) -> ChatAddress | None:
+        """Return where the owner last wrote, to an agent or any, as far as another gateway knows: one that holds one they talk with."""
+        asked = {} if agent is None else {"agent": agent}
 
         async def known(peer: Peer) -> str:
             try:
                 async with asyncio.timeout(EACH_SECONDS):
-                    return str((await self._peers.call(peer, "call", "cluster.ownerPlace", {}))["address"])
+                    return str((await self._peers.call(peer, "call", "cluster.ownerPlace", asked))["address"])
             except (TimeoutError, Elsewhere, HomebodyError) as error:
                 log.info("%s does not say where the owner is reached: %s", peer.label, error)
                 return ""

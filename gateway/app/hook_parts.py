@@ -39,6 +39,7 @@ class HookParts:
             submit=partial(inbox.submit, account=HOOK_ACCOUNT),
             announce=ledger.context_events.announce,
             latest=self._latest,
+            name_at=owner.name_at,
             audience=readers.audience,
             agents=agents.keys,
             unasked=lambda hook: agents[hook.agent].unasked(f"hook:{hook.name}", hook.name),
@@ -56,6 +57,6 @@ class HookParts:
         """Learn the secrets of signatures before anything is answered."""
         await self.receiver.load()
 
-    async def _latest(self) -> ChatAddress:
-        """Return the owner's latest chat on a platform; without any, the terminal."""
-        return await self._owner.place() or TERMINAL
+    async def _latest(self, agent: str) -> ChatAddress:
+        """Return the owner's latest chat with an agent on a platform; without any, the terminal."""
+        return await self._owner.place_of(agent) or TERMINAL

@@ -72,9 +72,13 @@ class GatewayJobTargets:
         """See the protocol: an urgent one is sent at once."""
         return None if job.urgent else self._agents[job.agent].unasked(f"job:{job.id}", job.name)
 
-    async def latest_chat(self) -> ChatAddress | None:
+    async def latest_chat(self, agent: str | None = None) -> ChatAddress | None:
         """See the protocol: without a chat on a platform it is the terminal or the page."""
-        return await self._owner.place() or self._client()
+        return await (self._owner.place() if agent is None else self._owner.place_of(agent)) or self._client()
+
+    def name_at(self, agent: str, place: ChatAddress) -> str:
+        """See the protocol."""
+        return self._owner.name_at(agent, place)
 
     async def audience(self, agent: str, place: ChatAddress) -> Audience:
         """See the protocol."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +17,7 @@ from gateway.inbound.pipeline import Inbox
 from gateway.ledger.hook_rows import HOOK_ACCOUNT
 from gateway.ledger.protocol import Ledger
 from gateway.ledger.rows import Unasked
+from gateway.outbound.owner_notifications import OwnerNotifications
 from gateway.settings.mail_settings import MailAccount
 from gateway.settings.root import Settings, SettingsStore
 
@@ -32,7 +33,7 @@ _TERMINAL: Final = ChatAddress(channel="terminal", kind="direct", id=LOCAL)
 
 
 class MailWatchParts:
-    """The watchers of all accounts. ``place`` returns the owner's latest chat."""
+    """The watchers of all accounts. ``owner`` knows the owner's chats."""
 
     def __init__(
         self,
@@ -42,12 +43,12 @@ class MailWatchParts:
         *,
         agents: Mapping[str, RunningAgent],
         inbox: Inbox,
-        place: Callable[[], Awaitable[ChatAddress | None]],
+        owner: OwnerNotifications,
     ) -> None:
         self._deps = deps
         self._settings = settings
         self._agents = agents
-        self._place = place
+        self._owner = owner
         self._watchers: dict[str, MailWatcher] = {}
         self._loop = asyncio.get_running_loop()
         self._begun = False
@@ -132,6 +133,7 @@ class MailWatchParts:
                 submit=partial(self._inbox.submit, account=HOOK_ACCOUNT),
                 queue=self._ledger.context_events.announce,
                 latest=self._latest,
+                name_at=self._owner.name_at,
                 agent_of=self._agent,
                 unasked=self._unasked,
                 zone=self._zone,
@@ -139,8 +141,8 @@ class MailWatchParts:
             )
         return self._made
 
-    async def _latest(self) -> ChatAddress:
-        return await self._place() or _TERMINAL
+    async def _latest(self, agent: str) -> ChatAddress:
+        return await self._owner.place_of(agent) or _TERMINAL
 
     def _agent(self, name: str) -> str:
         settings = self._settings.current

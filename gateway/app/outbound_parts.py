@@ -53,6 +53,7 @@ class OutboundParts:
         sink: Callable[[str, str], AccountSink],
         stop: Callable[[ChatAddress], Awaitable[None]],
         owner_keys: Callable[[str, ChatAddress, Sequence[ApprovedSender]], set[str]],
+        answering: Callable[[ChatAddress], Sequence[str]],
         facts: Facts,
     ) -> None:
         self._deps = deps
@@ -88,6 +89,7 @@ class OutboundParts:
             failing=self.delivery.health.failing,
             attached=lambda place: place.channel == WEB or self.terminal.attached(place),  # the page keeps what it is sent
             keys=owner_keys,
+            answering=answering,
         )
 
     def _media(self, ledger: Ledger) -> MediaService:

@@ -98,6 +98,7 @@ class GatewayParts:
             sink=lambda name, account: self.inbox.sink(name, account),  # noqa: PLW0108 (it is built later)
             stop=lambda place: self.inbound.stop_client(place),  # noqa: PLW0108 (it is built later)
             owner_keys=lambda *asked: self.routing.owner_keys(*asked),  # noqa: PLW0108 (it is built later)
+            answering=lambda place: self.router.answering(place),  # noqa: PLW0108 (it is built later)
             facts=self.page_facts,
         )
         self.terminal, self.channel, self.owner = outbound.terminal, outbound.channel, outbound.owner
@@ -133,7 +134,7 @@ class GatewayParts:
             self.rules,
             agents=self.agents,
             channel=self.channel,
-            owner=self.owner.place,
+            owner=self.owner.place_of,
             wake=queue.wake,
             secret_filter=self.outbound.secret_filter,
             paused=lambda: self.pause.lasts,
@@ -188,9 +189,7 @@ class GatewayParts:
             client=self.outbound.client,
             subagents=self.subagents,
         )
-        self.mail_watch = MailWatchParts(
-            deps, self.settings, ledger, agents=self.agents, inbox=self.inbox, place=self.owner.place
-        )
+        self.mail_watch = MailWatchParts(deps, self.settings, ledger, agents=self.agents, inbox=self.inbox, owner=self.owner)
         self.mcp = McpParts(deps, self.settings, self.agents, self._tell_owner)
         turns = TurnParts(
             deps,

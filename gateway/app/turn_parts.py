@@ -58,6 +58,7 @@ class TurnParts:
             asking=approvals.asking,
             wake=queue.wake,
             resumed_at=self._resumed_at,
+            name_at=self._owner.name_at,
             answered=queue.acks.answered,
             agents=agents,
             settings=settings,
@@ -103,7 +104,7 @@ class TurnParts:
         """
         place = message.inbound.conversation
         if place.channel == API:
-            return (await self._owner.place() or place) if message.actor.owner else place
+            return (await self._owner.place_of(message.route.agent) or place) if message.actor.owner else place
         if place.channel != self._terminal.name or self._terminal.attached(place):
             return place
-        return await self._owner.place() or replace(place, id=LOCAL)
+        return await self._owner.place_of(message.route.agent) or replace(place, id=LOCAL)

@@ -72,13 +72,14 @@ class TurnFacts(Struct, frozen=True, kw_only=True):
 class ApprovalGate:
     """Judges the acts of one turn. ``asked`` are the questions that it asked before; ``questions`` are those to be asked now.
 
-    ``owner`` returns the owner's private chat, or None. ``tried`` waits until it is known how an agent's commands are confined.
+    ``owner`` returns the owner's private chat with an agent, or None. ``tried`` waits until it is known how an agent's commands are
+    confined.
     """
 
     rules: Judge
     ledger: ApprovalLedger
     clock: Clock
-    owner: Callable[[], Awaitable[ChatAddress | None]]
+    owner: Callable[[str], Awaitable[ChatAddress | None]]
     turn: TurnFacts
     asked: Sequence[Approval] = ()
     questions: list[NewApproval] = field(default_factory=list)
@@ -161,7 +162,7 @@ class ApprovalGate:
         """Return where to ask: where the owner asked for it, or in the owner's private chat."""
         place = self.turn.conversation
         if origin == "owner" and place.channel == API:  # a program must not answer what is asked about it
-            return await self.owner() or ChatAddress(channel="terminal", kind="direct", id="local")
+            return await self.owner(self.turn.agent) or ChatAddress(channel="terminal", kind="direct", id="local")
         if origin == "owner" and place.kind == "direct":
             return place
-        return await self.owner()
+        return await self.owner(self.turn.agent)

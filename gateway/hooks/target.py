@@ -40,7 +40,8 @@ class HookMessages:
 
     ``submit`` stores a message for an agent and returns None if its key is known; ``announce`` queues a text and a line that tells the
     chat's session of it, with the sources of untrusted words in it, and returns whether they are new. ``latest`` is the owner's latest
-    chat, ``audience`` who reads what an agent says in a conversation. ``agents`` are those there are; ``unasked`` returns the rule by
+    chat with an agent, ``name_at`` the name that stands before its words in a chat that other agents answer, whose models are told nothing;
+    ``audience`` is who reads what an agent says in a conversation. ``agents`` are those there are; ``unasked`` returns the rule by
     which a hook's texts wait for the end of quiet hours; ``tell`` sends the owner a line.
     """
 
@@ -49,7 +50,8 @@ class HookMessages:
         *,
         submit: Submit,
         announce: Announce,
-        latest: Callable[[], Awaitable[ChatAddress]],
+        latest: Callable[[str], Awaitable[ChatAddress]],
+        name_at: Callable[[str, ChatAddress], str],
         audience: Callable[[str, ChatAddress], Awaitable[Audience]],
         agents: Callable[[], Collection[str]],
         unasked: Callable[[Hook], Unasked],
@@ -59,6 +61,7 @@ class HookMessages:
         self._submit = submit
         self._announce = announce
         self._latest = latest
+        self._name_at = name_at
         self._audience = audience
         self._agents = agents
         self._unasked = unasked
@@ -88,7 +91,9 @@ class HookMessages:
         if hook.rules.kind == "message":
             text = render(hook.rules.text, payload)
             sources = [source("webhook", hook.name)]
-            line = f"[A text of the webhook “{hook.name}” for this chat]\n{fenced(text, sources)}"
+            name = self._name_at(hook.agent, place)
+            line = "" if name else f"[A text of the webhook “{hook.name}” for this chat]\n{fenced(text, sources)}"
+            text = f"{name}: {text}" if name else text
             unasked = None if hook.rules.urgent else self._unasked(hook)
             return await self._announce(
                 NewOutbound(conversation=place, text=text, ttl=None, key=call, unasked=unasked), line, sources=sources
@@ -108,7 +113,7 @@ class HookMessages:
     async def _place(self, hook: Hook) -> ChatAddress:
         if hook.rules.deliver == NOWHERE:
             return silent_place(session_of(hook))
-        return await self._latest() if hook.rules.deliver == LATEST else ChatAddress.parse(hook.rules.deliver)
+        return await self._latest(hook.agent) if hook.rules.deliver == LATEST else ChatAddress.parse(hook.rules.deliver)
 
 
 def session_of(hook: Hook) -> str:

@@ -58,8 +58,8 @@ class _Known(Struct):
 class Heartbeats:
     """The heartbeats of all agents; ``tick`` is called by the scheduler.
 
-    ``spoken`` returns when the owner last wrote, None if never; ``latest_chat`` the owner's latest private chat. ``tell`` sends the owner
-    a line. ``machine`` is the machine's time zone. ``local`` is where replies go that have no other place.
+    ``spoken`` returns when the owner last wrote, None if never; ``latest_chat`` the owner's latest private chat with an agent. ``tell``
+    sends the owner a line. ``machine`` is the machine's time zone. ``local`` is where replies go that have no other place.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Heartbeats:
         inbox: Inbox,
         lanes: Lanes[Any],
         spoken: Callable[[], Awaitable[datetime | None]],
-        latest_chat: Callable[[], Awaitable[ChatAddress | None]],
+        latest_chat: Callable[[str], Awaitable[ChatAddress | None]],
         tell: Callable[[str], object],
         machine: Callable[[], ZoneInfo],
         local: ChatAddress,
@@ -224,7 +224,7 @@ class Heartbeats:
         )
         key = f"{agent.id}:heartbeat:{known.stored.isoformat()}"
         message = Inbound(
-            conversation=await self._place(settings.target, session),
+            conversation=await self._place(agent, session),
             sender=Sender(id=automation.source, name="heartbeat"),
             text=f"{settings.prompt}\n\n# {HEARTBEAT}\n\n{text}",
             at=now,
@@ -247,11 +247,12 @@ class Heartbeats:
         conversation = agent.conversations.get(record.session) if record else None
         return conversation is not None and bool(conversation.taint)
 
-    async def _place(self, target: str, session: str) -> ChatAddress:
+    async def _place(self, agent: RunningAgent, session: str) -> ChatAddress:
+        target = agent.profile.heartbeat.target
         if target == "none":
             return silent_place(session)
         if target == "last":
-            return await self._latest_chat() or self._local
+            return await self._latest_chat(agent.id) or self._local
         return ChatAddress.parse(target)
 
     def _note_trouble(self, agent: RunningAgent, known: _Known, trouble: str) -> None:

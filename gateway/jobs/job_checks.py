@@ -54,8 +54,12 @@ class JobTargets(Protocol):
         """Return by which rules a reminder is sent that nobody waits for; None for one that is sent at once."""
         ...
 
-    async def latest_chat(self) -> ChatAddress | None:
-        """Return the chat in which the owner wrote last."""
+    async def latest_chat(self, agent: str | None = None) -> ChatAddress | None:
+        """Return the chat in which the owner wrote last: to an agent, if they ever did, or to any."""
+        ...
+
+    def name_at(self, agent: str, place: ChatAddress) -> str:
+        """Return the name that stands before an agent's words in a chat that other agents answer; elsewhere nothing."""
         ...
 
     async def audience(self, agent: str, place: ChatAddress) -> Audience:

@@ -66,22 +66,26 @@ def reminder_step(
     *,
     zone: ZoneInfo,
     unasked: Unasked | None,
+    name: str = "",
     marks: Marks = random_mark,
 ) -> JobStep:
     """Return the step that sends a job's text as it is, subject to the rules of ``unasked`` messages. One that is late says so.
 
-    The model is told of it with the next message; words of others, such as the title of an event with an alarm, are fenced.
+    The model is told of it with the next message; words of others, such as the title of an event with an alarm, are fenced. In a
+    chat that another agent answers, the ``name`` of the job's agent stands before the text, and that agent's model is told nothing.
     """
     due = instant_in_words(fire, zone, now)
     late = f"\n(It was due on {due}; {NOT_RUNNING}.)" if now - fire >= LATE else ""
     message = NewOutbound(
         conversation=place,
-        text=f"⏰ {job.text}{late}",
+        text=f"⏰ {name}: {job.text}{late}" if name else f"⏰ {job.text}{late}",
         ttl=job.catch_up or LATE,
         key=f"job:{job.id}:{stamp(fire):x}",
         unasked=unasked,
     )
-    if job.sources:
+    if name:
+        line = ""
+    elif job.sources:
         line = f"[A reminder of {due}, for this chat]\n{fenced(f'{job.name}: {_one_line(job.text)}', job.sources, marks)}"
     else:
         line = f"[reminder “{job.name}” of {due}: {_one_line(job.text)}]"

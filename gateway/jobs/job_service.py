@@ -170,7 +170,7 @@ class JobService:
         if (blocked := not_to_others(found, readers)) is not None:
             raise UsageError(blocked.reason, hint=blocked.mend)
         found = replace(found, audience=readers, urgent=found.urgent or by_person)
-        step = asked_by(self._step(found, now, now, await self.targets.latest_chat()), request)
+        step = asked_by(self._step(found, now, now, await self.targets.latest_chat(found.agent)), request)
         result = await finish_despite_cancel(self._do([replace(step, by_hand=True)]))
         if result[0].outcome == "busy":
             raise UsageError(f"the last run of “{found.name}” has not ended yet", hint=f"homebody cron log {job}")
@@ -254,7 +254,7 @@ class JobService:
 
     async def _fire(self, jobs: Sequence[Job], now: datetime) -> Sequence[datetime]:
         """Fire due jobs in the order of their instants; return when they are due next."""
-        latest = await self.targets.latest_chat()
+        latest = {agent: await self.targets.latest_chat(agent) for agent in dict.fromkeys(job.agent for job in jobs)}
         steps: list[JobStep] = []
         missed: list[tuple[Job, datetime]] = []
         for number, job in enumerate(jobs):
@@ -271,10 +271,10 @@ class JobService:
                 continue
             job = replace(job, audience=readers)  # noqa: PLW2901 -- what it may know follows from who reads it
             planned = plan(job, schedule, now)
-            steps.append(self._planned(job, planned, now, latest))
+            steps.append(self._planned(job, planned, now, latest[job.agent]))
             missed += [] if planned.missed is None else [(job, planned.missed)]
         if missed:
-            await self._miss([step for step in steps if step.fire is None], missed, now, latest)
+            await self._miss([step for step in steps if step.fire is None], missed, now)
         coming = [step.next_at for step in steps if step.next_at is not None]
         steps = sorted(
             (step for step in steps if step.fire is not None or not missed), key=lambda step: (step.fire is None, step.fire)
@@ -288,12 +288,10 @@ class JobService:
                     await self._tell(paused_notice(names[step.job], f"its messages were refused: {result.reason}", mend))
         return coming
 
-    async def _miss(
-        self, steps: Sequence[JobStep], missed: Sequence[tuple[Job, datetime]], now: datetime, latest: ChatAddress | None
-    ) -> None:
+    async def _miss(self, steps: Sequence[JobStep], missed: Sequence[tuple[Job, datetime]], now: datetime) -> None:
         """Store that jobs were missed, together with the notice, so that a crash neither loses nor doubles it."""
         text = missed_notice(missed, [self.targets.zone(job.agent) for job, _ in missed], now)
-        if latest is None:
+        if (latest := await self.targets.latest_chat()) is None:
             await self._tell(text)
             await self._do(steps)
         else:
@@ -318,7 +316,8 @@ class JobService:
         if job.kind == "prompt":
             return prompt_step(job, fire, now, place, self.targets.main_session(job.agent))
         assert place is not None
-        return reminder_step(job, fire, now, place, zone=self.checks.zone_of(job), unasked=self.targets.unasked(job))
+        name, unasked = self.targets.name_at(job.agent, place), self.targets.unasked(job)
+        return reminder_step(job, fire, now, place, zone=self.checks.zone_of(job), unasked=unasked, name=name)
 
     async def _do(self, steps: Sequence[JobStep]) -> Sequence[StepResult]:
         """Store steps in their order, with one commit, and hand out the messages of those that fired."""

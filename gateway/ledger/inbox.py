@@ -247,7 +247,8 @@ class ContextEventsPart:
             if message.key is not None and db.execute(_TAKEN, {"key": message.key}).fetchone():
                 return False
             enqueue(db, [message, *more], now=now, token=token)
-            add_event(db, clean(current_chat(db, message.conversation).address), line, now, sources)
+            if line:
+                add_event(db, clean(current_chat(db, message.conversation).address), line, now, sources)
             return True
 
         self.known.changed()

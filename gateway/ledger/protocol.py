@@ -119,7 +119,8 @@ class ContextEventLedger(Protocol):
     ) -> bool:
         """Queue a message and store the event ``line`` for the same conversation; neither where the message's key is known already.
 
-        ``more`` are further chunks of the message, ``sources`` those of untrusted text in the line. Returns whether it was new.
+        Without a line there is no event. ``more`` are further chunks of the message, ``sources`` those of untrusted text in the line.
+        Returns whether it was new.
         """
         ...
 

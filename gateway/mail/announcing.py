@@ -40,7 +40,8 @@ _INSTRUCTION: Final = "New mail has come. Tell the owner briefly what matters in
 class MailAnnouncements:
     """Announces new mail, each once. ``submit`` stores a message for an agent, ``queue`` a notice; both know keys of before.
 
-    ``latest`` is the owner's latest chat, ``agent_of`` the agent of an account, ``unasked`` the rule by which an agent's unasked
+    ``latest`` is the owner's latest chat with an agent, ``name_at`` the name that stands before its words in a chat that other agents
+    answer, whose models are told nothing; ``agent_of`` is the agent of an account, ``unasked`` the rule by which an agent's unasked
     messages wait, ``zone`` the owner's time zone.
     """
 
@@ -49,7 +50,8 @@ class MailAnnouncements:
         *,
         submit: Submit,
         queue: QueueNotice,
-        latest: Callable[[], Awaitable[ChatAddress]],
+        latest: Callable[[str], Awaitable[ChatAddress]],
+        name_at: Callable[[str, ChatAddress], str],
         agent_of: Callable[[str], str],
         unasked: Callable[[str, str], Unasked],
         zone: Callable[[str], tzinfo | None],
@@ -59,6 +61,7 @@ class MailAnnouncements:
         self._submit = submit
         self._queue = queue
         self._latest = latest
+        self._name_at = name_at
         self._agent_of = agent_of
         self._unasked = unasked
         self._zone = zone
@@ -81,9 +84,12 @@ class MailAnnouncements:
         named = [f"- {_who(summary)}: {summary.headers.subject or '(no subject)'}" for _, summary in mail.shown[-MOST_NAMED:]]
         more = [f"- and {mail.count - len(named)} more"] if mail.count > len(named) else []
         head = f"📬 {mail.count} new mail{'s' if mail.count > 1 else ''} in {mail.account}:"
-        line = f"[A notice of new mail for this chat]\n{fenced(self._list(mail, agent), sources)}"
+        place = await self._latest(agent)
+        if name := self._name_at(agent, place):
+            head = f"{name}: {head}"
+        line = "" if name else f"[A notice of new mail for this chat]\n{fenced(self._list(mail, agent), sources)}"
         message = NewOutbound(
-            conversation=await self._latest(),
+            conversation=place,
             text="\n".join([head, *named, *more]),
             ttl=None,
             key=mail.key,
@@ -98,7 +104,7 @@ class MailAnnouncements:
             text = await self._texts.text_of(stored)
             parts.append(f"{name} begins:\n{text[:BEGINNING]}{'…' if len(text) > BEGINNING else ''}")
         inbound = Inbound(
-            conversation=await self._latest(),
+            conversation=await self._latest(agent),
             sender=Sender(id=f"mail:{mail.account}", name=f"mail {mail.account}"),
             text="\n\n".join(parts),
             at=self._clock.now(),

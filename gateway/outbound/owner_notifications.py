@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from channels.messages import API, CLIENT_CHANNELS, ChatAddress
+from channels.silent import is_silent
 from gateway.agents.running_agent import RunningAgent
 from gateway.base.errors import StorageFailed
 from gateway.ledger.protocol import Ledger
@@ -31,7 +32,7 @@ class OwnerNotifications:
 
     ``connected``: the accounts that are not off. ``failing``: whether sending on an account fails at the moment. ``attached``: whether
     a terminal has the conversation open. ``keys``: the session keys of the owner's private conversations with an agent, by which
-    conversations outside an agent's main session are found.
+    conversations outside an agent's main session are found. ``answering``: the agents that answer in a conversation.
     """
 
     def __init__(
@@ -43,14 +44,16 @@ class OwnerNotifications:
         failing: Callable[[str], bool] = lambda _: False,
         attached: Callable[[ChatAddress], bool] = lambda _: False,
         keys: Callable[[str, ChatAddress, Sequence[ApprovedSender]], Collection[str]] = lambda _agent, _place, _approved: (),
+        answering: Callable[[ChatAddress], Collection[str]] | None = None,
     ) -> None:
-        self.elsewhere: Callable[[], Awaitable[ChatAddress | None]] = _nowhere
-        """Asks the other gateways of a cluster for the owner's conversation."""
+        self.elsewhere: Callable[[str | None], Awaitable[ChatAddress | None]] = _nowhere
+        """Asks the other gateways of a cluster for the owner's conversation with an agent; for None, for the latest with any."""
+        self._answering = answering
         self._ledger = ledger
         self._failing = failing
         self._attached = attached
         self._keys = keys
-        self._heard: dict[str, ChatAddress] = {}
+        self._heard: dict[tuple[str, str], ChatAddress] = {}
         self._found: ChatAddress | None = None
         self._agents = agents
         self._connected = connected
@@ -67,9 +70,9 @@ class OwnerNotifications:
         """
         place = arrived.inbound.conversation
         if arrived.actor.owner and place.kind == "direct":
-            account = account_of(place)
-            self._heard.pop(account, None)
-            self._heard[account] = place
+            key = account_of(place), arrived.route.agent
+            self._heard.pop(key, None)
+            self._heard[key] = place
             if self._unsaid and place.channel not in CLIENT_CHANNELS:
                 self._do(self._say_rest())
 
@@ -157,8 +160,36 @@ class OwnerNotifications:
 
     async def place(self) -> ChatAddress | None:
         """Return what ``own_place`` does; where this gateway knows none, what another one of the cluster knows."""
-        self._found = await self.own_place() or await self.elsewhere()
+        self._found = await self.own_place() or await self.elsewhere(None)
         return self._found
+
+    async def place_of(self, agent: str) -> ChatAddress | None:
+        """Return where the owner reads what an agent says unasked: where they talk to it; without such a chat, what ``place`` does."""
+        return await self.own_place_of(agent) or await self.elsewhere(agent) or await self.place()
+
+    async def own_place_of(self, agent: str) -> ChatAddress | None:
+        """The platform conversation in which the owner last wrote to an agent; else another one of theirs in which it answers.
+
+        One that other agents answer by now, or where sending fails at the moment, is chosen only if there is no other.
+        """
+        heard = [place for (_, to), place in reversed(self._heard.items()) if to == agent and self._reachable(place)]
+        spoken = [*await self._places(agent), *heard]
+        others = [place for place in await self.chats() if self._answers(agent, place)] if self._answering else []
+        return min(
+            [*spoken, *others],
+            key=lambda place: (not self._answers(agent, place), self._failing(account_of(place))),
+            default=None,
+        )
+
+    def name_at(self, agent: str, place: ChatAddress) -> str:
+        """Return the name that stands before what an agent says unasked in a conversation that others answer; elsewhere nothing."""
+        if is_silent(place) or place.channel in CLIENT_CHANNELS or self._answers(agent, place):
+            return ""
+        found = self._agents.get(agent)
+        return agent if found is None else found.profile.name
+
+    def _answers(self, agent: str, place: ChatAddress) -> bool:
+        return self._answering is None or agent in self._answering(place)
 
     async def own_place(self) -> ChatAddress | None:
         """The platform conversation in which the owner last wrote to an agent; else the one in which the owner was paired.
@@ -194,12 +225,13 @@ class OwnerNotifications:
         """The conversations in which the owner was paired, by platform."""
         return [replace(one.conversation, thread=None) for one in await self._ledger.pairing.approved() if one.role == "owner"]
 
-    async def _places(self) -> list[ChatAddress]:
-        """The owner's private conversations according to the sessions (which outlive the ledger), most recent first."""
+    async def _places(self, only: str | None = None) -> list[ChatAddress]:
+        """The owner's private conversations, with one agent or all, by the sessions (which outlive the ledger), latest first."""
         approved = await self._ledger.pairing.approved()
         found = [
             (record.spoken, place)
             for name, agent in self._agents.items()
+            if only is None or name == only
             for record in agent.store.all()
             if (place := read_address(record.address)) is not None
             and self._reachable(place)
@@ -211,7 +243,7 @@ class OwnerNotifications:
         return place.channel not in CLIENT_CHANNELS and account_of(place) in self._connected()
 
 
-async def _nowhere() -> ChatAddress | None:
+async def _nowhere(_agent: str | None) -> ChatAddress | None:
     return None
 
 

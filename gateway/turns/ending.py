@@ -74,7 +74,8 @@ class TurnEndings:
 
     ``channel`` finds a conversation's channel. ``answered`` is called with messages whose turn is over; ``answering``
     returns the agents that answer in a conversation. ``asking`` makes the chunks of questions, and ``wake`` gets a turn that has nothing to
-    wait for. ``resumed_at`` returns where a turn is answered that had to wait for its owner.
+    wait for. ``resumed_at`` returns where a turn is answered that had to wait for its owner, ``name_at`` the name
+    that stands before an agent's words in a chat that other agents answer.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class TurnEndings:
         asking: Asking,
         wake: Callable[[Turn], None],
         resumed_at: Callable[[RoutedMessage], Awaitable[ChatAddress]],
+        name_at: Callable[[str, ChatAddress], str],
         answered: Callable[[Iterable[RoutedMessage]], None],
         agents: Mapping[str, RunningAgent],
         settings: SettingsStore,
@@ -112,6 +114,7 @@ class TurnEndings:
         self._asking = asking
         self._wake = wake
         self._resumed_at = resumed_at
+        self._name_at = name_at
         self._answered = answered
         self._secret_filter = secret_filter
         self._spoken = spoken
@@ -190,7 +193,9 @@ class TurnEndings:
         chunks += await self._media.enclosed(message.row.uid, place)
         if context.asked:
             there = await self._resumed_at(message)
+            name = self._name_at(message.route.agent, there) if there != place else ""
             chunks = [replace(chunk, conversation=there) for chunk in chunks]
+            chunks = [replace(one, text=f"**{name}:** {one.text}") if name and not n else one for n, one in enumerate(chunks)]
         reason = ""
         if not asked:
             chunks = marked(chunks, unasked_of(context.agent, message))
@@ -252,7 +257,9 @@ class TurnEndings:
         name = message.route.agent if agent is None else agent.profile.name  # a reload may have taken it away meanwhile
         several = not message.actor.local and len(self._answering(place)) > 1
         chosen = None if place.channel in CLIENT_CHANNELS else self._settings.current.messages.response_prefix
-        return prefix_of(chosen, name, several=several)
+        away = self._name_at(message.route.agent, place) if message.automation is not None else ""
+        prefix = prefix_of(chosen, name, several=several)
+        return f"**{away}:** " if away and away not in prefix else prefix
 
     async def chunks(
         self, message: RoutedMessage, text: str, buttons: Sequence[Button] = (), *, continued: bool = False, before: str = ""
@@ -309,7 +316,9 @@ class TurnEndings:
         events: Sequence[NewEvent] = ()
         if message is not None and message.automation is not None:
             ended = EndedTurn(message=message, state=state, text=text, taint=tuple(sorted(taint)), reason=reason)
-            arrivals, events = await self.results(ended), told_to_chat(ended, chunks)
+            arrivals = await self.results(ended)
+            away = bool(chunks) and self._name_at(message.route.agent, chunks[0].conversation)
+            events = [] if away else told_to_chat(ended, chunks)
         finished = await self._ledger.turns.finish(
             turn, state, chunks, reason=reason, returned=returned, arrivals=arrivals, events=events
         )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 async def test_a_notice_waits_for_what_another_gateway_knows(tmp_path: Path) -> None:
     known: list[ChatAddress] = []
 
-    async def elsewhere() -> ChatAddress | None:
+    async def elsewhere(_: str | None) -> ChatAddress | None:
         return known[0] if known else None
 
     ledger = await open_ledger(tmp_path, Settings().storage, SystemClock())

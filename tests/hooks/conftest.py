@@ -131,7 +131,7 @@ async def opened(
         rows = (await ledger.inbox.accept(HOOK_ACCOUNT, [arrival])).rows
         return rows[0] if rows else None
 
-    async def latest() -> ChatAddress:
+    async def latest(_: str) -> ChatAddress:
         return HOME
 
     async def audience(agent: str, place: ChatAddress) -> Audience:
@@ -142,6 +142,7 @@ async def opened(
         submit=submit,
         announce=ledger.context_events.announce,
         latest=latest,
+        name_at=lambda _agent, _place: "",
         audience=audience,
         agents=lambda: door.agents,
         unasked=lambda hook: Unasked(agent=hook.agent, source=f"hook:{hook.name}", name=hook.name, rule=door.rule),

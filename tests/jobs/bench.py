@@ -63,7 +63,10 @@ class Targets:
         rule = UnaskedRule(zone=self.zone(job.agent), quiet=self.quiet)
         return None if job.urgent else Unasked(agent=job.agent, source=f"job:{job.id}", name=job.name, rule=rule)
 
-    async def latest_chat(self) -> ChatAddress:
+    def name_at(self, agent: str, place: ChatAddress) -> str:
+        return ""
+
+    async def latest_chat(self, agent: str | None = None) -> ChatAddress:
         return HOME
 
     async def audience(self, agent: str, place: ChatAddress) -> Audience:

@@ -65,9 +65,13 @@ class StoredTargets:
         """Return None: nothing is sent without a gateway."""
         return None
 
-    async def latest_chat(self) -> ChatAddress | None:
+    async def latest_chat(self, agent: str | None = None) -> ChatAddress | None:  # noqa: ARG002  (the protocol's)
         """Return None, likewise."""
         return None
+
+    def name_at(self, agent: str, place: ChatAddress) -> str:  # noqa: ARG002  (the protocol's)
+        """Return nothing, likewise."""
+        return ""
 
     async def audience(self, agent: str, place: ChatAddress) -> Audience:  # noqa: ARG002  (the protocol's)
         """Return the owner: who reads it is looked at when a gateway fires the job."""
