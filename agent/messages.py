@@ -2,62 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from datetime import datetime
-from operator import not_
-from typing import Annotated, Any, Literal, TypeGuard
+from typing import Any, ClassVar, Literal, TypeAlias, TypeGuard
 
-from pydantic import ConfigDict, Discriminator, Field, TypeAdapter
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 Stop = Literal["end", "tools", "length", "refusal", "overflow", "error", "cancelled", "cut", "repeated"]
-Taint = Annotated[tuple[str, ...], Field(exclude_if=not_)]
+Taint: TypeAlias = tuple[str, ...]
 """Where untrusted text in a message comes from, such as "web:example.org" or "file:report.pdf". Nothing is stored where there is none."""
 FailureKind = Literal[
     "auth", "billing", "rate_limit", "overloaded", "timeout", "network", "overflow", "bad_request", "unknown_model", "refusal"
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class Text(Struct, frozen=True, kw_only=True, tag_field="type", tag="text"):
     """Plain text."""
 
     text: str
-    type: Literal["text"] = "text"
+    type: ClassVar[Literal["text"]] = "text"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thinking:
+class Thinking(Struct, frozen=True, kw_only=True, tag_field="type", tag="thinking"):
     """A model's reasoning. ``opaque`` is the provider's own block, sent back unchanged to the model family that made it."""
 
     text: str
     opaque: dict[str, Any] | None = None
-    type: Literal["thinking"] = "thinking"
+    type: ClassVar[Literal["thinking"]] = "thinking"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
+class Image(Struct, frozen=True, kw_only=True, tag_field="type", tag="image"):
     """A picture, base64-encoded. Its sides are in pixels; 0 where they are not known."""
 
     media_type: str
     data: str
     width: int = 0
     height: int = 0
-    type: Literal["image"] = "image"
+    type: ClassVar[Literal["image"]] = "image"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True, kw_only=True, tag_field="type", tag="tool_call"):
     """A tool call that a model asks for. ``arguments`` is None when what the model wrote is not a JSON object: ``raw`` then has it."""
 
     id: str
     name: str
     arguments: dict[str, Any] | None
     raw: str = ""
-    type: Literal["tool_call"] = "tool_call"
+    type: ClassVar[Literal["tool_call"]] = "tool_call"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """Tokens of one model call. The three input figures are disjoint: what was sent is their sum. ``cost`` is in USD."""
 
     input: int = 0
@@ -86,8 +80,7 @@ def added(one: Usage | None, other: Usage | None) -> Usage | None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True, rename={"hint": "mend"}):
     """Why a model gave no answer, as data. ``hint`` tells the owner what to do; ``retry_after`` is in seconds.
 
     On disk ``hint`` is called ``mend``, so that older transcripts can be read.
@@ -97,28 +90,27 @@ class Failure:
 
     kind: FailureKind
     message: str
-    hint: Annotated[str, Field(alias="mend")] = ""
+    hint: str = ""
     retry_after: float | None = None
     window: int | None = None
     prompt: int | None = None
     unclear: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserMessage:
+class UserMessage(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="role", tag="user"):
     """A message of a person, or of the runtime in a person's place. ``at`` has a zone: the owner's.
 
     ``taint`` names the sources of the untrusted text in it. ``runtime``: the runtime says it, and no person did. ``automation`` says
     what started the turn where no person did: "schedule", "webhook" or "agent"; ``sender`` then says which one.
     """
 
-    content: tuple[Annotated[Text | Image, Discriminator("type")], ...]
+    content: tuple[Text | Image, ...]
     at: datetime
     sender: str = ""
     taint: Taint = ()
-    runtime: Annotated[bool, Field(exclude_if=not_)] = False
-    automation: Annotated[str, Field(exclude_if=not_)] = ""
-    role: Literal["user"] = "user"
+    runtime: bool = False
+    automation: str = ""
+    role: ClassVar[Literal["user"]] = "user"
 
     @property
     def text(self) -> str:
@@ -126,20 +118,19 @@ class UserMessage:
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssistantMessage:
+class AssistantMessage(Struct, frozen=True, kw_only=True, tag_field="role", tag="assistant"):
     """One complete answer of a model, or the record that it failed (``failure`` set, ``stop`` "error", "overflow" or "cancelled").
 
     With ``stop`` "repeated" it repeated itself and was ended; its text ends after the first round.
     With ``stop`` "cut" it broke off after a part was sent to a person: that part is shown to the model, which is asked to continue.
     """
 
-    content: tuple[Annotated[Text | Thinking | ToolCall, Discriminator("type")], ...]
+    content: tuple[Text | Thinking | ToolCall, ...]
     model: str
     stop: Stop
     usage: Usage | None = None
     failure: Failure | None = None
-    role: Literal["assistant"] = "assistant"
+    role: ClassVar[Literal["assistant"]] = "assistant"
 
     @property
     def text(self) -> str:
@@ -152,8 +143,7 @@ class AssistantMessage:
         return tuple(part for part in self.content if isinstance(part, ToolCall))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolMessage:
+class ToolMessage(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="role", tag="tool"):
     """The result of a tool call. ``taint`` names the sources of the untrusted text in it."""
 
     call_id: str
@@ -163,11 +153,10 @@ class ToolMessage:
     images: tuple[Image, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
     taint: Taint = ()
-    role: Literal["tool"] = "tool"
+    role: ClassVar[Literal["tool"]] = "tool"
 
 
-Message = Annotated[UserMessage | AssistantMessage | ToolMessage, Discriminator("role")]
-MESSAGE: TypeAdapter[UserMessage | AssistantMessage | ToolMessage] = TypeAdapter(Message, config=ConfigDict(defer_build=True))
+Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
 
 def is_of_a_person(message: UserMessage | AssistantMessage | ToolMessage) -> TypeGuard[UserMessage]:

@@ -26,13 +26,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
 from msgspec import structs
+from msgspec.structs import replace
 
 from agent.models.scripted import ScriptedModel
 from agent.transcript.entries import Opened

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
-from dataclasses import replace
 
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from agent.context.cut_points import Cut, cut_at, find_cut, message_of
 from agent.context.flush import keep_unseen

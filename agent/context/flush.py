@@ -9,11 +9,11 @@ leaves things out loses no memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from typing import Literal
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from agent import no_reply
 from agent.context.background_call import call_in_background

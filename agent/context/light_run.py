@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import tzinfo
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.messages import AssistantMessage, Message, UserMessage
 from agent.transcript.entries import Entry, Opened

@@ -10,9 +10,9 @@ from functools import lru_cache
 from itertools import zip_longest
 from operator import is_
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
-from agent.messages import MESSAGE, Message
+from agent.messages import Message
 from agent.models.protocol import Request, Segment, ToolSpec
 from agent.transcript.entries import Entry
 
@@ -102,7 +102,7 @@ def parting(former: Request, request: Request) -> PrefixChange | None:
 
 def _shown(message: Message) -> str:
     """What a provider is sent of a message: figures of its use are not."""
-    raw = MESSAGE.dump_python(message, mode="json")
+    raw = to_builtins(message)
     for name in ("usage", "details", "at", "sender", "automation"):
         raw.pop(name, None)
     return json.dumps(raw, ensure_ascii=False)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
 
 from agent.characters import without_controls
 from agent.context import cache_retention, file_changes, prompt
@@ -27,7 +29,7 @@ from agent.settings import AgentSettings, Level, is_cached_by_time
 from agent.timing import Clock
 from agent.tools.protocol import Origin, ToolContext
 from agent.tools.toolbox import OTHER_PROGRAMS, Toolbox
-from agent.transcript.entries import Body, Entry, FilesChanged, Opened, Said, make_ready
+from agent.transcript.entries import Body, Entry, FilesChanged, Opened, Said
 from agent.transcript.history_view import RunningView, repaired, view
 from agent.transcript.seen_urls import seen_urls
 from agent.transcript.transcript import Transcript
@@ -283,7 +285,6 @@ class SessionContext:
         Blocks.
         """
         if self._ready is not self.toolbox:  # both take a while at the first turn, and must not hold up the event loop
-            make_ready()
             for spec in self.toolbox.specs:
                 _ = spec.parameters
             self._ready = self.toolbox

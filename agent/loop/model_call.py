@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol, cast
+
+from msgspec.structs import replace
 
 from agent.context.session_context import SessionContext
 from agent.events import AnswerFinished, Event, FailedOver, Progress, ReplyNote, Restarted, TextDelta, ThinkingDelta

@@ -11,10 +11,11 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from agent.context.session_context import SessionContext
 from agent.events import Event, ToolFinished, ToolOutput, ToolStarted

@@ -6,8 +6,10 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from agent.errors import ScriptExhausted
 from agent.events import TextDelta, ThinkingDelta

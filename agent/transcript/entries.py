@@ -1,22 +1,24 @@
-"""The entries of a transcript. They are only ever added; what the model sees is derived from them (``agent.transcript.history_view``)."""
+"""The entries of a transcript. They are only ever added; what the model sees is derived from them (``agent.transcript.history_view``).
+
+Values that are the default may be left out of a line, so a default of a body or a message never changes.
+"""
 
 from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from pydantic import ConfigDict, Discriminator, TypeAdapter, ValidationError
+import msgspec
+from msgspec import Struct, field
 
 from agent.messages import Message, Taint, ToolMessage, Usage, UserMessage
 
 VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class Opened(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="opened"):
     """The first entry of a session: its agent and key, its start-up notes, and the pins of the previous session.
 
     ``taint`` names the sources of the untrusted text in the notes. ``audience`` is who may read it, "owner" or as ``kind:key``: the key
@@ -30,19 +32,17 @@ class Opened:
     notes: str = ""
     pins: tuple[str, ...] = ()
     taint: Taint = ()
-    kind: Literal["opened"] = "opened"
+    kind: ClassVar[Literal["opened"]] = "opened"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True, tag_field="kind", tag="said"):
     """One message."""
 
     message: Message
-    kind: Literal["said"] = "said"
+    kind: ClassVar[Literal["said"]] = "said"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentPart:
+class SentPart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="ahead"):
     """A part of an answer that is still being written and is about to be sent. ``Said`` with the whole answer follows.
 
     ``opening`` and ``closing`` are put around the words so that they can be read alone: the ends of a code block that goes on.
@@ -51,20 +51,18 @@ class SentPart:
     text: str
     opening: str = ""
     closing: str = ""
-    kind: Literal["ahead"] = "ahead"
+    kind: ClassVar[Literal["ahead"]] = "ahead"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlushBegun:
+class FlushBegun(Struct, frozen=True, kw_only=True, tag_field="kind", tag="flush_begun"):
     """A memory flush is about to run. ``cycle`` is the id of the latest compaction entry, or None before the first."""
 
     cycle: str | None
     reason: str
-    kind: Literal["flush_begun"] = "flush_begun"
+    kind: ClassVar[Literal["flush_begun"]] = "flush_begun"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlushReceipt:
+class FlushReceipt(Struct, frozen=True, kw_only=True, tag_field="kind", tag="flush_receipt"):
     """The result of a memory flush.
 
     ``written`` are the notes it appended to, with sizes in bytes and SHA-256 before and after (None: the file was new).
@@ -77,11 +75,10 @@ class FlushReceipt:
     written: tuple[WrittenNote, ...] = ()
     usage: Usage | None = None
     problem: str = ""
-    kind: Literal["flush_receipt"] = "flush_receipt"
+    kind: ClassVar[Literal["flush_receipt"]] = "flush_receipt"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenNote:
+class WrittenNote(Struct, frozen=True, kw_only=True):
     """A note before and after an append."""
 
     path: str
@@ -91,16 +88,14 @@ class WrittenNote:
     sha256_after: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheRefreshed:
+class CacheRefreshed(Struct, frozen=True, kw_only=True, tag_field="kind", tag="cache_refreshed"):
     """The provider was asked for nothing during a silence, so that it keeps the prompt cached for another while."""
 
     usage: Usage | None = None
-    kind: Literal["cache_refreshed"] = "cache_refreshed"
+    kind: ClassVar[Literal["cache_refreshed"]] = "cache_refreshed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compacted:
+class Compacted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="compacted"):
     """From here on the model sees ``summary``, ``pins``, the entries in ``waiting`` (ids) and those from ``first_kept`` on.
 
     ``waiting`` are messages before ``first_kept`` that had no answer yet. ``dropped`` counts messages that were left out without
@@ -119,19 +114,17 @@ class Compacted:
     waiting: tuple[str, ...] = ()
     dropped: int = 0
     taint: Taint = ()
-    kind: Literal["compacted"] = "compacted"
+    kind: ClassVar[Literal["compacted"]] = "compacted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultsCleared:
+class ResultsCleared(Struct, frozen=True, kw_only=True, tag_field="kind", tag="results_cleared"):
     """Tool results before the entry ``until`` are shown to the model as a placeholder: the step before a summary, or instead of one."""
 
     until: str
-    kind: Literal["results_cleared"] = "results_cleared"
+    kind: ClassVar[Literal["results_cleared"]] = "results_cleared"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pruned:
+class Pruned(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pruned"):
     """Tool results that the model is shown in part (``trimmed``: head and tail) or not at all (``cleared``) from here on.
 
     ``aged`` are shown with a shorter head and tail than ``trimmed``. All hold ids of entries. What is needed to make the same bytes
@@ -146,35 +139,31 @@ class Pruned:
     aged: tuple[str, ...] = ()
     aged_head_chars: int = 0
     aged_tail_chars: int = 0
-    kind: Literal["pruned"] = "pruned"
+    kind: ClassVar[Literal["pruned"]] = "pruned"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pinned:
+class Pinned(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pinned"):
     """A text that stays in the prompt through all compactions, and in later sessions."""
 
     text: str
-    kind: Literal["pinned"] = "pinned"
+    kind: ClassVar[Literal["pinned"]] = "pinned"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unpinned:
+class Unpinned(Struct, frozen=True, kw_only=True, tag_field="kind", tag="unpinned"):
     """A removed pin."""
 
     text: str
-    kind: Literal["unpinned"] = "unpinned"
+    kind: ClassVar[Literal["unpinned"]] = "unpinned"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesChanged:
+class FilesChanged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="files_changed"):
     """Workspace files changed while the provider had the prompt cached. ``note`` tells the model how; the prompt keeps the former text."""
 
     note: str
-    kind: Literal["files_changed"] = "files_changed"
+    kind: ClassVar[Literal["files_changed"]] = "files_changed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unanswered:
+class Unanswered(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="unanswered"):
     """A turn ended without answering its messages. ``note`` tells the model so, after the last message.
 
     Entries in ``withdrawn`` (ids) are not shown any more: those messages come again in a turn of their own. ``taint`` names the
@@ -184,20 +173,19 @@ class Unanswered:
     note: str
     withdrawn: tuple[str, ...] = ()
     taint: Taint = ()
-    kind: Literal["unanswered"] = "unanswered"
+    kind: ClassVar[Literal["unanswered"]] = "unanswered"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnEnded:
+class TurnEnded(Struct, frozen=True, kw_only=True, tag_field="kind", tag="turn_ended"):
     """A turn is over. ``facts`` is for people: duration, figures, the reason if it was stopped."""
 
     turn: str
     outcome: Literal["answered", "silent", "failed", "stopped"]
     facts: dict[str, Any] = field(default_factory=dict)
-    kind: Literal["turn_ended"] = "turn_ended"
+    kind: ClassVar[Literal["turn_ended"]] = "turn_ended"
 
 
-Body = Annotated[
+Body: TypeAlias = (
     Opened
     | Said
     | SentPart
@@ -211,19 +199,11 @@ Body = Annotated[
     | Unpinned
     | FilesChanged
     | Unanswered
-    | TurnEnded,
-    Discriminator("kind"),
-]
-_BODY: TypeAdapter[Any] = TypeAdapter(Body, config=ConfigDict(defer_build=True))
+    | TurnEnded
+)
 
 
-def make_ready() -> None:
-    """Make what reads and writes entries, which is not made before it is needed. Blocks for some tens of milliseconds, once."""
-    _BODY.rebuild()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One line of a transcript. ``id`` is ``<turn>:<n>``: derived, so that a repeated append is recognised."""
 
     id: str
@@ -253,9 +233,9 @@ class InvalidEntry(ValueError):
 def encode(entry: Entry) -> bytes:
     """Return the entry as one line. Lone surrogates become U+FFFD, so that no reader ever trips over them."""
     try:
-        body = _BODY.dump_json(entry.body, by_alias=True)
-    except (ValueError, UnicodeEncodeError):
-        body = _BODY.dump_json(_BODY.validate_python(_clean(_BODY.dump_python(entry.body, by_alias=True))), by_alias=True)
+        body = msgspec.json.encode(entry.body)
+    except UnicodeEncodeError:
+        body = msgspec.json.encode(_clean(msgspec.to_builtins(entry.body)))
     head = json.dumps(
         {"v": VERSION, "kind": entry.body.kind, "id": entry.id, "parent": entry.parent, "t": entry.at.isoformat()},
         ensure_ascii=False,
@@ -280,15 +260,15 @@ def decode(line: bytes) -> Entry:
     try:
         raw = json.loads(payload + b"}")
         return Entry(
-            id=raw["id"], parent=raw["parent"], at=datetime.fromisoformat(raw["t"]), body=_BODY.validate_python(raw["body"])
+            id=raw["id"], parent=raw["parent"], at=datetime.fromisoformat(raw["t"]), body=with_body_values(raw["body"])
         )
-    except (ValueError, KeyError, TypeError, ValidationError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise InvalidEntry(f"cannot be read: {type(error).__name__}", foreign=True) from error
 
 
 def with_body_values(values: Any) -> Body:
-    """Return a body of its JSON values, as ``encode`` writes them. Raises ValidationError."""
-    body: Body = _BODY.validate_python(values)
+    """Return a body of its JSON values, as ``encode`` writes them. Raises ValueError."""
+    body: Body = msgspec.convert(values, Body, strict=False)
     return body
 
 

@@ -7,11 +7,11 @@ never makes a session unusable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import tzinfo
 from typing import TypeGuard
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.messages import AssistantMessage, Image, Message, Text, ToolCall, ToolMessage, UserMessage
 from agent.recent_results import RecentResults

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.context.window import is_cold, prune
 from agent.messages import AssistantMessage, Image, Text, ToolCall, ToolMessage, Usage, UserMessage

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.messages import AssistantMessage, Image, Text, ToolMessage, UserMessage
 from agent.transcript.entries import Compacted, Pruned, ResultsCleared

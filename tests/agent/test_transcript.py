@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent.errors import TranscriptWriteError
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, UserMessage
-from agent.transcript.entries import Compacted, Entry, FlushBegun, InvalidEntry, Opened, Said, decode, encode
+from agent.transcript.entries import Compacted, Entry, FlushBegun, InvalidEntry, Opened, Said, decode, encode, with_body_values
 from agent.transcript.transcript import Transcript
 from gateway.base.clock import ManualClock
 from tests.both_engines import transcript_at
@@ -64,6 +65,47 @@ def test_the_hint_of_a_failure_has_its_former_name_on_disk() -> None:
     assert b'"mend":"Add another one."' in line
     assert b'"hint"' not in line
     assert decode(line) == entry
+
+
+FORMER = (
+    '{"agent":"a","session":"s","key":"k","audience":"","notes":"","pins":[],"kind":"opened"}',
+    '{"message":{"content":[{"text":"hi","type":"text"}],"at":"2026-03-01T00:00:00Z","sender":"","role":"user"},"kind":"said"}',
+    (
+        '{"message":{"content":[{"text":"x","opaque":null,"type":"thinking"},{"id":"1","name":"n","arguments":{"q":1e300},"raw":"",'
+        '"type":"tool_call"}],"model":"m","stop":"tools","usage":{"input":3.0,"output":5,"cache_read":0,"cache_write":0,"cost":1.5e-05},'
+        '"failure":null,"role":"assistant"},"kind":"said"}'
+    ),
+    (
+        '{"message":{"call_id":"1","name":"n","text":"t","is_error":false,"images":[{"media_type":"image/png","data":"","width":0,'
+        '"height":0,"type":"image"}],"details":{"a":[1,null]},"role":"tool"},"kind":"said"}'
+    ),
+    (
+        '{"cycle":null,"outcome":"written","reason":"","written":[{"path":"p","bytes_before":1,"bytes_after":2,"sha256_before":null,'
+        '"sha256_after":"s"}],"usage":null,"problem":"","kind":"flush_receipt","of_a_later_version":1}'
+    ),
+    '{"note":"n","withdrawn":["t:1"],"kind":"unanswered"}',
+)
+"""Bodies as they were written while they were dataclasses that pydantic read, and one of a later version."""
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_bodies_that_earlier_versions_wrote_are_read_and_stay_the_same(former: str) -> None:
+    body = with_body_values(json.loads(former))
+    line = encode(Entry(id="t:0", parent=None, at=AT, body=body))
+    assert decode(line).body == body
+    written, known = json.loads(line)["body"], json.loads(former)
+    assert written["kind"] == known["kind"]
+    for name, value in written.get("message", written).items():
+        assert value == known.get("message", known)[name]
+
+
+def test_arguments_of_any_depth_and_size_that_a_model_may_write_are_stored() -> None:
+    arguments: dict[str, object] = {"number": 10**30}
+    for _ in range(300):
+        arguments = {"in": arguments}
+    call = ToolCall(id="c", name="n", arguments=arguments)
+    body = Said(message=AssistantMessage(content=(call,), model="m", stop="tools"))
+    assert decode(encode(Entry(id="t:0", parent=None, at=AT, body=body))).body == body
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=60))

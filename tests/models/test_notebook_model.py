@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -10,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from msgspec import structs
+from msgspec.structs import replace
 
 from agent.messages import AssistantMessage, Text, ToolMessage, UserMessage
 from agent.models.notebook.notebook_model import NotebookModel, answer

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from agent.context import flush
 from agent.loop.gate import Verdict
@@ -140,7 +141,7 @@ async def test_what_a_flush_reads_taints_what_it_writes(room: Callable[..., Room
 
 def brought(r: Room, own: str, foreign: str) -> UserMessage:
     text = f"{own}\n{fenced(foreign, ['file:a.txt'], lambda: '0123456789')}\nand that was it"
-    return replace(r.message(own), content=(Text(text=text),), taint=("file:a.txt",))
+    return structs.replace(r.message(own), content=(Text(text=text),), taint=("file:a.txt",))
 
 
 async def test_the_owners_own_words_are_kept_apart_from_those_that_came_along(room: Callable[..., Room]) -> None:
@@ -163,7 +164,7 @@ async def test_the_owners_own_words_are_kept_apart_from_those_that_came_along(ro
 async def test_names_of_files_and_quotations_are_none_of_the_owners_words(room: Callable[..., Room], line: str) -> None:
     r = room("Fine.", "NO_REPLY")
     conversation = await opened(r)
-    message = replace(r.message(f"{line}\n{WISH}."), taint=("file:a.txt",))
+    message = structs.replace(r.message(f"{line}\n{WISH}."), taint=("file:a.txt",))
     await Turn(context=conversation, id="t1", emit=r.events.append).run([message])
     await flush.flush(conversation, "f", "reset")
     given = (await next_session(r)).transcript.opened

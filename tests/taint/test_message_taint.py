@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from agent.messages import AssistantMessage, Text, UserMessage
 from agent.taint import unfenced

@@ -7,10 +7,10 @@ import importlib
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from agent.events import Progress, ReplyNote, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Stop, Text, Thinking, ToolCall, Usage

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent.events import Progress, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Stop, Text, Thinking, ToolCall, Usage

@@ -6,10 +6,10 @@ import asyncio
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from agent.events import Progress, ReplyNote, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import replace
 from typing import cast
+
+from msgspec.structs import replace
 
 from agent.characters import is_blank
 from agent.events import Progress, Restarted, TextDelta, ThinkingDelta

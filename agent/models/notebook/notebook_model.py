@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
+from msgspec import structs
+
 from agent.events import TextDelta
 from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
 from agent.models import token_estimate
@@ -245,7 +247,7 @@ def _since_last_answer(messages: Sequence[Message]) -> tuple[list[UserMessage], 
         elif isinstance(message, UserMessage):
             asked.insert(0, message)
         elif isinstance(message, ToolMessage):
-            results[message.call_id] = _settled(replace(message, text=unfenced(message.text)), decided)
+            results[message.call_id] = _settled(structs.replace(message, text=unfenced(message.text)), decided)
         elif _is_answer(message):
             break
         else:
@@ -260,7 +262,7 @@ def _settled(result: ToolMessage, decided: Mapping[str, re.Match[str]]) -> ToolM
     if found is None:
         return result
     failed = found["result"] is None or found["failed"] is not None
-    return replace(result, text=_outcome(found), is_error=failed, details={})
+    return structs.replace(result, text=_outcome(found), is_error=failed, details={})
 
 
 def _outcome(found: re.Match[str]) -> str:
@@ -279,10 +281,10 @@ def _from_people(asked: Sequence[UserMessage]) -> list[UserMessage]:
 
 
 def _message(request: Request, text: str, calls: Sequence[ToolCall] = ()) -> AssistantMessage:
-    numbered = (replace(call, id=f"note_{len(request.messages)}_{place}") for place, call in enumerate(calls, 1))
+    numbered = (structs.replace(call, id=f"note_{len(request.messages)}_{place}") for place, call in enumerate(calls, 1))
     content = (*((Text(text=text),) if text else ()), *numbered)
     message = AssistantMessage(content=content, model=NAME, stop="tools" if calls else "end")
-    return replace(
+    return structs.replace(
         message,
         usage=Usage(
             input=token_estimate.weight_of_request(request).total, output=token_estimate.weight_of(message).total, cost=0.0
