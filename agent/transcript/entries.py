@@ -203,7 +203,7 @@ Body: TypeAlias = (
 )
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class Entry(Struct, frozen=True, kw_only=True, rename={"at": "t"}):
     """One line of a transcript. ``id`` is ``<turn>:<n>``: derived, so that a repeated append is recognised."""
 
     id: str
@@ -258,11 +258,8 @@ def decode(line: bytes) -> Entry:
     if zlib.crc32(payload) != int(tail[:-1]):
         raise InvalidEntry("the checksum does not fit", foreign=True)
     try:
-        raw = json.loads(payload + b"}")
-        return Entry(
-            id=raw["id"], parent=raw["parent"], at=datetime.fromisoformat(raw["t"]), body=with_body_values(raw["body"])
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        return msgspec.convert(json.loads(payload + b"}"), Entry, strict=False)
+    except ValueError as error:
         raise InvalidEntry(f"cannot be read: {type(error).__name__}", foreign=True) from error
 
 
