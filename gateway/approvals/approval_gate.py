@@ -39,7 +39,7 @@ _NOBODY_TO_ASK: Final = (
     "it needs the owner's approval, and I know no private chat with the owner to ask in. It becomes possible once the owner has written "
     "to me in one."
 )
-
+_BY_MAIL: Final = "nobody is asked about what a mail may have started, since anybody can send one"
 
 _STRICTNESS: Final[Mapping[str, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
@@ -96,6 +96,8 @@ class ApprovalGate:
         why = needs_yes(act, context) if verdict.decision == "allow" and not excused else None
         if why is not None:
             verdict = Verdict(decision="ask" if may_be_asked(context) else "deny", reason=why)
+        if verdict.decision == "ask" and self._by_mail(context):
+            verdict = Verdict(decision="deny", reason=f"{verdict.reason}; {_BY_MAIL}.")
         asked = AskedAct(
             call=call, act=act, origin=context.origin, taint=in_order(context), reason=verdict.reason, at=context.now
         )
@@ -115,6 +117,10 @@ class ApprovalGate:
         origins = dict.fromkeys((context.origin, self.turn.asked_by or context.origin))
         said = [self.rules.judge(self.turn.agent, one, context.taint, act, tool=tool) for one in origins]
         return max(said, key=lambda one: (_STRICTNESS[one.decision], not one.untrusted))
+
+    def _by_mail(self, context: ToolContext) -> bool:
+        """Return whether no person started a turn, a webhook's or that of new mail, and it has mail in view."""
+        return "webhook" in {context.origin, self.turn.asked_by} and any(one.startswith("mail:") for one in context.taint)
 
     async def _judge_again(self, former: Approval, key: str, asked: AskedAct, verdict: Verdict) -> Verdict:
         """Decide on a call that was asked about. The rules of now hold too, and a yes holds only for what was asked about."""

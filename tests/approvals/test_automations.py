@@ -134,6 +134,19 @@ async def test_the_question_says_what_asks(farm: Farm, origin: Any, words: str) 
         assert "Always** is not possible" in question(wire).text
 
 
+@pytest.mark.parametrize(("origin", "asked_by"), [("webhook", None), ("agent", "webhook")])
+async def test_what_a_mail_started_is_refused_and_nobody_is_asked(farm: Farm, origin: Any, asked_by: Any) -> None:
+    wire = farm.wire()
+    async with farm.house(wire) as house:
+        await known_to(wire)
+        mail = job("mail home", origin=origin, source="mail:home", sources=("mail:bob@example.net",), asked_by=asked_by)
+        assert (await answered(house, await fire(house, mail))).state == "answered"
+        await house.delivery.settled()
+        assert await open_questions(house) == []
+        assert [one for one in wire.sent if one.buttons] == []
+    assert farm.tool.done == []
+
+
 WRITE = Act(kind="write", summary="change MEMORY.md", path="MEMORY.md", details="x")
 SPAWN = Act(kind="spawn", summary="start a sub-agent", details="look")
 CALL = ToolCall(id="c", name="write", arguments={})
