@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from channels.messages import CLIENT_CHANNELS
 from gateway.app.cluster_joining import Joined, digest_of
 from gateway.app.dependencies import Dependencies
 from gateway.base.errors import StorageFailed
@@ -83,6 +84,11 @@ class Work:
     hindrance: Callable[[Sequence[str]], Awaitable[str]] = _nothing_hinders
 
 
+def _shared(account: str) -> bool:
+    """Whether an account needs a lease, also one that the settings have only now: those of platforms do."""
+    return account.partition(":")[0] not in CLIENT_CHANNELS
+
+
 class ClusterMember:
     """Keeps the leases of this gateway, and has work begin and end by them. ``work`` is set before ``run``."""
 
@@ -147,13 +153,11 @@ class ClusterMember:
 
     def sends(self, account: str) -> bool:
         """Return whether something may be sent on an account at this very moment."""
-        token = f"{ACCOUNT}{account}"
-        return not any(token in cell for cell in self._cells) or self.keeper.held(token) is not None
+        return not _shared(account) or self.keeper.held(f"{ACCOUNT}{account}") is not None
 
     def runs(self, account: str) -> bool:
         """Return whether an account is connected by this gateway."""
-        token = f"{ACCOUNT}{account}"
-        return token in self._here or not any(token in cell for cell in self._cells)
+        return not _shared(account) or f"{ACCOUNT}{account}" in self._here
 
     def unconnected(self, account: str) -> Channel | None:
         """Return what is known of an account that another gateway connects, so that messages are queued for it."""
@@ -324,14 +328,17 @@ class ClusterMember:
                     if not isinstance(error, StorageFailed):
                         log.exception("%s could not be given up", ", ".join(cell))
                     self._lost_lease(f"{', '.join(cell)} could not be given up in order: {error}")
-            for token in list(self._leaving):
+            for token in self._leaving - self._at_work():  # others may have been asked for while one was given up
                 self._leaving.discard(token)
                 self.keeper.left(token)
             for cell in self._cells:
                 whole = all(self.keeper.held(token) is not None for token in cell)
-                if whole and cell not in self._active and not self._leaving.intersection(cell) and not self._draining:
+                if whole and not (self._at_work() | self._leaving).intersection(cell) and not self._draining:
                     await self._begin(cell)
             await self._changed.wait()
+
+    def _at_work(self) -> set[str]:
+        return {token for cell in self._active for token in cell}
 
     async def _begin(self, cell: Cell) -> None:
         log.info("this gateway takes %s", ", ".join(cell))

@@ -154,3 +154,53 @@ async def test_what_a_resting_gateway_cannot_hand_over_stays_and_is_told_once(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await member.close()
+
+
+async def test_what_is_to_go_while_something_else_is_given_up_is_given_up_too(tmp_path: Path) -> None:
+    left: list[str] = []
+    go_on, work = asyncio.Event(), Handing("")
+
+    async def connect() -> Any:
+        raise StorageFailed("no database in this test")
+
+    async def leave(agents: Sequence[str], _accounts: Sequence[str], _within: float | None) -> None:
+        left.extend(agents)
+        if "work" in agents:
+            await go_on.wait()
+
+    def settings(*agents: str) -> Settings:
+        given = {"agents": {"list": [{"id": one} for one in agents]}, "cluster": {"leaseSeconds": 4}}
+        return Settings.model_validate(given)
+
+    deps = Dependencies(settings=settings("main", "work", "home"), paths=Paths(tmp_path, gateway="kitchen"), env={})
+    joined: Any = Joined(None, Leases(time.monotonic), connect)  # type: ignore[arg-type]
+    member = ClusterMember(deps, joined, pytest.fail)
+    member.work = Work(work.take, leave, work.arrived, lambda: None)
+    running = asyncio.ensure_future(member.run())
+    try:
+        await until(lambda: work.here == {"main", "work", "home"})
+        await member.adopt(settings("main", "home"))
+        await until(lambda: left == ["work"])
+        await member.adopt(settings("main"))
+        await asyncio.sleep(0.5)  # a round, in which the lease on home is to be left as well
+        go_on.set()
+        await until(lambda: left == ["work", "home"])
+        await until(lambda: member.facts()["holds"] == ["agent:main"])
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await member.close()
+
+
+async def test_an_account_that_the_settings_have_only_now_is_not_connected_before_there_is_a_lease(tmp_path: Path) -> None:
+    async def connect() -> Any:
+        raise StorageFailed("no database in this test")
+
+    deps = Dependencies(settings=Settings(), paths=Paths(tmp_path, gateway="kitchen"), env={})
+    joined: Any = Joined(None, Leases(time.monotonic), connect)  # type: ignore[arg-type]
+    member = ClusterMember(deps, joined, pytest.fail)
+    assert not member.runs("telegram:default")
+    assert not member.sends("telegram:default")
+    assert member.runs("web:default")
+    assert member.sends("terminal:default")
+    await member.close()
