@@ -44,7 +44,7 @@ class Server:
         return f"postgresql://{USER}@/{database}?host={self.folder}{options}"
 
     def start(self) -> None:
-        """Start the server, which ends with this process however that ends, where the system can do that."""
+        """Start the server, which ends with this process however that ends, where the system can do that: with the thread that calls."""
         command = [*self._other_user("--pdeathsig", "INT"), str(self.programs / "postgres"), "-D", self.data]
         options = ("listen_addresses=", f"unix_socket_directories={self.folder}", "max_connections=40")
         command += [word for option in options for word in ("-c", option)]

@@ -345,8 +345,12 @@ class ClusterMember:
         self._active.append(cell)
         try:
             await self.work.take(agents_in(cell), accounts_in(cell))
-        except Exception:  # whatever is wrong with one cell: another gateway may do better
-            log.exception("%s could not be taken", ", ".join(cell))
+        except Exception as error:  # whatever is wrong with one cell: another gateway may do better
+            if isinstance(error, StorageFailed):
+                log.warning("%s could not be taken: %s", ", ".join(cell), error)
+                await asyncio.sleep(DATABASE_PAUSE)
+            else:
+                log.exception("%s could not be taken", ", ".join(cell))
             self._leaving.update(cell)
             self._changed.set()
 

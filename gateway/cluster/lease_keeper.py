@@ -91,6 +91,8 @@ class LeaseKeeper:
     async def _round(self) -> bool:
         """Do a round; return whether the next one is due at once."""
         sent = self._clock()
+        if self._away_since is not None:
+            self._table.was_away(sent, sent - self._away_since)
         asked, late = self._table.begin(sent)
         self._end(late)
         try:

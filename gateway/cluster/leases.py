@@ -40,6 +40,9 @@ WAKING: Final = 0.05
 """Seconds after which a token that ended is surely seen to be free."""
 LEAST_STEP: Final = 8
 """Tokens that a gateway takes in a round at least. A quarter of its share may be more: who comes first does not take all."""
+GRACE_SHARE: Final = 2
+"""Where the store was away for longer than a lease, who held nothing waits this part of one before it takes anything: those that ended
+themselves over it, and start again, first say so."""
 IDLE_LEASES: Final = 2
 """Leases after which a token that nobody holds is wished for, with its cell: whoever has room for it takes it sooner."""
 
@@ -182,6 +185,7 @@ class LeaseTable:
     _released: dict[str, int] = field(default_factory=dict)
     _share: int = 0
     _next_free: float | None = None
+    _waits_until: float = 0.0
     emptying: bool = False
     """Set it to have all leases given up, and none taken."""
     resting: str = ""
@@ -218,7 +222,7 @@ class LeaseTable:
             renew={lease.token: lease.fence for lease in self._held.values()} | self._claimed,
             release=dict(self._released),
             staying=len(self._held) - len(self._leaving) + len(self._claimed),
-            most=max(LEAST_STEP, share_of(self._share, 4)),
+            most=max(LEAST_STEP, share_of(self._share, 4)) if now >= self._waits_until else 0,
             leaving=self.emptying,
             resting=self.resting,
             cells=self.cells,
@@ -294,6 +298,11 @@ class LeaseTable:
         if lease is not None:
             self._drop(token)
             self._released[token] = lease.fence
+
+    def was_away(self, now: float, seconds: float) -> None:
+        """Take note that the store was away for so long before the round that begins now."""
+        if seconds > self.seconds:
+            self._waits_until = now + self.seconds / GRACE_SHARE
 
     def stay(self, token: str) -> None:
         """Take note that a token which was to be left cannot be, for now; the next round may ask for it again."""

@@ -105,3 +105,20 @@ async def test_a_gateway_that_is_emptied_leaves_everything_to_the_others_at_once
         assert not one.working
     async with running(other):
         await until(lambda: len(other.working) == 3)
+
+
+async def test_who_held_nothing_over_a_long_outage_lets_those_that_did_come_first() -> None:
+    store = await stored("a")
+    one, standing_by = Worker(store, "one", 2.0), Worker(store, "other", 2.0)
+    async with running(one) as (first,):
+        await until(lambda: one.working == {"a"})
+        async with running(standing_by):
+            await asyncio.sleep(1.0)
+            store.away = True
+            await until(lambda: one.lost == ["a"])
+            first.cancel()
+            await asyncio.sleep(1.5)
+            began = time.monotonic()
+            store.away = False
+            await until(lambda: standing_by.working == {"a"})
+            assert time.monotonic() - began >= 1.0
