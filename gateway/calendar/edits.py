@@ -16,6 +16,7 @@ from agent.tools.protocol import Act, ToolContext
 from gateway.calendar.calendar_source import CalendarSource, Event
 from gateway.calendar.dav_client import Collection
 from gateway.calendar.ical_process import CalendarProcess
+from gateway.calendar.other_zones import on_day, zone_written_in
 from gateway.calendar.period import begin_in_words, midnight, span_in_words
 from gateway.calendar.references import Reference, event_key, read_reference
 from gateway.calendar.wish_check import check_wish
@@ -117,7 +118,9 @@ class CalendarEdits:
         if wish.action == "cancel":
             summary = f"cancel {name} on {was} in {found.calendar.name}"
         elif moves:
-            summary = f"move {name} from {was} to {_wished_time(wish, context.now, reference)} in {found.calendar.name}"
+            summary = (
+                f"move {name} from {was} to {self._moved_to(wish, reference, found, context.now)} in {found.calendar.name}"
+            )
         else:
             summary = f"change {name} on {was} in {found.calendar.name}"
         facts = [f"scope: {_SCOPES[self._scope(found, wish)]}"] if found.instance["rid"] else []
@@ -245,9 +248,20 @@ class CalendarEdits:
         new = _begins(wish)
         if new is None:
             return None
-        if not isinstance(new, datetime) and isinstance(reference.begins, datetime):
-            new = datetime.combine(new, reference.begins.time())
-        return await self._at(new, reference.event, Reference(reference.event, new))
+        kept = not isinstance(new, datetime) and isinstance(
+            reference.begins, datetime
+        )  # its time of day, in the event's own zone
+        return await self._at(new, reference.event, None if kept else Reference(reference.event, new))
+
+    def _moved_to(self, wish: CalendarArguments, was: Reference, found: Event, now: datetime) -> str:
+        """Write when a moved event is to be; a day alone keeps the time of day, so it is added."""
+        begins, day = was.begins, _begins(wish)
+        if isinstance(day, datetime) or not isinstance(begins, datetime):
+            begins = day or begins
+        elif day is not None:
+            written_in = zone_written_in(found.instance["zone"], self._zone) or self._zone
+            begins = on_day(begins.replace(tzinfo=self._zone), day, written_in).replace(tzinfo=None)
+        return _wished_time(wish, now, begins)
 
     async def _at_day(self, begins: date | datetime | None, keys: set[str]) -> list[Event]:
         if begins is None:
@@ -332,11 +346,9 @@ def _begins(wish: CalendarArguments) -> date | datetime | None:
     return datetime.fromisoformat(wish.start) if "T" in wish.start else date.fromisoformat(wish.start)
 
 
-def _wished_time(wish: CalendarArguments, now: datetime, was: Reference | None = None) -> str:
-    """Write the wished time of an event; a day alone keeps the time of day, so it is added."""
-    begins = _begins(wish) or (was.begins if was is not None else None)
-    if was is not None and isinstance(was.begins, datetime) and begins is not None and not isinstance(begins, datetime):
-        begins = datetime.combine(begins, was.begins.time())
+def _wished_time(wish: CalendarArguments, now: datetime, begins: date | datetime | None = None) -> str:
+    """Write the wished time of an event, which begins then or as is wished."""
+    begins = begins or _begins(wish)
     when = begin_in_words(begins, now) if begins is not None else ""
     if wish.end is None:
         return when

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gateway.calendar.ical_instances import moment
 from gateway.calendar.ical_text import Time
+from gateway.calendar.other_zones import on_day, zone_written_in
 
 Span = tuple[Time, Time]
 
@@ -32,10 +33,10 @@ class Setting:
 def wished_span(instance: Mapping[str, Any], setting: Setting) -> Span:
     """Return when an instance is to be: as wished, and as it is where nothing is wished. Raises Unchangeable.
 
-    A day alone keeps the time of day, and a beginning alone keeps the length.
+    A day alone keeps the time of day, in the zone in which the event is written, and a beginning alone keeps the length.
     """
     start, end = (local(instance[name], setting.zone) for name in ("start", "end"))
-    begins = _moved(setting.wish.get("start"), start, setting)
+    begins = _moved(setting.wish.get("start"), start, setting, zone_written_in(instance["zone"], setting.zone))
     given = setting.wish.get("end")
     if given is None:
         ends = (
@@ -102,12 +103,14 @@ def _read_end(text: str, begins: Time, setting: Setting) -> Time:
     return found + DAY if not isinstance(begins, datetime) else found  # the last day is included
 
 
-def _moved(text: str | None, start: Time, setting: Setting) -> Time:
+def _moved(text: str | None, start: Time, setting: Setting, written_in: tzinfo | None) -> Time:
     if text is None:
         return start
     found = _read(text, setting)
     if isinstance(found, datetime) or not isinstance(start, datetime):
         return found
+    if written_in is not None:
+        return on_day(start, found, written_in)
     return _read(f"{found:%Y-%m-%d}T{start:%H:%M:%S}", setting)
 
 

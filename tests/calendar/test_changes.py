@@ -95,6 +95,22 @@ def test_a_day_alone_keeps_the_time_and_a_time_keeps_the_length() -> None:
     assert spans(change(whole, 0, "one", start="2026-03-29", end="2026-03-29")["text"]) == [("03-29", "03-30", "Fair")]
 
 
+@pytest.mark.parametrize("scope", ["one", "all"])
+def test_a_day_alone_keeps_the_time_of_day_in_the_zone_in_which_the_event_is_written(scope: str) -> None:
+    """From 8 to 28 March New York is five hours behind Berlin, and six before and after."""
+    series = calendar(
+        event("SUMMARY:Call", "DTSTART;TZID=America/New_York:20260303T090000", "DURATION:PT1H", "RRULE:FREQ=WEEKLY;COUNT=6")
+    )
+    assert spans(series)[:2] == [("03-03 15:00", "03-03 16:00", "Call"), ("03-10 14:00", "03-10 15:00", "Call")]
+    moved = spans(change(series, 0, scope, start="2026-03-11")["text"])
+    assert ("03-11 14:00", "03-11 15:00", "Call") in moved
+    last = ("04-07 15:00", "04-07 16:00", "Call") if scope == "one" else ("04-15 15:00", "04-15 16:00", "Call")
+    assert moved[-1] == last
+    single = calendar(event("SUMMARY:Late", "DTSTART;TZID=America/New_York:20260310T200000", "DURATION:PT1H"))
+    assert spans(single) == [("03-11 01:00", "03-11 02:00", "Late")]
+    assert spans(change(single, 0, "one", start="2026-04-02")["text"]) == [("04-02 02:00", "04-02 03:00", "Late")]
+
+
 def test_one_instance_is_moved_and_the_others_stay() -> None:
     told = change(WEEKLY, 1, "one", start="2026-03-12T20:00")
     before = spans(WEEKLY)
