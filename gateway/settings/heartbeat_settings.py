@@ -58,7 +58,7 @@ class HeartbeatSettings(Section):
     thinking: Level = "off"
     """How deep the model thinks in a heartbeat: off, minimal, low, medium, high, xhigh or adaptive."""
     target: Annotated[str, AfterValidator(_place)] = "last"
-    """Where the reply goes: ``last`` (the private chat in which the owner last wrote), ``none``, or the address of a chat."""
+    """Where the reply goes: ``last`` (the private chat in which the owner last wrote to this agent), ``none``, or the address of a chat."""
     prompt: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000)] = PROMPT
     """What the model is told; HEARTBEAT.md and the time stand below it."""
     ack_max_chars: Annotated[int, Field(ge=0, le=4000)] = 300
