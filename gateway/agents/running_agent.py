@@ -20,7 +20,7 @@ from gateway.agents.session_contexts import SessionContexts, fallback_of, main_k
 from gateway.base.errors import HomebodyError, StorageFailed
 from gateway.ledger.rows import Unasked
 from gateway.routing.routed_message import is_isolated
-from gateway.sessions.sessions_file import SessionRecord
+from gateway.sessions.sessions_file import SessionRecord, conversations_elsewhere
 from gateway.sessions.store import Due, due, next_due
 from gateway.settings.quiet_hours import UnaskedRule, rule_of
 from gateway.settings.root import Settings
@@ -116,7 +116,9 @@ class RunningAgent:
             record = await self.renew(record, audience, reason)
         if not spoken:
             return record
-        return self.store.note(key, spoken=now, address=address or record.address, space=space or record.space)
+        moved = address and address != record.address
+        where = {"address": address, "elsewhere": conversations_elsewhere(record, address)} if moved else {}
+        return self.store.note(key, spoken=now, space=space or record.space, **where)
 
     async def current_run(
         self, key: str, audience: Audience, *, name: str, fresh: bool, address: str = "", space: str = ""
@@ -192,6 +194,7 @@ class RunningAgent:
             started=now,
             spoken=now if reason == "command" else record.spoken,
             address=record.address,
+            elsewhere=record.elsewhere,
             space=record.space,
             verbose=record.verbose,
             voice=record.voice,

@@ -229,11 +229,12 @@ class OwnerNotifications:
         """The owner's private conversations, with one agent or all, by the sessions (which outlive the ledger), latest first."""
         approved = await self._ledger.pairing.approved()
         found = [
-            (record.spoken, place)
+            ((number == 0, record.spoken, -number), place)
             for name, agent in self._agents.items()
             if only is None or name == only
             for record in agent.store.all()
-            if (place := read_address(record.address)) is not None
+            for number, address in enumerate((record.address, *record.elsewhere))
+            if (place := read_address(address)) is not None
             and self._reachable(place)
             and (record.key == agent.main_key or (place.kind == "direct" and record.key in self._keys(name, place, approved)))
         ]

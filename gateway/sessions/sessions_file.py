@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import fields
@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 class SessionRecord(Struct, frozen=True, kw_only=True):
     """One session. Instants have a zone.
 
-    ``address`` is the conversation that it last spoke with. ``greeted`` says that its owner was told of the fresh start.
+    ``address`` is the conversation that it last spoke with, ``elsewhere`` are those on other accounts, the
+    latest first. ``greeted`` says that its owner was told of the fresh start.
     ``former`` is the session that it took over from, which ``/undo`` brings back until ``former_until``. ``unsaved`` is a
     former session whose session-memory file is still to be written. ``last_flush`` tells the latest receipt in a line.
     ``pins`` are what the session takes over from the one before it. ``made_by`` is the message whose command brought this state
@@ -46,6 +47,7 @@ class SessionRecord(Struct, frozen=True, kw_only=True):
     started: datetime
     spoken: datetime
     address: str = ""
+    elsewhere: tuple[str, ...] = ()
     model: str | None = None
     thinking: str | None = None
     reasoning: bool = False
@@ -67,9 +69,22 @@ class SessionRecord(Struct, frozen=True, kw_only=True):
     audience: str = ""
 
 
+MOST_ELSEWHERE: Final = 20
 _NAMES = {"session": "sessionId", "started": "startedAt", "spoken": "lastInteractionAt", "last_flush": "lastFlush"}
 _INSTANTS = {"started", "spoken", "former_until"}
 _FIELDS = {_NAMES.get(spec.name, spec.name): spec.name for spec in fields(SessionRecord) if spec.name != "key"}
+
+
+def conversations_elsewhere(record: SessionRecord, address: str) -> tuple[str, ...]:
+    """Return what ``elsewhere`` is once somebody speaks in the session from ``address``."""
+
+    def account(place: str) -> list[str]:
+        return place.split(":", 2)[:2]
+
+    if not address or not record.address or account(address) == account(record.address):
+        return record.elsewhere
+    others = (one for one in record.elsewhere if account(one) not in (account(address), account(record.address)))
+    return (record.address, *others)[:MOST_ELSEWHERE]
 
 
 def to_json(record: SessionRecord) -> dict[str, Any]:
@@ -94,7 +109,7 @@ def from_json(key: str, raw: Mapping[str, Any]) -> SessionRecord:
         if name in raw:
             value = raw[name]
             values[field] = datetime.fromisoformat(value) if field in _INSTANTS and value is not None else value
-    record = SessionRecord(**values | {"pins": tuple(values.get("pins") or ())})
+    record = SessionRecord(**values | {name: tuple(values.get(name) or ()) for name in ("pins", "elsewhere")})
     if record.started.tzinfo is None or record.spoken.tzinfo is None:
         raise ValueError(f"an instant of session {key} has no time zone")
     return record
