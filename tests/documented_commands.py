@@ -99,6 +99,7 @@ BEFORE: Final = {
     "docs/api.md": ["homebody agents add home"],
     "docs/confinement.md": ["homebody start"],
     "docs/reliability.md": ["homebody start"],
+    "docs/cluster.md": ["homebody start"],
     "docs/jobs.md": [
         "homebody config set agents.defaults.model offline/notebook",
         "printf sk-ant-example | homebody models auth add anthropic",
