@@ -194,7 +194,9 @@ class World:
     # --- what goes wrong ---
 
     def delay(self) -> float:
-        return self.dice.choice((0.001, 0.005, 0.02, 0.02, 0.1)) if self.dice.random() < 0.97 else self.dice.uniform(0.1, 8)
+        """Return seconds on the way; now and then they are many, so that a lease is lost by and by, but not where nothing goes wrong."""
+        usual = self.dice.random() < 0.97
+        return self.dice.choice((0.001, 0.005, 0.02, 0.02, 0.1)) if usual else self.dice.uniform(0.1, 8 if self.trouble else 1)
 
     def lost_on_the_way(self, gateway: Gateway) -> bool:
         return self.now < gateway.cut_until or (self.trouble > 0 and self.dice.random() < 0.01)

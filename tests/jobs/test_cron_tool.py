@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -351,8 +350,8 @@ async def test_a_wish_that_waits_for_the_owner_is_answered_when_it_is_decided(ta
         )
         _, reply = await hear(NotebookModel(chosen=True), ask(*talk.messages, tools=talk.box.specs))
         (call,) = reply.calls
-        waiting = replace(
-            await talk.box.run(replace(call, name="x"), table.context("guest")),
+        waiting = structs.replace(
+            await talk.box.run(structs.replace(call, name="x"), table.context("guest")),
             name="cron",
             is_error=False,
             details={"approval": "k7"},
