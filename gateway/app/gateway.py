@@ -19,6 +19,7 @@ from channels.platform import Policy
 from gateway.app.admin_calls import admin_calls
 from gateway.app.backups import restored_notice
 from gateway.app.dependencies import Dependencies
+from gateway.app.disk_parts import DiskParts
 from gateway.app.parts import GatewayParts
 from gateway.backup.versions import refuse_later
 from gateway.base.errors import HomebodyError, first_of
@@ -30,7 +31,6 @@ from gateway.routing.access import concerns
 from gateway.routing.router import agent_of
 from gateway.storage.open_storage import Storage, open_storage
 from gateway.supervision.crash_loop import CRASHED_SHORT, OFTEN_CRASHED, TOO_OFTEN, CrashLoopBreaker
-from gateway.supervision.disk_guard import DiskGuard
 from gateway.turns.worker import InterruptedTurn
 
 if TYPE_CHECKING:
@@ -61,12 +61,7 @@ class Gateway(GatewayParts):
         self.cluster: ClusterMember | None = None
         self.forwarding: ForwardingParts | None = None
         self._starts = CrashLoopBreaker(deps.paths.local, deps.clock)
-        loop = asyncio.get_running_loop()
-
-        def disk_changed(level: str, text: str, short: str) -> None:
-            loop.call_soon_threadsafe(self._disk_changed, level, text, short)
-
-        self._disk = DiskGuard(deps.paths.state, deps.clock, disk_changed)
+        self._disk = DiskParts(deps, self.settings, self.pause, notices=self.notices, owner=self.owner)
         self._closing = asyncio.Event()
 
     @classmethod
@@ -135,7 +130,7 @@ class Gateway(GatewayParts):
         self.pause.resumed = starts.resumed
         self.notices.begin(partial(self.owner.say, waits=True))
         if self.cluster is not None:  # one whose disk is full is not to take what others work for
-            await asyncio.to_thread(self._disk.check)
+            await asyncio.to_thread(self._disk.guard.check)
         await self._take_up()
         try:
             await self._serve(started)
@@ -232,7 +227,7 @@ class Gateway(GatewayParts):
                 forwarding=self.forwarding,
                 terminal=self.terminal,
             ),
-            watch(self._disk, env, restart=self.deps.restart_on_stall),
+            watch(self._disk.guard, env, restart=self.deps.restart_on_stall),
             self.reload.watch(),
             self._try_sandbox(),
             # in a cluster another gateway may have the owner's chat by the time it is told
@@ -386,7 +381,7 @@ class Gateway(GatewayParts):
         if what == SETTINGS:
             self.reload.soon()
         if what == TROUBLE:
-            self._disk.soon()
+            self._disk.guard.soon()
         self.forwarding.heard(what)
 
     def _lost_lease(self, why: str) -> None:
@@ -398,13 +393,6 @@ class Gateway(GatewayParts):
         if self.cluster is not None:
             leave_end(self.deps.paths.local, self.cluster.member.name)
         begin_anew(why)
-
-    def _disk_changed(self, level: str, text: str, short: str) -> None:
-        if level == "out":
-            self.pause.begin("disk", text, short=short)
-        else:
-            self.pause.end("disk")
-            self.owner.say(f"💾 {self.pause.name}: {text}" if self.pause.name else f"💾 {text}", waits=True)
 
     async def _drain(self) -> None:
         began = self.deps.clock.monotonic()

@@ -175,9 +175,8 @@ def resume(invocation: Invocation, as_json: bool) -> None:
     from gateway.cli import gateway_calls
 
     facts = asyncio.run(gateway_calls.ask(invocation.paths.local, "resume"))
-    was = " and ".join(facts["was"])
-    tell(
-        facts,
-        f"The gateway is running again (it was paused: {was})." if was else "The gateway was not paused.",
-        as_json=as_json,
-    )
+    was, still = " and ".join(facts["was"]), facts.get("still", ())
+    lines = [f"Still paused, and no command ends that: {cause}" for cause in still]
+    if was:
+        lines.insert(0, f"Over: {was}." if still else f"The gateway is running again (it was paused: {was}).")
+    tell(facts, "\n".join(lines) or "The gateway was not paused.", as_json=as_json)

@@ -166,7 +166,7 @@ class UrgentCommands:
         if name == "resume":
             if not actor.owner:
                 return "Only my owner can use this command."
-            return "▶️ Resumed." if (await self._resume())["was"] else "I am not paused."
+            return _resumed(await self._resume())
         return await self._status(inbound, route)
 
     async def _stop(self, argument: str, message: RoutedMessage) -> str:
@@ -296,3 +296,9 @@ def _named(row: InboxRow) -> str:
     except UnreadableMessage:
         text = "(no longer readable)"
     return f"- {text if len(text) <= SHOWN else text[: SHOWN - 1].rstrip() + '…'}"
+
+
+def _resumed(found: Mapping[str, Any]) -> str:
+    if still := found.get("still"):
+        return "⏸️ Still paused: " + " ".join(still)
+    return "▶️ Resumed." if found["was"] else "I am not paused."

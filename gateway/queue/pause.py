@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final, Literal
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Any, Final
 
 from msgspec import Struct
 
 from gateway.queue.lanes import Lanes
 
-Cause = Literal["crashes", "disk", "storage"]
+Cause = str
+"""``crashes``, ``storage`` (a write failed), or ``disk`` and which one."""
 OTHERS_WORK: Final = "Other gateways work for its agents meanwhile."
 
 
@@ -45,6 +46,8 @@ class Pause:
         """Whether something cannot be handed over though others would take it."""
         self.changed: Callable[[str], None] = lambda _: None
         self.resumed: Callable[[], None] = lambda: None
+        self.still: Callable[[], Awaitable[Collection[Cause]]] = _none
+        """Looks which causes no command ends, as they hold still."""
         self.everywhere: Callable[[], Awaitable[dict[str, Any]]] = self.resume
         """The same as ``resume``, for all gateways of a cluster."""
 
@@ -98,12 +101,16 @@ class Pause:
             self._over([cause])
 
     async def resume(self) -> dict[str, Any]:
-        """Resume by the owner's command, whatever the causes; return them as JSON values."""
-        was, over = self.causes, list(self._causes)
-        self._causes.clear()
+        """Resume by the owner's command; return what is over and what ``still`` holds, in words, as JSON values."""
+        was = dict(self._causes)
+        still = await self.still()
+        over = [cause for cause in self._causes if cause not in still]
+        words = {cause: self._words(why, rests=bool(self.rests)) for cause, why in (was | self._causes).items()}
+        for cause in over:
+            del self._causes[cause]
         self._over(over)
         await asyncio.to_thread(self.resumed)
-        return {"was": was}
+        return {"was": [words[cause] for cause in words if cause not in self._causes], "still": self.causes}
 
     def _over(self, causes: Iterable[Cause]) -> None:
         for cause in causes:
@@ -132,3 +139,7 @@ class Pause:
         if not self._shared(why):
             return why.notice
         return f"{self.name}: {why.short}. {OTHERS_WORK}" if rests else f"{self.name}: {why.notice}"
+
+
+async def _none() -> Collection[Cause]:
+    return ()

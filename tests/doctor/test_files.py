@@ -252,6 +252,25 @@ def small_disk(house: House) -> Iterator[Callable[[int], None]]:
         subprocess.run(["umount", house.home], check=True)
 
 
+@pytest.fixture
+def full_workspace(house: House) -> Iterator[None]:
+    house.workspace.mkdir(exist_ok=True)
+    options = "size=2m,mode=700"
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", house.workspace], check=False, capture_output=True)
+    if made.returncode:
+        pytest.skip("nothing can be mounted here")
+    yield
+    subprocess.run(["umount", house.workspace], check=True)
+
+
+@needs_root
+@pytest.mark.usefixtures("full_workspace")
+async def test_a_full_disk_of_the_workspace_alone_is_found_with_what_is_not_kept(house: House) -> None:
+    (found,) = await house.wrong(DISK)
+    assert (found.level, found.where) == ("error", str(house.workspace))
+    assert "goes on answering, and what it writes there is not kept: notes and files of main" in found.why
+
+
 @needs_root
 @pytest.mark.parametrize(
     ("megabytes", "level", "words"), [(16, "error", "no space is left"), (120, "warning", "little space is left")]

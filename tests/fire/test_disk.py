@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.messages import AssistantMessage, Text
+from gateway.api import api_client
 from tests.fire.loop import disk_faults
 from tests.fire.scenarios import SCENARIOS
 from tests.fire.test_kills import SEED
@@ -107,6 +108,31 @@ async def test_a_full_disk_keeps_nothing_from_going_on_once_there_is_room(tmp_pa
             unmount(state)
 
 
+@FORKED
+async def test_a_full_disk_of_the_workspace_alone_leaves_replies_and_is_told_everywhere(tmp_path: Path) -> None:
+    workspace = tmp_path / "house" / "person" / "homebody"
+    async with Nursery.opened() as nursery, World(tmp_path / "house", nursery) as world:
+        assert not await world.live()
+        if not mounted(workspace, "10m"):
+            pytest.skip("a small file system cannot be mounted here")
+        try:
+            fill_up(workspace / "filler")
+            life = await world.start()
+            await world.say("tell me apple")
+            assert await world.quiet(life)
+            status = await api_client.ask(world.root / STATE, "status")
+            assert (status["paused"], [text for text in status["notices"] if "No space is left" in text]) == (
+                [],
+                [next(text.removeprefix("💾 ") for text in world.said() if text.startswith("💾"))],
+            )
+            assert f"No space is left on the disk of {workspace} (0 MB). I go on answering" in status["notices"][0]
+            assert "not kept (notes and files of main)" in status["notices"][0]
+            assert "heard apple" in world.said()
+            await life.end()
+        finally:
+            unmount(workspace)
+
+
 async def full_and_free_again(world: World, filler: Path) -> None:
     await world.say("tell me apple")
     assert not await world.live()
@@ -146,8 +172,8 @@ def unmount(folder: Path) -> None:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def mounted(folder: Path) -> bool:
-    command = ["mount", "-t", "tmpfs", "-o", "size=210m,mode=700", "none", str(folder)]
+def mounted(folder: Path, size: str = "210m") -> bool:
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", str(folder)]
     try:
         return subprocess.run(command, check=False, capture_output=True).returncode == 0
     except OSError:

@@ -18,8 +18,9 @@ import pytest
 from gateway.api import api_client
 from gateway.base.clock import ManualClock
 from gateway.supervision.crash_loop import TOO_OFTEN, CrashLoopBreaker
-from gateway.supervision.disk_guard import MB, DiskGuard
+from gateway.supervision.disk_guard import MB, Disk, DiskGuard
 from gateway.supervision.watchdog import STOOD_STILL, Watchdog, supervised
+from gateway.supervision.written_folders import WrittenFolder
 from tests.fire.world import STATE, Nursery, World, missing_tools
 from tests.patience import PATIENCE
 
@@ -106,7 +107,13 @@ def test_a_pause_is_told_once_until_it_is_over(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_and_the_reserve_is_given_up(tmp_path: Path) -> None:
     free = [1000 * MB]
     told: list[str] = []
-    guard = DiskGuard(tmp_path, ManualClock(NOON), lambda level, *_: told.append(level), free=lambda _: free[0])
+    guard = DiskGuard(
+        tmp_path,
+        lambda: [WrittenFolder(tmp_path)],
+        ManualClock(NOON),
+        lambda disk: told.append(disk.level),
+        free=lambda _: free[0],
+    )
     guard.check()
     assert ((tmp_path / "reserve").stat().st_size, told) == (8 * MB, [])
     for megabytes in (150, 140, 20, 30, 100, 500):
@@ -116,6 +123,47 @@ def test_a_full_disk_is_told_and_the_reserve_is_given_up(tmp_path: Path) -> None
             assert not (tmp_path / "reserve").exists()
     assert told == ["low", "out", "fine"]
     assert (tmp_path / "reserve").exists()
+
+
+def test_each_disk_is_told_of_once_and_only_what_nothing_works_without_stops_the_gateway(tmp_path: Path) -> None:
+    home, notes, logs = tmp_path / "home", tmp_path / "notes", tmp_path / "logs"
+    for folder in (home, notes, logs):
+        folder.mkdir()
+    folders = [
+        WrittenFolder(home),
+        WrittenFolder(notes / "main" / "not yet there", "notes of main"),
+        WrittenFolder(notes, "notes of cook"),
+        WrittenFolder(logs, "log lines"),
+    ]
+    free = {home: 1000 * MB, notes: 100 * MB, logs: 100 * MB}
+    disks = {home: 1, notes: 2, logs: 3}
+    told: list[Disk] = []
+    guard = DiskGuard(
+        home, lambda: folders, ManualClock(NOON), told.append, free=lambda path: free[path], device=lambda path: disks[path]
+    )
+    guard.check()
+    assert told == []
+    free[notes] = 3 * MB
+    guard.check()
+    guard.check()
+    (disk,) = told
+    assert (disk.level, disk.stops, disk.lost) == ("out", False, "notes of main, notes of cook")
+    assert "I go on answering, but what I write there is not kept (notes of main, notes of cook)" in disk.warning()
+    free[notes], free[home] = 100 * MB, 10 * MB
+    guard.check()
+    assert [(one.folder, one.level, one.stops) for one in told[1:]] == [(home, "out", True), (folders[1].path, "fine", False)]
+    disks[notes] = disks[logs] = 1
+    del told[:]
+    guard.check()
+    assert told == [], "all of it is on the disk that is known to be full"
+    del disks[home]
+    disks |= {home: 1, notes: 2, logs: 3}
+    free[logs] = 0
+    guard.check()
+    folders.pop()
+    guard.check()
+    assert [(one.folder, one.level) for one in told] == [(logs, "out"), (logs, "fine")]
+    assert told[-1].warning() == f"Nothing is written to the disk of {logs} any more."
 
 
 @pytest.mark.skipif("Linux with pidfd" in missing_tools(), reason="gateways are forked and watched as Linux does it")

@@ -77,6 +77,30 @@ async def test_a_pause_that_comes_again_is_told_again(town: Callable[..., Town])
             assert "No space is left." not in house.notices.told
 
 
+async def test_a_disk_that_is_still_full_is_not_resumed_by_a_command(town: Callable[..., Town]) -> None:
+    t = town()
+    wire = t.wire()
+    async with t.house(wire) as house:
+        await wire.say("hello")
+        await wire.until(lambda: wire.said() == ["re: hello"])
+        full = {"disk /home"}
+
+        async def still() -> set[str]:
+            return full
+
+        house.pause.still = still
+        house.pause.begin("disk /home", "No space is left.")
+        house.pause.begin("crashes", "I crashed.")
+        assert await house.pause.resume() == {"was": ["I crashed."], "still": ["No space is left."]}
+        await wire.say("/resume", "one")
+        await wire.until(lambda: "⏸️ Still paused: No space is left." in wire.said())
+        assert "re: one" not in wire.said()
+        full.clear()
+        await wire.say("/resume")
+        await wire.until(lambda: wire.said()[-1] == "re: one")
+        assert "▶️ Resumed." in wire.said()
+
+
 class Shared:
     """The pause of a gateway in a cluster."""
 
