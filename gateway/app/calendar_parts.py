@@ -17,6 +17,7 @@ from gateway.base.clock import SystemClock
 from gateway.base.errors import HomebodyError, UsageError
 from gateway.jobs.job_service import JobService
 from gateway.ledger.job_rows import NewJob
+from gateway.ledger.removed_alarms import MADE_OF_ALARMS
 from gateway.schedules.schedule import At, to_text
 from gateway.settings.calendar_settings import CalendarAccount
 from gateway.settings.root import Settings, SettingsStore
@@ -209,10 +210,15 @@ class JobReminders:
         """See the protocol."""
         from gateway.calendar.alarms import Reminder
 
+        begins = f"{MADE_OF_ALARMS}{self._account}:"
+        removed = await self._jobs.removed_alarms(begins)
         return [
-            Reminder(id=job.id, key=job.created_by, at=job.next_at, text=job.text, open=job.state == "active")
-            for job in await self._jobs.list()
-            if job.created_by.startswith(f"{NAME}:{self._account}:")
+            *(Reminder(id="", key=key, at=None, text=text, open=False, removed=True) for key, text in removed.items()),
+            *(
+                Reminder(id=job.id, key=job.created_by, at=job.next_at, text=job.text, open=job.state == "active")
+                for job in await self._jobs.list()
+                if job.created_by.startswith(begins)
+            ),
         ]
 
     async def add(self, alarm: Alarm) -> None:
@@ -239,6 +245,6 @@ class JobReminders:
     async def remove(self, reminder: str) -> None:
         """See the protocol."""
         try:
-            await self._jobs.remove(reminder)
+            await self._jobs.remove(reminder, by_person=False)
         except UsageError as error:
             log.info("the reminder %s is gone already: %s", reminder, error)

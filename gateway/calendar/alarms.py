@@ -37,20 +37,21 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reminder:
-    """A reminder that there is. ``open``: it has not been sent yet."""
+    """A reminder that there is. ``open``: it has not been sent yet. ``removed``: a person has removed it."""
 
     id: str
     key: str
     at: datetime | None
     text: str
     open: bool
+    removed: bool = False
 
 
 class Reminders(Protocol):
     """The reminders that are made of the alarms of one account."""
 
     async def all(self) -> Sequence[Reminder]:
-        """Return them, also those that were sent."""
+        """Return them, also those that were sent, and before them those that people removed."""
         ...
 
     async def add(self, alarm: Alarm) -> None:
@@ -87,7 +88,8 @@ def alarms_of(events: Iterable[Event], account: str, zone: ZoneInfo, now: dateti
 async def keep_in_step(source: CalendarSource, reminders: Reminders, zone: ZoneInfo, now: datetime) -> Mapping[str, int]:
     """Set up, change and take back reminders, so that they are as the calendar says; return how many of each.
 
-    Those that were sent stay sent, whatever the calendar says. Raises CalendarFailed, before anything is changed.
+    Those that were sent stay sent, whatever the calendar says, and one that was removed comes again only with another text. Raises
+    CalendarFailed, before anything is changed.
     """
     reading = await source.read(now - timedelta(days=1), now + AHEAD + LONGEST_LEAD, zone)
     wanted = {one.key: one for one in alarms_of(reading.events, source.account.name, zone, now)}
@@ -95,7 +97,7 @@ async def keep_in_step(source: CalendarSource, reminders: Reminders, zone: ZoneI
     done = {"added": 0, "changed": 0, "removed": 0, "open": 0}
     for key, alarm in wanted.items():
         there = known.get(key)
-        if there is None:
+        if there is None or (there.removed and there.text != alarm.text):
             await reminders.add(alarm)
             done["added"] += 1
         elif there.open and there.text != alarm.text:

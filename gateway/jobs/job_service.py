@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -129,12 +129,16 @@ class JobService:
             )
         return await self._store(changed)
 
-    async def remove(self, job: str) -> Job:
-        """Delete a job and its log; return what it was. A run that has begun goes on."""
+    async def remove(self, job: str, *, by_person: bool = True) -> Job:
+        """Delete a job and its log; return what it was. A run that has begun goes on. ``by_person``: also by an agent for them."""
         found = await self._get(job)
-        await self._ledger.remove(found.id)
+        await self._ledger.remove(found.id, by_person=by_person)
         await self._read_earliest()
         return found
+
+    async def removed_alarms(self, begins: str) -> Mapping[str, str]:
+        """Return the texts of reminders of alarms that people removed, by their ``created_by``, which ``begins`` so."""
+        return await self._ledger.removed_alarms(begins)
 
     async def pause(self, job: str, reason: str = "") -> Job:
         """Fire it no more until it is resumed."""

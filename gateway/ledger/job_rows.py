@@ -178,8 +178,15 @@ class JobLedger(Protocol):
         """Store a changed job. Raises InvalidTransition when it was removed."""
         ...
 
-    async def remove(self, job: str) -> bool:
-        """Delete a job and its log; return whether there was one. What it has sent or asked already goes on."""
+    async def remove(self, job: str, *, by_person: bool = False) -> bool:
+        """Delete a job and its log; return whether there was one. What it has sent or asked already goes on.
+
+        A reminder of an alarm that a person removes is noted for ``removed_alarms``.
+        """
+        ...
+
+    async def removed_alarms(self, begins: str) -> dict[str, str]:
+        """Return the texts of reminders that people removed, by their ``created_by``, which ``begins`` so."""
         ...
 
     async def due(self, now: datetime, *, limit: int = 500) -> tuple[list[Job], datetime | None]:

@@ -15,6 +15,7 @@ from gateway.ledger.job_columns import COLUMNS, TIMES, flat_job, read_job, read_
 from gateway.ledger.job_rows import Job, JobRun, JobStep, NewJob, StepResult
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.outbox_rows import current_chat
+from gateway.ledger.removed_alarms import note_removal, removed_alarms
 from gateway.ledger.rows import UNSURE, NewOutbound
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import clean, instant, stamp
@@ -107,13 +108,20 @@ class JobsPart:
 
         return await self._connection.run(work)
 
-    async def remove(self, job: str) -> bool:
+    async def remove(self, job: str, *, by_person: bool = False) -> bool:
+        now = self._connection.now()
+
         def work(db: Database) -> bool:
+            for found in _find(db, "id = ?", (job,)) if by_person else ():
+                note_removal(db, found, found.next_at, now)
             db.execute("DELETE FROM job_run WHERE job = ?", (job,))
             db.execute("DELETE FROM job WHERE id = ?", (job,))
             return db.changes() == 1
 
         return await self._connection.run(work)
+
+    async def removed_alarms(self, begins: str) -> dict[str, str]:
+        return await self._connection.run(lambda db: removed_alarms(db, begins))
 
     async def due(self, now: datetime, *, limit: int = 500) -> tuple[list[Job], datetime | None]:
         def work(db: Database) -> tuple[list[Job], datetime | None]:

@@ -144,6 +144,10 @@ async def test_alarms_become_reminders_that_fire_once_and_follow_the_event(stree
         assert len(await look()) == 1, "it is not sent again"
         await radicale.put("personal/train.ics", text.replace("T120000Z", "T123000Z"))
         assert [state for _, state in await look()] == ["active", "done"], "at another time it is another alarm"
+        await jobs.remove((await jobs.list())[0].id)
+        assert [state for _, state in await look()] == ["done"], "what a person removed stays removed"
+        await radicale.put("personal/train.ics", text.replace("T120000Z", "T123000Z").replace("Gleis 4", "Gleis 6"))
+        assert [state for _, state in await look()] == ["active", "done"], "until the event changes"
         assert await radicale.ask("DELETE", "/anna/personal/train.ics") == 200
         assert [state for _, state in await look()] == ["done"]
         assert (await house.status.status())["calendars"]["personal"]["open"] == 0
