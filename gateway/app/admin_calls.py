@@ -44,6 +44,7 @@ def admin_calls(parts: GatewayParts) -> dict[str, Call]:
             router=lambda: parts.router,
             policies=parts.channel_supervisor.policies,
             hand_out=parts.inbox.hand_out,
+            why_waits=parts.delivery.why_waits,
         ),
         **parts.automation.calls(),
         **parts.mcp.calls(),

@@ -73,6 +73,9 @@ class AutomationParts:
         self._owner = owner
         self._subagents = subagents
         self._unasked = UnaskedMessages(ledger.unasked, agents, deps.clock, owner.place)
+        readers = ChatReaders(agents, ledger.pairing, inbox, owner)
+        self.hooks = HookParts(deps, settings, ledger, agents=agents, inbox=inbox, owner=owner, readers=readers)
+        targets = GatewayJobTargets(agents, owner, readers, accounts if deps.serving else None, client)
         self.heartbeats = Heartbeats(
             agents,
             ledger.heartbeats,
@@ -81,13 +84,11 @@ class AutomationParts:
             lanes=lanes,
             spoken=owner.spoken,
             latest_chat=owner.place_of,
+            unreachable=targets.unreachable,
             tell=owner.say,
             machine=machine_zone,
             local=ChatAddress(channel="terminal", kind="direct", id=LOCAL),
         )
-        readers = ChatReaders(agents, ledger.pairing, inbox, owner)
-        self.hooks = HookParts(deps, settings, ledger, agents=agents, inbox=inbox, owner=owner, readers=readers)
-        targets = GatewayJobTargets(agents, owner, readers, accounts if deps.serving else None, client)
         self.jobs = JobService(ledger.jobs, deps.clock, targets, hand_out=inbox.hand_out, tell=owner.tell)
         self._tidying: NoteTidying | None = None
         self.monthly_tidying = MonthlyTidying(agents, self._note_tidying, deps.clock, tell=partial(owner.say, waits=True))

@@ -68,6 +68,12 @@ class GatewayJobTargets:
             return Obstacle(f"the channel {account} of its chat is not connected", "See `homebody channels status`.")
         return None
 
+    async def unreachable(self, place: ChatAddress) -> str:
+        """Return why what nobody asked for cannot be sent to a place: its account is gone, or it is the chat of nobody; else ""."""
+        if not self._known(place):
+            return f"the account {account_of(place)} is not connected"
+        return f"{place.address} is the chat of nobody who may speak to me" if await self.is_stranger(place) else ""
+
     def unasked(self, job: Job) -> Unasked | None:
         """See the protocol: an urgent one is sent at once."""
         return None if job.urgent else self._agents[job.agent].unasked(f"job:{job.id}", job.name)

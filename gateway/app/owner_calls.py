@@ -14,7 +14,7 @@ from gateway.approvals.decisions import Decisions
 from gateway.approvals.stored_rules import StoredRules
 from gateway.jobs.job_service import JobService
 from gateway.ledger.protocol import Ledger
-from gateway.ledger.rows import InboxRow
+from gateway.ledger.rows import InboxRow, OutboxRow
 from gateway.ledger.spending import SpendingLedger
 from gateway.routing.access import Access
 from gateway.routing.router import Router
@@ -51,6 +51,7 @@ def command_calls(
     router: Callable[[], Router],
     policies: Callable[[], Mapping[tuple[str, str], Policy]],
     hand_out: Callable[[InboxRow], Awaitable[None]],
+    why_waits: Callable[[OutboxRow], str],
 ) -> dict[str, Callable[..., Awaitable[Any]]]:
     """Return the calls of the command line about memory, approvals, pairing, routes and queues, by name."""
 
@@ -82,7 +83,7 @@ def command_calls(
     def queues() -> Calls:
         from gateway.api.handlers.queues import QueueHandlers
 
-        return QueueHandlers(ledger, hand_out).calls()
+        return QueueHandlers(ledger, hand_out, why_waits).calls()
 
     return {
         **on_first_use(_MEMORY, memory),

@@ -66,13 +66,13 @@ def outbox() -> None:
 @_JSON
 @pass_invocation
 def list_unsent(invocation: Invocation, everything: bool, as_json: bool) -> None:
-    """List replies that wait to be sent or failed, oldest first."""
+    """List replies that wait to be sent or failed, oldest first, and why."""
     rows = _call(invocation, "outbox.list", everything=everything)["outbox"]
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
     for row in rows:
-        why = f" ({row['reason']})" if row["reason"] else ""
+        why = f" ({row['reason']})" if row["reason"] else f" (waits: {row['waits']})" if row.get("waits") else ""
         click.echo(f"{row['id']:>6}  {row['state']}{why}  {row['conversation']}  {shown(row['text'])}")
     if not rows:
         click.echo("No replies are waiting, and none failed.")

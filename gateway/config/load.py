@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from pydantic import ValidationError
 
+from channels.messages import CLIENT_CHANNELS, ChatAddress
 from gateway.base.errors import Problem, SettingsError
 from gateway.base.paths import Paths
 from gateway.config.document import Tree, read_document, read_text
@@ -97,7 +98,11 @@ def _checked(tree: Tree, source: Path, env: Mapping[str, str], paths: Paths | No
             tree.problems.extend(_misplaced(settings.of_profile(found.profile), tree, source, found.home))
     warnings = list(normalizer.warnings)
     if settings is not None and not tree.problems:
-        warnings += [*_shared_workspaces(settings, tree), *_bindings_without_agent(settings, tree)]
+        warnings += [
+            *_shared_workspaces(settings, tree),
+            *_bindings_without_agent(settings, tree),
+            *_heartbeats_to_nowhere(settings, tree),
+        ]
     if normalizer.inline_secrets:
         warnings += _open_to_others(source)
     return Checked(settings, _in_order(tree.problems), _in_order(warnings), tree.values)
@@ -190,6 +195,25 @@ def _bindings_without_agent(settings: Settings, tree: Tree) -> list[Problem]:
         for index, rule in enumerate(settings.bindings)
         if rule.agent_id.lower() not in settings.agent_ids
     ]
+
+
+def _heartbeats_to_nowhere(settings: Settings, tree: Tree) -> list[Problem]:
+    """Return a warning for each target of heartbeats on an account that is not configured: there are no heartbeats then."""
+    warnings = []
+    for index, agent_id in enumerate(settings.agent_ids):
+        target = settings.agent(agent_id).heartbeat.target
+        if target in {"last", "none"}:
+            continue
+        own: KeyPath = ("agents", "list", index, "heartbeat", "target")
+        path = own if tree.at(own) is not None else ("agents", "defaults", "heartbeat", "target")
+        place = ChatAddress.parse(target)
+        section = settings.channels.section(place.channel)
+        if place.channel not in CLIENT_CHANNELS and (section is None or place.account not in section.names()):
+            message = f"there is no account {place.channel}:{place.account}, so that no heartbeat is made"
+            key = ".".join(map(str, path))
+            hint = f"homebody config set {key} last (or the address of a chat: homebody channels chats)"
+            warnings.append(tree.problem(path, message, hint))
+    return warnings
 
 
 def _open_to_others(source: Path) -> list[Problem]:

@@ -30,7 +30,7 @@ def status_line(facts: Mapping[str, Any], spent: Sequence[UsageRow], zone: ZoneI
     calls, cost = sum(row.calls for row in rows), sum(row.cost for row in rows)
     today = f"; today {calls} {'call' if calls == 1 else 'calls'}, ${cost:.2f}" if calls else ""
     every = f"every {_interval(facts['every'])}"
-    if facts["skipped"] == "unreadable":
+    if facts["skipped"] in {"unreadable", "unreachable"}:
         return f"- ⚠️ Heartbeat {every}: {facts['trouble']}"
     if facts["failures"]:
         every = f"(the last {facts['failures']} failed, so less often than {every})"

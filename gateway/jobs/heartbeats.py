@@ -40,7 +40,9 @@ TOKEN: Final = "HEARTBEAT_OK"  # noqa: S105  (a word that the model says)
 PAUSED: Final = "💤 You have not written for a week, so I pause my heartbeats until you do."
 _ACCOUNT: Final = "schedule"
 
-Skipped = Literal["off", "nothing to do", "unreadable", "outside active hours", "quiet hours", "owner away", "busy", "waiting"]
+Skipped = Literal[
+    "off", "nothing to do", "unreadable", "outside active hours", "quiet hours", "owner away", "busy", "waiting", "unreachable"
+]
 
 
 class _Known(Struct):
@@ -58,8 +60,9 @@ class _Known(Struct):
 class Heartbeats:
     """The heartbeats of all agents; ``tick`` is called by the scheduler.
 
-    ``spoken`` returns when the owner last wrote, None if never; ``latest_chat`` the owner's latest private chat with an agent. ``tell``
-    sends the owner a line. ``machine`` is the machine's time zone. ``local`` is where replies go that have no other place.
+    ``spoken`` returns when the owner last wrote, None if never; ``latest_chat`` the owner's latest private chat with an agent;
+    ``unreachable`` why nothing may be sent to a place, "" if it may. ``tell`` sends the owner a line. ``machine`` is the machine's time
+    zone. ``local`` is where replies go that have no other place.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Heartbeats:
         lanes: Lanes[Any],
         spoken: Callable[[], Awaitable[datetime | None]],
         latest_chat: Callable[[str], Awaitable[ChatAddress | None]],
+        unreachable: Callable[[ChatAddress], Awaitable[str]],
         tell: Callable[[str], object],
         machine: Callable[[], ZoneInfo],
         local: ChatAddress,
@@ -83,6 +87,7 @@ class Heartbeats:
         self._lanes = lanes
         self._spoken = spoken
         self._latest_chat = latest_chat
+        self._unreachable = unreachable
         self._tell = tell
         self._machine = machine
         self._local = local
@@ -160,10 +165,18 @@ class Heartbeats:
         except WorkspaceFileError as error:
             self._note_trouble(agent, known, str(error))
             return "unreadable"
-        known.trouble = ""
         skipped = await self._why_not(agent, known, now) if text else "nothing to do"
         if skipped is None:
-            await self._send(agent, known, text, now)
+            place = await self._place(agent)
+            if trouble := await self._unreachable(place):
+                trouble = f"{trouble}. Give `heartbeat.target` another chat: `homebody channels chats`"
+                if known.trouble != trouble:
+                    self._tell(f"⚠️ No heartbeat of {agent.profile.name}: {trouble}.")
+                self._note_trouble(agent, known, trouble)
+                return "unreachable"
+            await self._send(agent, known, text, now, place)
+        if skipped is None or skipped == "nothing to do":
+            known.trouble = ""
         return skipped
 
     async def _why_not(self, agent: RunningAgent, known: _Known, now: datetime) -> Skipped | None:
@@ -206,7 +219,7 @@ class Heartbeats:
             return None
         return state.failures + 1 if rows and rows[0].state == "failed" else 0
 
-    async def _send(self, agent: RunningAgent, known: _Known, text: str, now: datetime) -> None:
+    async def _send(self, agent: RunningAgent, known: _Known, text: str, now: datetime, place: ChatAddress) -> None:
         settings, session = agent.profile.heartbeat, _session(agent)
         day = f"{now.astimezone(agent.zone):%Y-%m-%d}"
         automation = Automation(
@@ -224,7 +237,7 @@ class Heartbeats:
         )
         key = f"{agent.id}:heartbeat:{known.stored.isoformat()}"
         message = Inbound(
-            conversation=await self._place(agent, session),
+            conversation=place,
             sender=Sender(id=automation.source, name="heartbeat"),
             text=f"{settings.prompt}\n\n# {HEARTBEAT}\n\n{text}",
             at=now,
@@ -247,10 +260,10 @@ class Heartbeats:
         conversation = agent.conversations.get(record.session) if record else None
         return conversation is not None and bool(conversation.taint)
 
-    async def _place(self, agent: RunningAgent, session: str) -> ChatAddress:
+    async def _place(self, agent: RunningAgent) -> ChatAddress:
         target = agent.profile.heartbeat.target
         if target == "none":
-            return silent_place(session)
+            return silent_place(_session(agent))
         if target == "last":
             return await self._latest_chat(agent.id) or self._local
         return ChatAddress.parse(target)

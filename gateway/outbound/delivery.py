@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from agent.timing import Clock
 from channels.errors import NotSent, Uncertain
-from channels.messages import ChatAddress, Outbound, Sent
+from channels.messages import CLIENT_CHANNELS, ChatAddress, Outbound, Sent
 from channels.protocol import Channel
 from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.base.wait import run_despite_cancel, wait_until_set
@@ -104,6 +104,21 @@ class Delivery:
         under_way = [task for address, task in self._busy.items() if address.startswith(f"{channel}:{account}:")]
         if under_way:
             await asyncio.wait(under_way, timeout=seconds)
+
+    def why_waits(self, row: OutboxRow) -> str:
+        """Say why a chunk that is to be sent waits; "" where it is sent in a moment."""
+        account, now = account_of(row.conversation), self._clock.now()
+        if row.state == "sending":
+            return ""
+        if row.conversation.channel in CLIENT_CHANNELS:
+            return "until somebody opens that conversation"
+        if account not in self._channels:
+            return f"no account {account} is connected (homebody channels status)"
+        if account not in self._ready:
+            return f"{account} does not answer yet (homebody channels status)"
+        if line := self.health.line(account):
+            return f"nothing could be sent on {account} {line}"
+        return f"it is tried again at {row.not_before.astimezone():%H:%M:%S}" if row.not_before > now else ""
 
     def look(self) -> None:
         """Look for what is due, because another gateway queued something."""

@@ -296,6 +296,22 @@ def test_a_rule_for_an_agent_that_is_not_there_is_warned_of(tmp_path):
     assert "Known agents: main." in warning.as_text()
 
 
+def test_heartbeats_to_an_account_that_is_not_there_are_warned_of(tmp_path):
+    text = (
+        "channels: {plugins: {line: {}}}\n"
+        "agents:\n  defaults: {heartbeat: {target: 'telegram:default:direct:42'}}\n"
+        "  list:\n    - {id: main, heartbeat: {target: 'line:default:direct:42'}}\n    - {id: cook}\n"
+        "    - {id: nurse, heartbeat: {target: 'terminal:default:direct:local'}}\n"
+        "    - {id: clerk, heartbeat: {target: 'line:work:direct:42'}}\n"
+    )
+    first, second = load(written(tmp_path, text), {}).warnings
+    assert (first.line, second.line) == (3, 8)
+    assert "there is no account telegram:default" in first.as_text()
+    assert "homebody config set agents.defaults.heartbeat.target last" in first.as_text()
+    assert "there is no account line:work" in second.as_text()
+    assert "homebody config set agents.list.3.heartbeat.target last" in second.as_text()
+
+
 def test_a_secret_that_others_can_read_is_warned_of(tmp_path):
     paths = written(tmp_path, "models: {providers: {a: {apiKey: inline}}}")
     (tmp_path / "homebody.yaml").chmod(0o644)

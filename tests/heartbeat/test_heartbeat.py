@@ -16,7 +16,9 @@ from agent.messages import AssistantMessage, Failure, ToolCall
 from agent.models.adapters.anthropic_request import body
 from agent.models.scripted import Stall
 from channels.messages import ChatAddress
+from gateway.app.job_targets import GatewayJobTargets
 from gateway.jobs.heartbeats import PAUSED
+from gateway.ledger.rows import NewOutbound
 from tests.patience import PATIENCE
 from tests.queueing.conftest import OPEN, Town
 
@@ -356,6 +358,32 @@ async def test_it_can_be_switched_off_and_has_a_target(tmp_path: Path) -> None:
         await silent.pass_by(house)
         assert len(silent.beats) == 1
         assert wire.said() == ["re: hello"]
+
+
+async def test_nothing_is_asked_whose_answer_nobody_would_get_and_the_owner_is_told_once(tmp_path: Path) -> None:
+    why = "wire:default:direct:nobody is the chat of nobody who may speak to me"
+    town = Beating(tmp_path, {"heartbeat": {"target": "wire:default:direct:nobody"}})
+    town.tasks()
+    wire = town.wire()
+    async with town.house(wire) as house:
+        await hello(wire)
+        await town.pass_by(house)
+        await town.pass_by(house)
+        facts = house.automation.heartbeats.facts(house.agents["main"])
+        assert (facts["skipped"], facts["trouble"].partition(". ")[0]) == ("unreachable", why)
+        await wire.until(lambda: len(wire.sent) == 2)
+        assert wire.said()[1] == (
+            f"⚠️ No heartbeat of main: {why}. Give `heartbeat.target` another chat: `homebody channels chats`."
+        )
+        await wire.say("/status")
+        await wire.until(lambda: any(f"Heartbeat every 30 min: {why}" in text for text in wire.said()))
+        elsewhere = NewOutbound(conversation=ChatAddress.parse("telegram:work:direct:42"), text="hello")
+        await house.ledger.outbox.enqueue([elsewhere])
+        (row,) = [row for row in (await house.calls()["outbox.list"]())["outbox"] if row["text"] == "hello"]
+        assert row["waits"] == "no account telegram:work is connected (homebody channels status)"
+        targets = GatewayJobTargets(house.agents, house.owner, None, lambda: ["wire:default"], lambda: CHAT)  # type: ignore[arg-type]
+        assert await targets.unreachable(elsewhere.conversation) == "the account telegram:work is not connected"
+    assert town.beats == []
 
 
 async def test_an_unreadable_file_is_told_in_the_status(tmp_path: Path) -> None:

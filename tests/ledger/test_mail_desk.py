@@ -68,7 +68,11 @@ async def test_the_commands_look_into_the_ledger_when_no_gateway_runs(tmp_path: 
         assert result.exit_code == 0
         return result.output
 
-    assert "one line" in await asyncio.to_thread(run, "outbox", "list")
+    listed = (await asyncio.to_thread(run, "outbox", "list")).splitlines()
+    assert sorted(listed) == [
+        "     1  ready (waits: no gateway runs (homebody start))  telegram:default:direct:42  one line",
+        "     2  ready (waits: after message 1)  telegram:default:direct:42  two",
+    ]
     assert json.loads(await asyncio.to_thread(run, "outbox", "drop", "2", "--json")) == {"dropped": 2}
     rows = json.loads(await asyncio.to_thread(run, "outbox", "list", "--json"))
     assert [row["state"] for row in rows] == ["ready", "dead"]

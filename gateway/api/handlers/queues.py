@@ -18,11 +18,20 @@ SHOWN = 200
 
 
 class QueueHandlers:
-    """Lists, sends again, and gives up. All answers are JSON values. ``hand_out`` gives a message to the gateway, where one runs."""
+    """Lists, sends again, and gives up. All answers are JSON values.
 
-    def __init__(self, ledger: Ledger, hand_out: Callable[[InboxRow], Awaitable[None]] | None = None) -> None:
+    ``hand_out`` gives a message to the gateway, where one runs; ``why_waits`` says why one that is to be sent waits.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        hand_out: Callable[[InboxRow], Awaitable[None]] | None = None,
+        why_waits: Callable[[OutboxRow], str] = lambda _: "no gateway runs (homebody start)",
+    ) -> None:
         self._ledger = ledger
         self._hand_out = hand_out
+        self._why_waits = why_waits
 
     def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
         """The calls by name, for ``POST /admin/CALL``."""
@@ -39,10 +48,19 @@ class QueueHandlers:
         }
 
     async def outbox(self, *, everything: bool = False) -> dict[str, Any]:
-        """Tell what is to be sent and what was given up; with ``everything`` what was sent or forgotten as well."""
+        """Tell what is to be sent and why it ``waits``, and what was given up; with ``everything`` what was sent or forgotten as well."""
         states: tuple[OutboxState, ...] = (*OPEN, "dead", "sent") if everything else (*OPEN, "dead")
         rows = await self._ledger.outbox.latest(states)
-        return {"outbox": [_sent(row) for row in rows if everything or row.reason != FORGOTTEN]}
+        first: dict[str, int] = {}
+        for row in rows:
+            if row.state in OPEN:
+                first[row.conversation.address] = min(row.id, first.get(row.conversation.address, row.id))
+
+        def waits(row: OutboxRow) -> str:
+            before = first.get(row.conversation.address, row.id)
+            return "" if row.state not in OPEN else f"after message {before}" if before != row.id else self._why_waits(row)
+
+        return {"outbox": [_sent(row) | {"waits": waits(row)} for row in rows if everything or row.reason != FORGOTTEN]}
 
     async def retry(self, row: int) -> dict[str, Any]:
         """Send one that was given up after all. Raises UsageError when there is none, or its text was cleared already."""

@@ -57,7 +57,7 @@ function Outbox({ rows, act, owner }) {
   const dead = rows.filter((one) => one.state === "dead");
   const columns = [
     { key: "text", title: t("health.text") }, { key: "conversation", title: t("approvals.to") },
-    { key: "state", title: t("health.state"), cell: (one) => html`<${Badge} kind=${one.state === "dead" ? "bad" : ""}>${t(`health.out.${one.state}`)}<//> ${one.reason || ""}` },
+    { key: "state", title: t("health.state"), cell: (one) => html`<${Badge} kind=${one.state === "dead" ? "bad" : ""}>${t(`health.out.${one.state}`)}<//> ${one.reason || one.waits || ""}` },
   ];
   if (owner) columns.push({ key: "do", title: t("health.action"), cell: (one) => html`<div class="row">${one.state === "dead" ? html`<${Button} label=${t("health.afterAllOne", { n: one.id })} onClick=${() => act("outbox.retry", { row: one.id }, t("health.queued"))}>${t("health.afterAll")}<//><${Forget} row=${one} act=${act} />` : html`<${Button} label=${t("health.dropOne", { n: one.id })} onClick=${() => act("outbox.drop", { row: one.id }, t("health.dropped"))}>${t("health.drop")}<//>`}</div>` });
   const all = async () => { for (const one of dead) await act("outbox.retry", { row: one.id }, t("health.queued")); };
