@@ -21,9 +21,9 @@ from msgspec.structs import replace
 from agent.taint import merged, newest
 from agent.tools.file_tool_context import STANDING_FILES, is_standing
 from agent.tools.git_words import parse_git
+from agent.tools.packed_marks import NAME, WHOLE, Marks
 from agent.tools.protocol import Act, ToolContext
-from agent.tools.untrusted_files import NAME, WHOLE, UntrustedFiles, joined
-from agent.tools.untrusted_record import Marks
+from agent.tools.untrusted_files import UntrustedFiles, joined
 from agent.tools.workspace_changes import GIT, Change, FolderId, change_of, changes, folders_below, repository_of
 from memory.audience import INBOX, Audience
 

@@ -13,10 +13,11 @@ from agent.taint import merged
 from agent.tools.change_details import bounded
 from agent.tools.documents import DocumentReader
 from agent.tools.os_errors import no_such_file
+from agent.tools.packed_marks import NAME
 from agent.tools.path_rules import workspace_path
 from agent.tools.protocol import Act, ToolContext
 from agent.tools.read_tracker import ReadTracker
-from agent.tools.untrusted_files import NAME, UntrustedFiles
+from agent.tools.untrusted_files import UntrustedFiles
 from agent.tools.workspace_sandbox import Entry, WorkspaceSandbox
 from memory.audience import SHARED, Audience
 from memory.errors import MemoryTrouble

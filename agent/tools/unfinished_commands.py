@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.tools.command_taint import CommandTaint, Watch
+from agent.tools.packed_marks import Marks
 from agent.tools.untrusted_files import joined
-from agent.tools.untrusted_record import Marks
 
 
 class _Command(Struct, frozen=True):

@@ -7,7 +7,6 @@ and whoever rewrites a line vouches for it. It lies outside the workspace, so th
 from __future__ import annotations
 
 import hashlib
-import itertools
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -16,16 +15,13 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
 from agent.taint import merged, source
+from agent.tools.packed_marks import NAME, WHOLE, Marks, PackedMarks
 from agent.tools.skill_files import SkillFiles
-from agent.tools.untrusted_record import Marks, append, line_of, lines_of, loaded, rewrite
+from agent.tools.untrusted_record import append, line_of, lines_of, loaded, rewrite
 from agent.tools.workspace_changes import GIT
 from agent.transcript.stored_transcript import StoredTranscript
 from memory.audience import INBOX
 
-WHOLE: Final = "*"
-"""Stands for all lines of a file."""
-NAME: Final = "name"
-"""Stands for the file's name, which was chosen while untrusted text was in view."""
 MOST_LINES: Final = 2000
 """A longer text is recorded as a whole."""
 _TIMES: Final = 1000
@@ -85,14 +81,9 @@ class UntrustedFiles:
         self._path = path
         self._sessions = sessions
         self._lock = threading.Lock()
-        self._marks: dict[str, dict[str, tuple[str, ...]]] | None = None if path else {}
-        self._count = itertools.count()
+        self._marks: PackedMarks | None = None if path else PackedMarks()
         self._times: list[tuple[int, int]] = []
         """When something was recorded by this process, and since when it may have been there."""
-        self._same: dict[tuple[str, ...], tuple[str, ...]] = {}
-        """One tuple for all lines that have the same sources."""
-        self._order: dict[str, int] = {}
-        """The files by when something was recorded of them last."""
 
     def mark(self, path: PurePosixPath, text: str, sources: Iterable[str], *, named: bool = False) -> None:
         """Record that ``text`` is written to ``path`` while text from ``sources`` is in view. ``named``: so was its name chosen.
@@ -121,35 +112,37 @@ class UntrustedFiles:
 
     def holding(self, folders: Iterable[PurePosixPath]) -> list[bool]:
         """Say of each folder whether it, or its name, is untrusted, or a file is that lies in it and not deeper."""
-        paths = [path for path, marks in list(self._read().items()) if marks]
+        known = self._read()
+        paths = {*known.newest(), *known.newest(named=True)}
         places = {*paths, *(str(PurePosixPath(path).parent) for path in paths)}
         return [str(folder).casefold() in places or bool(_lies_outside(folder / "any")) for folder in folders]
 
     def vouch(self, path: PurePosixPath, text: str) -> None:
         """Record that the lines of ``text`` are a trusted person's own words, whoever wrote them to ``path`` before. Raises OSError."""
         self.own_lines(path, text.splitlines())
-        marks = self._recorded(path)
+        known = self._read()
+        marks = known[str(path).casefold()]
         lines = {digest for line in text.splitlines() if (digest := _digest(line)) in marks}
         with self._lock:
             if lines:
                 if self._path is not None:
                     append(self._path, line_of(str(path), sorted(lines), ()))
-                for digest in lines:
-                    marks.pop(digest, None)
+                known.remove(str(path).casefold(), lines)
                 self.changes += 1
 
     def rename_sources(self, renamed: Callable[[str], str]) -> None:
         """Rename the sources in the record, and write it anew where one has another name then. Raises OSError."""
         known = self._read()
         with self._lock:
+            former = dict(known.items())
             fresh = {
-                path: {key: tuple(map(renamed, sources)) for key, sources in marks.items()} for path, marks in known.items()
+                path: {key: tuple(map(renamed, sources)) for key, sources in marks.items()} for path, marks in former.items()
             }
-            if fresh == known:
+            if fresh == former:
                 return
             if self._path is not None:
-                rewrite(self._path, fresh)
-            known.update(fresh)
+                rewrite(self._path, fresh.items())
+            known.replace(fresh)
             self.changes += 1
 
     def lines(self) -> bytes:
@@ -239,7 +232,7 @@ class UntrustedFiles:
     def below(self, folder: PurePosixPath) -> tuple[str, ...]:
         """Return the files at or below a folder in which the record names something, as sources, the newest first."""
         start = PurePosixPath(str(folder).casefold())
-        known = [*self._unrecorded(folder, _holds), *self._newest(_holds)]
+        known = [*self._unrecorded(folder, _holds), *map(PurePosixPath, self._read().newest())]
         found = [_itself(path) for path in known if (path == start or start in path.parents) and self._skill(path) != ""]
         skills = self.skills.in_workspace() if self.skills is not None else {}
         near = [one for path, one in sorted(skills.items()) if path == start or start in path.parents or path in start.parents]
@@ -266,7 +259,7 @@ class UntrustedFiles:
         if kind := _lies_outside(folder):
             return (source(kind, str(folder)),)
         start = PurePosixPath(str(folder).casefold())
-        known = [*self._unrecorded(folder, _is_named), *self._newest(_is_named)]
+        known = [*self._unrecorded(folder, _is_named), *map(PurePosixPath, self._read().newest(named=True))]
         found = [
             _itself(path)
             for path in known
@@ -287,10 +280,6 @@ class UntrustedFiles:
             (one for folder, one in self.skills.in_workspace().items() if f"{wanted}/".startswith(f"{folder}/".casefold())),
             None,
         )
-
-    def _newest(self, wanted: Callable[[Marks], bool]) -> list[PurePosixPath]:
-        found = [path for path, marks in list(self._read().items()) if wanted(marks)]
-        return [PurePosixPath(path) for path in sorted(found, key=lambda path: -self._order.get(path, 0))]
 
     def _unrecorded(self, folder: PurePosixPath, wanted: Callable[[Marks], bool]) -> list[PurePosixPath]:
         """Return the paths below a folder of which commands that run have something to say."""
@@ -321,8 +310,8 @@ class UntrustedFiles:
         with self.unfinished.checked_once():
             return joined([recorded, self.unfinished.marks(path, text)])
 
-    def _recorded(self, path: PurePosixPath) -> dict[str, tuple[str, ...]]:
-        return self._read().get(str(path).casefold(), {})
+    def _recorded(self, path: PurePosixPath) -> Marks:
+        return self._read()[str(path).casefold()]
 
     def add(self, found: Iterable[tuple[PurePosixPath, Marks]], *, since: int | None = None) -> None:
         """Record marks of files, all with one write. What is known of a file already stays as it is. Raises OSError.
@@ -331,10 +320,10 @@ class UntrustedFiles:
         """
         known = self._read()
         with self._lock:
-            fresh: list[tuple[str, dict[str, tuple[str, ...]]]] = []
+            fresh: list[tuple[str, Marks]] = []
             for path, marks in found:
-                name, former = str(path), known.get(str(path).casefold(), {})
-                if new := {key: self._same.setdefault(sources, sources) for key, sources in marks.items() if key not in former}:
+                name, former = str(path), known[str(path).casefold()]
+                if new := {key: sources for key, sources in marks.items() if key not in former}:
                     fresh.append((name, new))
             if fresh and self._path is not None:
                 append(self._path, b"".join(line for name, new in fresh for line in lines_of(name, new)))
@@ -344,18 +333,16 @@ class UntrustedFiles:
                 if len(self._times) > _TIMES:  # what two that are long past say together is said by the later one
                     (_, first), (recorded, there) = self._times[:2]
                     self._times[:2] = [(recorded, min(first, there))]
-            for name, new in fresh:
-                known.setdefault(name.casefold(), {}).update(new)
-                self._order[name.casefold()] = next(self._count)
+            for name, added in fresh:
+                known.add(name.casefold(), added)
             self.changes += 1
 
-    def _read(self) -> dict[str, dict[str, tuple[str, ...]]]:
+    def _read(self) -> PackedMarks:
         if self._marks is None:
             with self._lock:
                 if self._marks is None:
                     assert self._path is not None
                     self._marks = loaded(self._path)
-                    self._order = {path: next(self._count) for path in self._marks}
         return self._marks
 
 

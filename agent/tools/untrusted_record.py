@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
+
+from agent.tools.packed_marks import Marks, PackedMarks
 
 log = logging.getLogger(__name__)
 
-Marks: TypeAlias = "Mapping[str, tuple[str, ...]]"
-"""What the record says of one file: the digests of lines, ``WHOLE`` or ``NAME``, each with the sources of the untrusted text."""
 _REWRITE_AT: Final = 2_000_000
 """Bytes from which on the record is written anew when it is read, with each line of a file once."""
 
@@ -47,21 +47,21 @@ def append(path: Path, line: bytes) -> None:
         os.close(descriptor)
 
 
-def loaded(path: Path) -> dict[str, dict[str, tuple[str, ...]]]:
+def loaded(path: Path) -> PackedMarks:
     """Read the record; what a crash left half written at its end is no loss, since its file was not written either."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return {}
+        return PackedMarks()
     known: dict[str, dict[str, tuple[str, ...]]] = {}
     same: dict[tuple[str, ...], tuple[str, ...]] = {}
     for line in data.splitlines():
         try:
             entry = json.loads(line)
-            name, sources = str(entry["path"]).casefold(), tuple(map(str, entry["from"]))
+            name, sources = str(entry["path"]).casefold(), tuple(map(_plain, entry["from"]))
             sources = same.setdefault(sources, sources)
             marks = known[name] = known.pop(name, {})  # the newest stand last
-            for key in map(str, entry["lines"]):
+            for key in map(_plain, entry["lines"]):
                 if sources:
                     marks.setdefault(key, sources)
                 else:
@@ -69,15 +69,24 @@ def loaded(path: Path) -> dict[str, dict[str, tuple[str, ...]]]:
         except (ValueError, KeyError, TypeError, AttributeError):
             log.warning("a line of %s cannot be read and is passed over", path)
     if len(data) > _REWRITE_AT:
-        rewrite(path, known)
+        rewrite(path, known.items())
     elif data and not data.endswith(b"\n"):
         append(path, b"\n")
-    return known
+    packed = PackedMarks()
+    while known:
+        name = next(iter(known))
+        packed.add(name, known.pop(name))
+    return packed
 
 
-def rewrite(path: Path, known: Mapping[str, Marks]) -> None:
+def _plain(value: object) -> str:
+    """Return a text without lone surrogates, which cannot be packed."""
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def rewrite(path: Path, known: Iterable[tuple[str, Marks]]) -> None:
     """Write the record anew. Raises OSError, with the record as it was."""
-    lines = [line for name, marks in known.items() for line in lines_of(name, marks)]
+    lines = [line for name, marks in known for line in lines_of(name, marks)]
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     append(fresh, b"".join(lines))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -114,6 +115,19 @@ def test_no_more_is_kept_than_fits_and_what_was_used_last_stays() -> None:
         assert 0 < settled.size <= 10_000
     messages_api(asked([*talk(2000), user("on")], "long"), settled)
     assert settled.size == 0
+
+
+def test_what_was_kept_of_a_session_is_forgotten_an_hour_after_its_last_request() -> None:
+    settled = SettledEntries()
+    said = user("on")
+    messages_api(asked([*talk(20), said], "quiet"), settled)
+    one = settled.size
+    messages_api(asked([*talk(20), structs.replace(said, at=said.at + timedelta(minutes=40))], "goes on"), settled)
+    assert settled.size == 2 * one
+    messages_api(asked([structs.replace(said, at=said.at + timedelta(minutes=80))], "begins"), settled)
+    assert settled.size == one
+    request = asked([*talk(20), structs.replace(said, at=said.at + timedelta(hours=3))], "goes on")
+    assert as_sent(messages_api(request, settled)) == as_sent(messages_api(request, None))
 
 
 def test_a_turn_that_calls_tools_is_settled_with_its_answer_alone() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from operator import is_
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ Translate = Callable[[Sequence[Message], CallIds], list[Entry]]
 _LEAST: Final = 32
 """Messages from which on it pays."""
 _MOST_BYTES: Final = 4_000_000
+_KEPT_FOR: Final = timedelta(hours=1)
+"""How long after its last request a session's part is kept: it holds the messages of a session that may be over by then."""
 
 
 @dataclass(slots=True)
@@ -30,6 +33,8 @@ class _Settled:
     entries: list[msgspec.Raw] = field(default_factory=list)
     ids: CallIds = field(default_factory=CallIds)
     size: int = 0
+    used: datetime | None = None
+    """When the last person, or the runtime, had spoken in the latest request."""
 
     def begins(self, messages: Sequence[Message], until: int) -> bool:
         """Whether these are the very messages that ``messages`` begins with, and not more than ``until`` of them."""
@@ -44,7 +49,7 @@ class _Settled:
 
 
 class SettledEntries:
-    """The settled part of the latest request of each session, from ``least`` messages on, and within ``most`` bytes in all.
+    """The settled part of the latest request of each session of the last hour, from ``least`` messages on, within ``most`` bytes in all.
 
     Settled is what lies before the last turn that has an answer: nothing that comes later joins its entries, or is marked among them.
     """
@@ -66,12 +71,15 @@ class SettledEntries:
 
         ``translate`` makes entries of messages; ``key`` stands for the session and all else that these depend on.
         """
+        now = next((message.at for message in reversed(messages) if isinstance(message, UserMessage)), None)
+        self._forget(now)
         until = settled_until(messages)
         if until < self._least:
             return (), messages, CallIds()
         known = self._known.pop(key, None)
         if known is None or not known.begins(messages, until):
             known = _Settled()
+        known.used = now
         try:
             known.grow(messages[len(known.messages) : until], translate)
         except UnicodeEncodeError:  # see ``request_json``
@@ -80,6 +88,14 @@ class SettledEntries:
         while self.size > self._most:
             self._known.popitem(last=False)
         return known.entries, messages[until:], known.ids.copy()
+
+    def _forget(self, now: datetime | None) -> None:
+        """Forget the sessions that have not been used for long."""
+        while now is not None and self._known:
+            used = next(iter(self._known.values())).used
+            if used is None or now - used < _KEPT_FOR:
+                return
+            self._known.popitem(last=False)
 
 
 def entries_of(
