@@ -49,7 +49,9 @@ class Transcript:
         self._clock = clock
         self._lock = threading.RLock()
         self._next: dict[str, int] = {}
-        self._ids: set[str] = set()
+        """Of each turn the place behind its last entry."""
+        self._gaps: dict[str, set[int]] = {}
+        """The places of the entries of turns in which one is missing before the last."""
         self._turns: dict[str, list[Entry]] = {}
         self._latest: dict[type[Body], tuple[int, Entry]] = {}
         self.taint: frozenset[str] = frozenset()
@@ -156,7 +158,7 @@ class Transcript:
         with self._lock:
             place = self._next.get(turn, 0) if n is None else n
             entry_id = f"{turn}:{place}"
-            if entry_id in self._ids:
+            if self._is_taken(turn, place):
                 known = next((entry for entry in self.entries if entry.id == entry_id), None)
                 return known or Entry(id=entry_id, parent=None, at=self._clock.now(), body=body)
             entry = Entry(id=entry_id, parent=self._last, at=self._clock.now(), body=body)
@@ -183,10 +185,22 @@ class Transcript:
         self.taint = self.taint.union(sources)
         self._newest = {**{one: None for one in self._newest if one not in sources}, **dict.fromkeys(reversed(sources))}
 
+    def _is_taken(self, turn: str, place: int) -> bool:
+        places = self._gaps.get(turn)
+        return place < self._next.get(turn, 0) if places is None else place in places
+
+    def _note(self, turn: str, place: int) -> None:
+        """Note the place of an entry of a turn."""
+        behind = self._next.get(turn, 0)
+        if place > behind and turn not in self._gaps:
+            self._gaps[turn] = {*range(behind)}
+        if turn in self._gaps:
+            self._gaps[turn].add(place)
+        self._next[turn] = max(behind, place + 1)
+
     def _take(self, entry: Entry) -> None:
         turn, _, place = entry.id.rpartition(":")
-        self._ids.add(entry.id)
-        self._next[turn] = max(self._next.get(turn, 0), int(place) + 1)
+        self._note(turn, int(place))
         self._last = entry.id
         if sources := taint_of(entry.body):
             self._add_taint(sources)
@@ -225,8 +239,10 @@ class Transcript:
             entry_id = head[2].decode()
             places[entry_id] = index
             turn, _, place = entry_id.rpartition(":")
-            self._ids.add(entry_id)
-            self._next[turn] = max(self._next.get(turn, 0), int(place) + 1 if place.isdigit() else 0)
+            if place.isdigit():
+                self._note(turn, int(place))
+            else:
+                self._next.setdefault(turn, 0)
             if head[1] == b"opened":
                 self._read(found.whole(index, index + 1)[0], only_opened=True)
             elif head[1] == b"compacted":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import linecache
 from typing import Final
 
 _M_TRIM_THRESHOLD: Final = -1
@@ -23,3 +24,10 @@ def keep_heap_small() -> None:
         library = ctypes.CDLL(None)
         library.mallopt(_M_ARENA_MAX, _ARENAS)
         library.mallopt(_M_TRIM_THRESHOLD, _TRIM_BYTES)
+
+
+def give_back() -> None:
+    """Give back what is free within heaps, too, and lines of source code that were read for the log. Blocks for some milliseconds."""
+    linecache.clearcache()
+    with contextlib.suppress(OSError, AttributeError):  # a C library without malloc_trim
+        ctypes.CDLL(None).malloc_trim(0)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agent.timing import Clock
 from gateway.agents.running_agent import RunningAgent
+from gateway.base import heap
 from gateway.base.errors import StorageFailed
 from gateway.sessions.sessions_file import SessionRecord
 
@@ -55,7 +56,8 @@ class DueJobs(Protocol):
 class Scheduler:
     """Wakes when a job is due, and at least every half minute (``every``, in seconds).
 
-    ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows; ``backup`` copies the ledger, every hour.
+    ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows; ``backup`` copies the ledger, every hour,
+    and ``give_back`` then returns memory to the system.
     At every tick, ``keep_cached`` is told of sessions whose prompt their provider is about to forget, ``archive`` begins a backup of
     everything if one is due, ``expire`` closes questions whose time is over, and ``automation`` does what is due of heartbeats and held
     messages.
@@ -79,6 +81,7 @@ class Scheduler:
         expire: Callable[[], Awaitable[object]] = _nothing,
         automation: Callable[[], Awaitable[object]] = _nothing,
         automation_due: Callable[[], datetime | None] = lambda: None,
+        give_back: Callable[[], None] = heap.give_back,
         jobs: DueJobs | None = None,
         every: float = TICK_SECONDS,
     ) -> None:
@@ -89,6 +92,7 @@ class Scheduler:
         self._keep_cached = keep_cached
         self._backup = backup
         self._archive = archive
+        self._give_back = give_back
         self._expire = expire
         self._automation = automation
         self._automation_due = automation_due
@@ -183,6 +187,7 @@ class Scheduler:
         if self._backed_up is None or now - self._backed_up >= BACKUP_EVERY:
             self._backed_up = now
             await self._backup()
+            await asyncio.to_thread(self._give_back)
         await self._archive()
         if self._swept is None or now - self._swept >= SWEEP_EVERY:
             self._swept = now

@@ -25,6 +25,8 @@ KEPT: Final = 3
 """The newest copies that are kept."""
 PAGES: Final = 1000
 """Pages copied at a time; other calls to the ledger run in between."""
+_CACHE_KIB: Final = 200
+"""What SQLite keeps of a copy in memory while it is written: each page is needed once."""
 _NUMBER: Final = re.compile(r"\.copy-(\d{6,})$")
 
 
@@ -117,17 +119,19 @@ class _Copying:
         self._target = apsw.Connection(str(self._place))
         self._target.pragma("journal_mode", "OFF")  # a copy that is not finished is thrown away
         self._target.pragma("synchronous", "OFF")
+        self._target.pragma("cache_size", -_CACHE_KIB)
         self._backup = self._target.backup("main", engine.db, "main")
 
     def step(self, _engine: SqliteEngine) -> bool:
         """Copy some pages; return whether that was all. What is written to the ledger meanwhile is copied too."""
         return bool(self._backup.step(PAGES))
 
-    def end(self, _engine: SqliteEngine) -> None:
+    def end(self, engine: SqliteEngine) -> None:
         if self._backup is not None:
             self._backup.close(force=True)
         if self._target is not None:
             self._target.close()
+        engine.db.pragma("shrink_memory")  # its cache is full of pages that nobody else asks for
 
 
 def _total_changes(engine: SqliteEngine) -> int:

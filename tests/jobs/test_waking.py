@@ -135,3 +135,24 @@ async def test_an_agent_that_goes_while_others_are_tidied_up_ends_nothing(bench:
     scheduler = Scheduler(agents, bench.clock, reset=lambda *_: None, sweep=bench.ledger.tally, jobs=bench.jobs)
     await scheduler.tick()
     assert folded == ["first", "last"]
+
+
+async def test_memory_is_given_back_once_an_hour_behind_the_copy_of_the_ledger(bench: Bench) -> None:
+    done: list[str] = []
+
+    async def backup() -> None:
+        done.append("copied")
+
+    scheduler = Scheduler(
+        {},
+        bench.clock,
+        reset=lambda *_: None,
+        sweep=bench.ledger.tally,
+        backup=backup,
+        give_back=lambda: done.append("given back"),
+        jobs=bench.jobs,
+    )
+    for minutes in (0, 59, 1):
+        bench.clock.move(60 * minutes)
+        await scheduler.tick()
+    assert done == ["copied", "given back"] * 2

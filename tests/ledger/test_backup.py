@@ -114,6 +114,17 @@ async def test_a_copy_is_made_when_something_changed_and_the_newest_are_kept(tmp
     await again.close()
 
 
+async def test_nothing_of_the_ledger_stays_in_memory_behind_a_copy(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledger = await SqliteLedger.open(path, ManualClock(NOON))
+    for number in range(80):
+        await ledger.outbox.enqueue([NewOutbound(conversation=place(number), text="x" * 100_000)])
+    before = apsw.memory_used()
+    assert await ledger.backup() is not None
+    assert apsw.memory_used() < before - 1_000_000
+    await ledger.close()
+
+
 async def test_what_is_written_while_a_copy_is_made_is_whole_in_it(tmp_path: Path) -> None:
     """Larger than one step, so that calls come between."""
     path = tmp_path / "ledger.sqlite"
