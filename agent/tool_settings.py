@@ -1,5 +1,7 @@
 """Settings section ``tools``: which tools there are, and how commands run."""
 
+import re
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -43,6 +45,12 @@ def _checked_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
         if pattern.casefold().startswith("group:") and pattern.casefold() not in GROUPS:
             raise ValueError(f"there is no {pattern!r}; there is {', '.join(GROUPS)}")
     return patterns
+
+
+def unknown_tools(patterns: Iterable[str]) -> list[str]:
+    """Return the names that no tool has. Those of MCP servers, and of searches in a platform, are not known here."""
+    known = {name for names in GROUPS.values() for name in names} | GROUPS.keys() | OTHER_NAMES.keys()
+    return [one for one in patterns if one.casefold() not in known and not re.search(r"\*|^mcp_|_search$", one)]
 
 
 Patterns = Annotated[tuple[str, ...], AfterValidator(_checked_patterns)]

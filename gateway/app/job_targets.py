@@ -60,7 +60,11 @@ class GatewayJobTargets:
             return Obstacle(f"there is no agent {job.agent!r} any more", f"Add it: `homebody agents add {job.agent}`.")
         if job.model is not None and job.kind == "prompt":
             try:
-                agent.models.names(agent.profile.settings).resolve(job.model)
+                names = agent.models.names(agent.profile.settings)
+                if names.is_left_out(names.resolve(job.model)):
+                    return Obstacle(
+                        f"its model {job.model!r} is not among those of its provider", "See `homebody models list`."
+                    )
             except AgentError as error:
                 return Obstacle(f"its model {job.model!r} cannot be used: {error}".rstrip("."), "See `homebody models list`.")
         if isinstance(job.deliver, ChatAddress) and not self._known(job.deliver):

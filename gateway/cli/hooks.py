@@ -95,7 +95,8 @@ def add(
     chosen = _given(given, allow, deny)
     url = _url(invocation, name)  # whatever may fail fails before there is a token that is shown once
     facts = _call(invocation, "hooks.add", name=name, **chosen) | {"url": url}
-    tell(facts, "\n".join([f"The webhook {name} was added.", *_credential(facts)]), as_json=as_json)
+    lines = [f"The webhook {name} was added.", *_credential(facts), *(f"! {one}" for one in facts.get("warnings", ()))]
+    tell(facts, "\n".join(lines), as_json=as_json)
 
 
 @hooks.command()
@@ -108,7 +109,8 @@ def change(
 ) -> None:
     """Change the webhook NAME. What is not given stays as it is, and so does its token."""
     facts = _call(invocation, "hooks.change", name=name, **_given(given, allow, deny))
-    tell(facts, f"The webhook {name} was changed. See it: homebody hooks show {name}", as_json=as_json)
+    lines = [f"The webhook {name} was changed. See it: homebody hooks show {name}"]
+    tell(facts, "\n".join([*lines, *(f"! {one}" for one in facts.get("warnings", ()))]), as_json=as_json)
 
 
 def _given(options: dict[str, Any], allow: Sequence[str], deny: Sequence[str]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from agent.errors import ModelNotConfigured, UnknownModel
-from agent.models.catalog.model_selection import find
-from agent.tool_settings import ToolRules
+from agent.models.catalog.model_selection import find, is_doubtful, is_left_out
+from agent.tool_settings import ToolRules, unknown_tools
 from gateway.base.errors import UsageError, unknown_agent
 from gateway.hooks.template import fields_of, stray_brace
 from gateway.ledger.hook_rows import LATEST, NOWHERE, HookKind, HookRules
@@ -134,11 +134,27 @@ def _check_message(rules: HookRules) -> None:
         raise UsageError(f"{named[0]} means nothing for a message, which needs no model", hint="Leave it out.")
 
 
-def checked_model(model: str, settings: Settings) -> None:
-    """Refuse a model that there is not, whether it has a key or not. Raises UsageError."""
+def checked_model(model: str, settings: Settings) -> str:
+    """Refuse a model that there is not, whether it has a key or not. Raises UsageError. Return a warning about it, or ""."""
     try:
-        find(model, settings.models, {})
+        place = find(model, settings.models, {})
     except ModelNotConfigured:
-        return  # its key may come later, and need not be in the settings
+        return doubt_of(model, settings)  # its key may come later, and need not be in the settings
     except UnknownModel as error:
         raise UsageError(str(error), hint=error.hint) from None
+    if place is not None and is_left_out(place.name, settings.models):
+        raise UsageError(f"{place.name} is not among the models of its provider", hint="All of them: homebody models list")
+    return doubt_of(model if place is None else place.name, settings)
+
+
+def doubt_of(model: str, settings: Settings) -> str:
+    """Return a warning about a model that is not known here, or ""."""
+    if not is_doubtful(model, settings.models):
+        return ""
+    return f"{model} is in no list of models here and is tried as it is (homebody models list)."
+
+
+def tool_warnings(names: Sequence[str]) -> list[str]:
+    """Return a warning about tools that are not known here, if there are any."""
+    unknown = unknown_tools(names)
+    return [f"No tool is called {', '.join(unknown)} (homebody tools list)."] if unknown else []

@@ -58,6 +58,25 @@ def test_a_model_that_there_is_not_is_refused_without_a_gateway_too(tmp_path: Pa
     assert "nope" in str(done.exception)
 
 
+def test_a_model_that_the_settings_leave_out_is_refused_and_names_that_nobody_knows_are_told(tmp_path: Path, run: Run) -> None:
+    own = "models: {providers: {own: {baseUrl: 'http://127.0.0.1:9/v1', models: [{id: small}]}}}\n"
+    (tmp_path / "homebody.yaml").write_text(own)
+    command = ["--home", str(tmp_path), "cron", "add", "in 1 day", "x", "--task", "--model", "own/large"]
+    done = CliRunner().invoke(homebody, command)
+    assert isinstance(done.exception, HomebodyError)
+    assert "own/large is not among the models of its provider" in str(done.exception)
+    assert done.exception.hint == "All of them: homebody models list"
+    given = ("--task", "--model", "anthropic/claude-nobody-1", "--tools", "read,group:web,mcp_home_light,slack_search,wirte")
+    warnings = json.loads(run("add", "in 1 day", "x", *given, "--json"))["warnings"]
+    assert warnings == [
+        "anthropic/claude-nobody-1 is in no list of models here and is tried as it is (homebody models list).",
+        "No tool is called wirte (homebody tools list).",
+    ]
+    (job,) = json.loads(run("list", "--json"))
+    assert "! No tool is called raed (homebody tools list)." in run("change", job["id"], "--tools", "raed")
+    assert "!" not in run("change", job["id"], "--tools", "read", "--model", "own/small")
+
+
 def test_the_json_of_a_job_at_one_time_names_its_instant(run: Run) -> None:
     (job,) = [json.loads(run("add", "in 1 day", "x", "--json"))["job"]]
     assert job["next"] == [job["nextAt"]]

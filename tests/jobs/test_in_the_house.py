@@ -92,6 +92,24 @@ async def test_a_job_for_a_model_that_is_not_there_is_refused(street: Make) -> N
         assert "homebody agents add gone" in refused.value.hint
 
 
+async def test_a_job_whose_model_is_taken_out_of_the_settings_is_told_once_and_paused(street: Make) -> None:
+    own = {"baseUrl": "http://127.0.0.1:9/v1", "models": [{"id": "small"}, {"id": "large"}]}
+    s = street(models={"providers": {"own": own}})
+    async with s.house() as (house, _):
+        job = await add(house, "every 1 hour", kind="prompt", model="own/large", text="Look at the plants.")
+        fewer = street(models={"providers": {"own": own | {"models": [{"id": "small"}]}}}).settings
+        house.settings.replace(fewer)
+        house.model_registry.adopt(fewer.models)
+        s.clock.move(3600)
+        await house.schedule.tick()
+        (paused,) = await house.automation.jobs.list()
+        assert (paused.id, paused.state) == (job.id, "paused")
+        assert paused.reason == "its model 'own/large' is not among those of its provider"
+        with pytest.raises(UsageError, match="not among those of its provider"):
+            await add(house, "every 1 hour", kind="prompt", model="own/medium")
+    assert s.model.requests == []
+
+
 async def test_jobs_that_were_due_while_nobody_was_there_fire_at_the_start(street: Make) -> None:
     s = street()
     async with s.house() as (house, _):

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 
 from agent.errors import ModelNotConfigured, UnknownModel
-from agent.models.catalog.model_selection import ALIASES, find, known_names
+from agent.models.catalog.model_selection import ALIASES, find, is_left_out, known_names
 from agent.models.catalog.provider_keys import KeySource, no_profiles
 from agent.models.notebook import NAME as OFFLINE
 from agent.settings import AgentSettings, ModelChoice, ModelsSettings
@@ -71,6 +71,10 @@ class ModelNames:
     def _found(self, ref: str) -> str:
         place = find(ref, self._models, self._env, self._key_source)
         return OFFLINE if place is None else place.name
+
+    def is_left_out(self, ref: str) -> bool:
+        """Whether the settings list a provider's models without this one, a full name."""
+        return ref not in self._ready and ref not in self._own() and is_left_out(ref, self._models)
 
     def may_choose(self, ref: str) -> bool:
         """Whether the owner lets people choose a model."""

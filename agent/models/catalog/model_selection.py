@@ -144,6 +144,19 @@ def known_names(settings: ModelsSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*own, *listed, OFFLINE)))
 
 
+def is_left_out(name: str, settings: ModelsSettings) -> bool:
+    """Whether a full name is of a provider that only the settings describe, and is not among the models that they list for it."""
+    provider, _, model = name.partition("/")
+    own = settings.providers.get(provider)
+    return own is not None and bool(own.models) and provider not in PROVIDERS and all(one.id != model for one in own.models)
+
+
+def is_doubtful(name: str, settings: ModelsSettings) -> bool:
+    """Whether a full name is of a provider whose models are known here, and none of them. It may be newer than this version."""
+    provider = name.partition("/")[0]
+    return provider in MODELS and name not in known_names(settings)
+
+
 def key_origin(
     provider: str, settings: ModelsSettings, env: Mapping[str, str], key_source: KeySource = no_profiles
 ) -> Literal["profile", "settings", "environment", "none needed", "missing"]:

@@ -13,7 +13,7 @@ from agent.timing import Clock
 from channels.messages import ChatAddress
 from gateway.base.errors import HomebodyError, UsageError
 from gateway.hooks.credentials import hash_of, new_secret
-from gateway.hooks.definition import checked_agent, checked_name, checked_rules, sample_of
+from gateway.hooks.definition import checked_agent, checked_model, checked_name, checked_rules, sample_of, tool_warnings
 from gateway.hooks.receiver import HookReceiver
 from gateway.hooks.target import NOT_TO_OTHERS
 from gateway.ledger.hook_rows import LATEST, NOWHERE, Hook, HookCall, HookLedger, HookState
@@ -105,7 +105,7 @@ class HookHandlers:
             hint = f"homebody hooks show {name}, or take another name."
             raise UsageError(f"there is a hook {name!r} already", hint=hint)
         await self._changed()
-        return self._facts(hook) | _credential(hook, credential)
+        return self._facts(hook) | _credential(hook, credential) | self._warnings(hook)
 
     async def change(
         self, name: str, *, instruction: str | None = None, message: str | None = None, agent: str | None = None, **given: Any
@@ -122,7 +122,12 @@ class HookHandlers:
         hook = replace(hook, agent=checked_agent(agent or hook.agent, settings), rules=rules)
         await self._check_readers(hook)
         await self._change(hook)
-        return self._facts(hook)
+        return self._facts(hook) | self._warnings(hook)
+
+    def _warnings(self, hook: Hook) -> dict[str, Any]:
+        rules = hook.rules
+        doubt = checked_model(rules.model, self._settings()) if rules.model else ""
+        return {"warnings": [*([doubt] if doubt else []), *tool_warnings([*(rules.allow or ()), *rules.deny])]}
 
     async def _check_readers(self, hook: Hook) -> None:
         """Refuse the chat of a stranger, and the owner's main conversation where others would read its answers."""

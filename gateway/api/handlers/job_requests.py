@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -10,7 +10,7 @@ from agent.timing import Clock
 from channels.messages import ChatAddress
 from gateway.base.clock import SystemClock
 from gateway.base.errors import UsageError
-from gateway.hooks.definition import checked_model
+from gateway.hooks.definition import checked_model, tool_warnings
 from gateway.jobs.job_checks import Obstacle
 from gateway.jobs.job_service import JobService
 from gateway.jobs.job_words import facts, job_lines, name_for, named, run_facts, run_lines, schedule_of, target
@@ -127,7 +127,7 @@ class JobHandlers:
             created_by="command line",
         )
         fields = self._fields(base, {"when": when, **given})
-        return self._answer(await self._service.add(NewJob(**_values(base) | fields)))
+        return self._answer(await self._service.add(NewJob(**_values(base) | fields)), self._warnings(fields))
 
     async def show(self, job: str) -> dict[str, Any]:
         """Return one job. Raises UsageError when there is none, or several have this name."""
@@ -142,7 +142,8 @@ class JobHandlers:
                 f"nothing of a job is called {unknown[0]!r}" if unknown else "nothing was named that is to be changed",
                 hint="homebody cron change --help lists what can be changed.",
             )
-        return self._answer(await self._service.change(found.id, **self._fields(found, given)))
+        fields = self._fields(found, given)
+        return self._answer(await self._service.change(found.id, **fields), self._warnings(fields))
 
     async def pause(self, job: str) -> dict[str, Any]:
         """Fire a job no more until it is resumed."""
@@ -218,9 +219,15 @@ class JobHandlers:
     def _facts(self, job: Job) -> dict[str, Any]:
         return facts(job, self._service.targets.zone(job.agent), self._clock.now())
 
-    def _answer(self, job: Job) -> dict[str, Any]:
+    def _warnings(self, fields: Mapping[str, Any]) -> Sequence[str]:
+        model = fields.get("model")
+        doubt = checked_model(model, self._settings()) if model else ""
+        return [*([doubt] if doubt else []), *tool_warnings(fields.get("tools") or ())]
+
+    def _answer(self, job: Job, warnings: Sequence[str] = ()) -> dict[str, Any]:
         zone = self._service.targets.zone(job.agent)
-        return {"job": self._facts(job), "told": "\n  ".join(job_lines(job, zone, self._clock.now(), "your"))}
+        lines = [*job_lines(job, zone, self._clock.now(), "your"), *(f"! {one}" for one in warnings)]
+        return {"job": self._facts(job), "told": "\n  ".join(lines), "warnings": list(warnings)}
 
 
 def stored_jobs(ledger: Ledger, settings: Settings) -> JobHandlers:
