@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from channels.messages import Cursor
 from gateway.base.errors import InvalidTransition
+from gateway.ledger.context_lines import add_event
 from gateway.ledger.database import Database
 from gateway.ledger.outbox import Queue, enqueue
-from gateway.ledger.outbox_rows import current_chat
 from gateway.ledger.rows import (
     NOTICE_TTL,
     UNSURE,
@@ -27,6 +27,7 @@ from gateway.ledger.rows import (
     Outcome,
 )
 from gateway.ledger.thread import LedgerConnection, NameCache
+from gateway.ledger.unasked import add_line
 from gateway.ledger.values import NUMBERS, WITHIN, clean, instant, listed, stamp
 
 COLUMNS = "id, account, skey, conversation, session, sender, payload, received_at, turn, state, reason, coalesce(attempts, 0)"
@@ -213,10 +214,6 @@ def read_row(found: Any) -> InboxRow:
     )
 
 
-KEPT: Final = 20
-"""The most events kept for a conversation; older ones are deleted."""
-
-
 _TAKEN: Final = (
     "SELECT 1 WHERE EXISTS (SELECT 1 FROM outbox WHERE key = :key) OR EXISTS (SELECT 1 FROM unasked WHERE key = :key)"
 )
@@ -248,22 +245,11 @@ class ContextEventsPart:
                 return False
             enqueue(db, [message, *more], now=now, token=token)
             if line:
-                add_event(db, clean(current_chat(db, message.conversation).address), line, now, sources)
+                add_line(db, message, line, now, sources)
             return True
 
         self.known.changed()
         return await self._connection.run(work, self._connection.notify_outbound)
-
-
-def add_event(db: Database, conversation: str, line: str, now: datetime, sources: Sequence[str] = ()) -> None:
-    """Store an event for the conversation with this address; the oldest beyond ``KEPT`` are deleted."""
-    values = (conversation, clean(line), stamp(now), clean(listed(sources)) if sources else None)
-    db.execute("INSERT INTO aside (conversation, line, noted_at, sources) VALUES (?, ?, ?, ?)", values)
-    db.execute(
-        "DELETE FROM aside WHERE conversation = :at AND id <= "
-        "(SELECT id FROM aside WHERE conversation = :at ORDER BY id DESC LIMIT 1 OFFSET :kept)",
-        {"at": conversation, "kept": KEPT},
-    )
 
 
 def read_events(db: Database, conversation: str) -> list[ContextEvent]:

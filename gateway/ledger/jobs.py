@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.database import Database
-from gateway.ledger.inbox import add_event, take
+from gateway.ledger.inbox import take
 from gateway.ledger.job_columns import COLUMNS, TIMES, flat_job, read_job, read_run
 from gateway.ledger.job_rows import Job, JobRun, JobStep, NewJob, StepResult
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.outbox_rows import current_chat
 from gateway.ledger.removed_alarms import note_removal, removed_alarms
 from gateway.ledger.rows import UNSURE, NewOutbound
 from gateway.ledger.thread import LedgerConnection, NameCache
+from gateway.ledger.unasked import add_line
 from gateway.ledger.values import clean, instant, stamp
 
 SCHEDULE_ACCOUNT: Final = "schedule"
@@ -275,7 +275,7 @@ def _fire(db: Database, step: JobStep, fire: datetime, now: datetime, token: Any
             return StepResult(outcome="known")
         enqueue(db, [step.message], now=now, token=token)
         if step.line:
-            add_event(db, clean(current_chat(db, step.message.conversation).address), step.line, now, step.sources)
+            add_line(db, step.message, step.line, now, step.sources)
     run = {"state": "fired", "reason": step.reason, "by_hand": step.by_hand, "inbox": row.id if row else None, "message": key}
     _add_run(db, step.job, fire, now, run)
     return StepResult(outcome="fired", row=row)

@@ -76,7 +76,7 @@ class LedgerStore:
         self.activations = ActivationsPart(connection)
         self.forget_requests = ForgetRequestsPart(connection)
         self.heartbeats = HeartbeatsPart(connection)
-        self.unasked = UnaskedPart(connection)
+        self.unasked = UnaskedPart(connection, self.context_events.known)
         self.pairing = PairingPart(connection)
         self.jobs = JobsPart(connection, self.context_events.known)
         self.spending = SpendingPart(connection)

@@ -12,8 +12,9 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from gateway.ledger.context_lines import add_event
 from gateway.ledger.database import Database
-from gateway.ledger.inbox import add_event, take
+from gateway.ledger.inbox import take
 from gateway.ledger.rows import Arrival, InboxRow, TurnEnd
 from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import clean, instant, listed, stamp

@@ -9,8 +9,9 @@ from typing import Any
 from agent.tools.protocol import Effect
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.approval_rows import ask, resume_turn
+from gateway.ledger.context_lines import add_event
 from gateway.ledger.database import Database
-from gateway.ledger.inbox import add_event, take
+from gateway.ledger.inbox import take
 from gateway.ledger.outbox import Queue, enqueue
 from gateway.ledger.outbox_rows import current_chat
 from gateway.ledger.rows import (

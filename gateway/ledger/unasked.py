@@ -17,16 +17,19 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace
 
 from gateway.base.errors import InvalidTransition
+from gateway.ledger.context_lines import add_event
 from gateway.ledger.database import Database
-from gateway.ledger.outbox_rows import append
+from gateway.ledger.outbox_rows import append, current_chat
 from gateway.ledger.rows import KeptMessages, NewOutbound, Unasked, UnaskedRow
-from gateway.ledger.thread import LedgerConnection
+from gateway.ledger.thread import LedgerConnection, NameCache
 from gateway.ledger.values import clean, instant, read_conversation, read_payload, stamp, write_conversation, write_payload
 from gateway.settings.quiet_hours import UnaskedRule
 
 APPROVAL: Final = "approval:"
 """A message with this source asks an owner the question of this id. It is not sent once the question is decided."""
 _SHOWN: Final = 200
+_LINE: Final = "line"
+"""Of the first chunk of a message: the line that tells its conversation of it, with the sources of untrusted words in it."""
 _UNSENT = "state = 'ready' AND doubts = 0"
 COLUMNS: Final = "id, agent, source, name, conversation, state, chunks, made_at"
 
@@ -63,19 +66,29 @@ class UnaskedLedger(Protocol):
 
 
 class UnaskedPart:
-    """Implements ``UnaskedLedger``."""
+    """Implements ``UnaskedLedger``. ``events`` caches which conversations have context events."""
 
-    def __init__(self, connection: LedgerConnection) -> None:
+    def __init__(self, connection: LedgerConnection, events: NameCache) -> None:
         self._connection = connection
+        self._events = events
 
     async def release(self, rules: Mapping[str, UnaskedRule]) -> int:
         now, token = self._connection.now(), self._connection.new_id
 
-        def work(db: Database) -> int:
+        def work(db: Database) -> tuple[int, bool]:
             _take_back(db, rules, now)
-            return sum(len(chunks) for _, chunks in _release(db, rules, now, token))
+            count = sum(len(chunks) for _, chunks in _release(db, rules, now, token))
+            lines: list[Any] = db.execute(
+                "SELECT id, chunks FROM unasked WHERE state = 'queued' AND length(chunks) > 2"
+            ).fetchall()
+            for row, written in lines:
+                _add_kept_line(db, written, now)
+                db.execute("UPDATE unasked SET chunks = '' WHERE id = ?", (row,))
+            return count, bool(lines)
 
-        queued = await self._connection.run(work)
+        queued, told = await self._connection.run(work)
+        if told:
+            self._events.changed()
         if queued:
             self._connection.notify_outbound()
         return queued
@@ -94,8 +107,10 @@ class UnaskedPart:
                 raise InvalidTransition("the message is neither held nor kept", where=f"unasked {row}")
             _queued(db, row, "", now)
             append(db, _read(found[0]), now=now, token=token, turn=found[1])
+            _add_kept_line(db, found[0], now)
 
         await self._connection.run(work, self._connection.notify_outbound)
+        self._events.changed()
 
     async def untold(self, today: Mapping[str, str]) -> list[KeptMessages]:
         def work(db: Database) -> list[KeptMessages]:
@@ -148,6 +163,33 @@ def take_unasked(
     return queued
 
 
+def add_line(db: Database, message: NewOutbound, line: str, now: datetime, sources: Sequence[str] = ()) -> None:
+    """Store a line about a message that was just queued, for its conversation. It waits with a message that is held or kept."""
+    query = "SELECT id, chunks FROM unasked WHERE key = ? AND state <> 'queued'"
+    found: Any = None if message.unasked is None else db.execute(query, (clean(message.key or ""),)).fetchone()
+    if found is None:
+        add_event(db, clean(current_chat(db, message.conversation).address), line, now, sources)
+        return
+    chunks = json.loads(found[1])
+    chunks[0][_LINE] = [clean(line), list(sources)]
+    db.execute("UPDATE unasked SET chunks = ? WHERE id = ?", (json.dumps(chunks), found[0]))
+
+
+def _add_kept_line(db: Database, written: str, now: datetime) -> None:
+    """Store the line that waited with a message, if there is one."""
+    for chunk in json.loads(written)[:1]:
+        if _LINE in chunk:
+            line, sources = chunk[_LINE]
+            add_event(db, clean(current_chat(db, read_conversation(chunk["target"])).address), line, now, sources)
+
+
+def _line_alone(written: str) -> str:
+    """Return what is kept of a message that was queued, until its line is stored: it need not be known in the same moment."""
+    return json.dumps(
+        [{name: chunk[name] for name in ("target", _LINE)} for chunk in json.loads(written)[:1] if _LINE in chunk]
+    )
+
+
 def files_of_unasked(db: Database) -> list[Path]:
     """Return the files that messages hold which were not sent."""
     found: list[Any] = db.execute("SELECT chunks FROM unasked WHERE state <> 'queued'").fetchall()
@@ -196,7 +238,7 @@ def _release(
         day = rule.day(now)
         decision = (rule if counts else replace(rule, per_day=None)).decide(now, _sent_on(db, of, day) if counts else 0)
         if decision == "send":
-            _queued(db, row, day if counts else "", now)
+            _queued(db, row, day if counts else "", now, kept=_line_alone(written))
             chunks = _read(written) if _is_open(db, source) else []
             quiet_from = rule.next_quiet(now)
             queued.append((row, append(db, chunks, now=now, token=token, turn=turn, unasked=row, quiet_from=quiet_from)))
@@ -247,9 +289,9 @@ def _sent_on(db: Database, agent: str, day: str) -> int:
     return int(found[0])
 
 
-def _queued(db: Database, row: int, day: str, now: datetime) -> None:
-    query = "UPDATE unasked SET state = 'queued', chunks = '', day = ?, ended_at = ? WHERE id = ?"
-    db.execute(query, (day, stamp(now), row))
+def _queued(db: Database, row: int, day: str, now: datetime, *, kept: str = "") -> None:
+    query = "UPDATE unasked SET state = 'queued', chunks = ?, day = ?, ended_at = ? WHERE id = ?"
+    db.execute(query, (kept if len(kept) > len("[]") else "", day, stamp(now), row))
 
 
 def _is_open(db: Database, source: str) -> bool:

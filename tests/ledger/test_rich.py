@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from channels.messages import Button, ChatAddress, OutboundFile
 from gateway.base.clock import ManualClock
 from gateway.ledger import schema
-from gateway.ledger.inbox import KEPT
+from gateway.ledger.context_lines import KEPT
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.values import read_payload, write_payload
 from tests.ledger.engines import open_at

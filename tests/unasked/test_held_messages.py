@@ -104,6 +104,27 @@ async def test_the_scheduler_sends_held_messages_once(ledger: SqliteLedger, cloc
     assert await deliver(ledger) == ["held"]
 
 
+async def test_the_conversation_is_told_of_a_held_message_once_it_is_queued(ledger: SqliteLedger, clock: ManualClock) -> None:
+    async def lines() -> list[str]:
+        return [event.line for event in await ledger.context_events.pending(CHAT.address)]
+
+    announce = ledger.context_events.announce
+    assert await announce(chunk("at once", key="hook:1"), "[one]", sources=["webhook:alarm"])
+    assert await lines() == ["[one]"]
+    clock.set(EVENING + timedelta(hours=2))
+    assert await announce(chunk("held", key="hook:2"), "[two]", sources=["webhook:alarm"])
+    assert await announce(chunk("wanted", key="hook:3"), "[three]")
+    assert await lines() == ["[one]"], "its people have not read it"
+    await ledger.unasked.send((await ledger.unasked.waiting())[1].id)
+    assert await lines() == ["[one]", "[three]"]
+    clock.set(EVENING + timedelta(hours=10))
+    await ledger.outbox.enqueue([chunk("in the morning")])
+    await ledger.unasked.release({"main": RULE})
+    await ledger.unasked.release({"main": RULE})
+    assert await lines() == ["[one]", "[three]", "[two]"]
+    assert [event.sources for event in await ledger.context_events.pending(CHAT.address)][2] == ("webhook:alarm",)
+
+
 async def test_messages_of_an_agent_that_is_gone_are_not_held_for_ever(ledger: SqliteLedger, clock: ManualClock) -> None:
     clock.set(EVENING + timedelta(hours=2))
     await ledger.outbox.enqueue([chunk("held")])
