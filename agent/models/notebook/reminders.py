@@ -68,6 +68,13 @@ _ALIKE: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Other words for a reminder, where they name a time; without one they are something to note."""
+_FORGET_NOT: Final = re.compile(
+    rf"^(?:{_POLITE}[\s,]+)*(?:vergiss\s+(?:bitte\s+)?nicht\b[\s:,]*|(?:don['’]?t|do\s+not)\s+forget(?:\s+to\b|\s*:)[\s,]*)"
+    r"(?!(?:dass|daß|that)\b)(?P<fact>.*)$",
+    re.IGNORECASE | re.DOTALL,
+)
+_STATES: Final = re.compile(r"\b(?:is|are|ist|sind|hat|habe|haben)\b", re.IGNORECASE)
+"""What follows "vergiss nicht" with such a verb is something to note, whatever time it names."""
 _SHARP: Final = re.compile(r"^(?:sharp|on\s+the\s+dot|exactly|pünktlich|genau)\b[\s,]*", re.IGNORECASE)
 _LIST: Final = re.compile(
     r"""^(?:(?:what|which)\s+reminders\s+(?:do\s+i\s+have|have\s+i(?:\s+set)?|are\s+(?:there|set|open|coming(?:\s+up)?))
@@ -112,6 +119,10 @@ def _said_otherwise(words: str) -> Remind | None:
         return wish
     if (found := _ALIKE.match(words)) and (wish := _cut(found["fact"], NOTHING, words)).said != NOTHING:
         return replace(wish, text=wish.text or "Wake up") if found["wake"] else wish
+    if (found := _FORGET_NOT.match(words)) and not _STATES.search(found["fact"]):
+        wish = _cut(found["fact"], NOTHING, words)
+        soon = wish.said.timed or wish.said.ahead is not None or wish.said.minutes
+        return wish if soon and not wish.said.repeats and wish.text else None
     return None
 
 

@@ -58,6 +58,10 @@ def _fortnight(_found: Found) -> Said:
     return Said(unclear=_OTHER)
 
 
+def _each_fortnight(_found: Found) -> Said:
+    return Said(repeats="span", minutes=14 * DAY_MINUTES)
+
+
 def _weekend(_found: Found) -> Said:
     return Said(unclear="Say the day: “on Saturday at 10”, or “every weekend at 10” for all of them.")
 
@@ -121,6 +125,8 @@ ROWS: Final[tuple[tuple[str, Reader], ...]] = (
         _every_other,
     ),
     (rf"(?:every|alle)\s+(?:\d+|{any_of(NUMBERS)})\s+(?:weeks|wochen)\s+(?:on\s+|am\s+|immer\s+)?(?:{DAY})s?", _fortnight),
+    (rf"(?:(?:every|each)\s+fortnight|fortnightly)\s+(?:on\s+)?(?:{DAY})s?", _fortnight),
+    (r"(?:every|each)\s+fortnight|fortnightly", _each_fortnight),
     (
         r"(?:at|on|this|next|am|dieses|nächstes|kommendes)\s+(?:the\s+|this\s+|next\s+|kommenden\s+|nächsten\s+)?(?:weekend|wochenende)",
         _weekend,

@@ -62,6 +62,20 @@ def _date(found: Found) -> Said | None:
     return Said(date=(month, day, year)) if valid else None
 
 
+def _slashed_date(found: Found) -> Said | None:
+    """Read 24/12. Of two numbers that may both be months, nobody knows which one is."""
+    one, other = int(found["one"]), int(found["two"])
+    if one != other and max(one, other) <= 12:  # noqa: PLR2004 -- months
+        return Said(unclear=_WHICH_MONTH) if "on" in found else None
+    return _date(
+        {"d": str(max(one, other)), "number": str(min(one, other)), **({"year": found["year"]} if "year" in found else {})}
+    )
+
+
+def _in_a_fortnight(_found: Found) -> Said:
+    return Said(ahead=14)
+
+
 def _monthday(found: Found) -> Said | None:
     day = int(found["d"])
     repeats: Literal["month", ""] = "month" if "each" in found else ""
@@ -113,6 +127,7 @@ _SMALL: Final = r"(?P<unit>seconds?|secs?|sekunden?|minutes?|mins?|minuten?|hour
 _CLOCK: Final = (
     r"(?P<hour>\d{1,2})(?:(?:[:.h]|\s*uhr\s+)(?P<minute>[0-5]\d)(?!\d))?(?:\s*(?P<half>[ap]\.?m\b\.?)|\s*uhr|\s*o['’]?clock)?"
 )
+_WHICH_MONTH: Final = "That may be one of two days. Say the month by its name: “on 3 April”."
 _ORDINAL: Final = r"(?P<d>\d{1,2})(?:st|nd|rd|th)"
 _ROWS: Final[tuple[tuple[str, Reader], ...]] = (
     *REPETITION_ROWS,
@@ -137,6 +152,8 @@ _ROWS: Final[tuple[tuple[str, Reader], ...]] = (
         _date,
     ),
     (r"(?:on\s+|am\s+)?(?P<d>\d{1,2})\.\s?(?P<number>\d{1,2})\.(?:\s?(?P<year>\d{4}|\d{2})(?![\d:]))?", _date),
+    (r"(?:(?P<on>on|am|by)\s+|\A)(?P<one>\d{1,2})/(?P<two>\d{1,2})(?:/(?P<year>\d{4}|\d{2}))?(?![\d/])", _slashed_date),
+    (r"in\s+a\s+fortnight(?:['’]?s\s+time)?|a\s+fortnight\s+(?:from\s+)?(?:now|today)", _in_a_fortnight),
     (rf"(?:on\s+the\s+{_ORDINAL}|am\s+(?P<d_2>\d{{1,2}})\.(?!\s?\d))(?!\s+(?:of\s+)?(?:{any_of(_MONTHS)})\b)", _monthday),
     (rf"in\s+{NUMBER}\s+(?P<unit>days?|weeks?|tagen?|wochen?)", _ahead),
     (rf"(?:the\s+)?(?P<near>day\s+after\s+tomorrow|today|tonight|tomorrow|heute|morgen|übermorgen|uebermorgen){OF}", _near),
